@@ -26,6 +26,12 @@ def in_one_line(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
+def shortened(value: object, longest: int = 60) -> str:
+    """Return the value's repr, cut to ``longest`` characters, for messages."""
+    text = repr(value)
+    return text if len(text) <= longest else f"{text[:longest]}..."
+
+
 def shown(message: str) -> str:
     """Return a message on one line, with escapes for control characters."""
     line = " ".join(message.split())

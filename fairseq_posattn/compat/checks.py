@@ -197,12 +197,8 @@ SEARCH: Rules = (
 def check(settings: Mapping):
     """Check the settings of fairseq-train, -generate, -interactive, -validate or -hydra-train.
 
-    Args:
-        settings: by the names of their flags, with underscores; ``task``, ``arch``, ``criterion``,
-            ``optimizer`` and ``lr_scheduler`` are names.
-
-    Raises:
-        UsageError: for the first invalid setting; it has the setting, its value and what to do.
+    ``settings`` go by the names of their flags, with underscores; ``task``, ``arch`` and others are
+    names of classes. A :class:`UsageError` names the first invalid one.
     """
     check_ranges(settings)
     if "max_update" in settings:

@@ -93,12 +93,7 @@ def check_config(add_defaults, cfg):
 
 
 def settings_of(cfg):
-    """Return the settings of a training's config by the names of their flags.
-
-    Args:
-        cfg (DictConfig): with its groups ``common``, ``task``...; the ``_name`` of ``task`` is the
-            setting ``task``, and of ``model`` it is ``arch``.
-    """
+    """Return the settings of a training's config by the names of their flags."""
     settings = {}
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it

@@ -142,12 +142,7 @@ def writes_predictions() -> bool:
 
 
 def add_predictions(task, ids, predicted, expected):
-    """Add the predictions for a batch; called by a criterion.
-
-    Args:
-        task: the subset that it loaded last is being validated.
-        ids, predicted, expected: lists of equal length.
-    """
+    """Add the predictions for a batch of the subset that the task loaded last."""
     lines = _predictions.setdefault(next(reversed(task.datasets)), {})
     for number, one, other in zip(ids, predicted, expected, strict=True):
         lines[number] = f"{one}\t{other}\n"

@@ -131,12 +131,7 @@ def fingerprints(task) -> dict[str, str]:
 
 
 def check(task, expected, names=tuple(NAMES)):
-    """Raise a :class:`UsageError` if a dictionary of a task is not that of the checkpoint.
-
-    Args:
-        expected: the checkpoint's :func:`fingerprints`, or None.
-        names: the dictionaries to compare.
-    """
+    """Raise a :class:`UsageError` if a dictionary is not that of the expected fingerprints."""
     actual = fingerprints(task)
     for name in names:
         if expected and name in expected and name in actual and expected[name] != actual[name]:
@@ -182,11 +177,7 @@ def check_in_training(load_checkpoint, self, *args, **kwargs):
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:
-    """Read the dictionary of a column by the task's function ``load``.
-
-    Raises:
-        UsageError: it does not exist; ``posattn prepare KIND`` makes it.
-    """
+    """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
     path = os.path.join(folder, column, "dict.txt")
     if not os.path.isfile(path):
         raise UsageError(
@@ -199,11 +190,7 @@ def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dict
 def read_column(
     folder: str, column: str, split: str, dictionary: Dictionary, combine: bool = False
 ) -> FairseqDataset:
-    """Read the rows of a column in a split; ``combine`` adds the parts ``train1``, ``train2``...
-
-    Raises:
-        UsageError: they do not exist.
-    """
+    """Read the rows of a column in a split; ``combine`` adds the parts ``train1``, ``train2``..."""
     path = os.path.join(folder, column, split)
     rows = data_utils.load_indexed_dataset(path, dictionary, combine=combine)
     if rows is None:
@@ -253,12 +240,7 @@ def require_numeric_labels(init, self, cfg, task):
 
 
 def check_split(task, split, combine=False):
-    """Check all rows of a split of sentences, pairs of sentences, or either with scores.
-
-    Args:
-        task: a ``sentence_prediction`` or ``sentence_pair_prediction`` task.
-        split: ``train``, ``valid``, ``test``...
-        combine: also check the parts ``train1``, ``train2``... of a training set.
+    """Check all rows of a split of sentences or pairs; ``combine`` adds ``train1``, ``train2``...
 
     Raises:
         UsageError: names the first wrong row, counted from 1 as lines of the text, and the fix.

@@ -100,11 +100,7 @@ KNOWN = (
 
 
 def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
-    """Return the line to print for an error that ends one of fairseq's commands.
-
-    Returns:
-        a line; None if the error is unknown, or was not raised by a command of fairseq.
-    """
+    """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
     if not _passed_command(traceback):
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):

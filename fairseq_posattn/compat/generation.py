@@ -1,7 +1,6 @@
 """fairseq-generate and fairseq-interactive."""
 
 import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ import torch
 from fairseq import search, tokenizer, utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -24,15 +22,8 @@ def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
     Without its CUDA extension fairseq ignores ``--no-repeat-ngram-size``: it compares with the last
-    tokens of a buffer of the longest possible output, which are usually padding.
-
-    Args:
-        tokens: [bsz * beam_size, longest]; the first is not part of the output, then come ``step``
-            chosen tokens.
-        lprobs: [bsz * beam_size, vocabulary], of the next token; changed in place.
-
-    Returns:
-        ``lprobs``.
+    tokens of a buffer of the longest possible output, which are usually padding. The rows of
+    ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
     """
     size = self.no_repeat_ngram_size
     chosen = tokens[:, 1 : step + 1]
@@ -94,15 +85,11 @@ def translate_shard(main, cfg, *args, **kwargs):
 
 # --- Tokens that the model does not know ----------------------------------------------------------
 # Input with many of them is in another language, or tokenized in another way than the training
-# data. fairseq is silent.
+# data. Commands of posattn warn; fairseq's are silent.
 
 
 def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
-    """Return the numbers of words; the text of a special symbol is an unknown word.
-
-    Args:
-        others: further special symbols of the task.
-    """
+    """Return the numbers of words; the text of a special symbol, also of ``others``, is unknown."""
     marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
     known = map(dictionary.index, words)
     unknown = dictionary.unk()
@@ -115,23 +102,14 @@ TOKENIZED = "in its language, and tokenized as its training data was"
 
 @dataclass
 class UnknownWords:
-    """Counts of tokens, with a single warning if too many are unknown.
-
-    Attributes:
-        unknown: number of unknown tokens.
-        words: number of tokens.
-        warned: :meth:`warning` has returned a warning.
-        share: largest share of unknown tokens without a warning; subwords are nearly all known.
-        kind: of tokens, "words" or "subwords".
-        hint: what may be wrong with the text, as the end of a question.
-    """
+    """Counts of tokens, with a single warning if too many are unknown."""
 
     unknown: int = 0
     words: int = 0
     warned: bool = False
-    share: float = 0.5
+    share: float = 0.5  # largest without a warning; subwords are nearly all known
     kind: str = "words"
-    hint: str = "in its language"
+    hint: str = "in its language"  # the end of a question
 
     def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
         """Count ``tokens``, numbers of words in any shape, without special symbols."""
@@ -150,40 +128,6 @@ class UnknownWords:
         )
 
 
-_input = UnknownWords(kind="tokens", hint=TOKENIZED)
-
-
-def _warn_if_unknown():
-    if warning := _input.warning():  # the log goes to standard output
-        print(f"fairseq_posattn: warning: {warning}", file=sys.stderr)
-
-
-@around(FairseqTask, "get_interactive_tokens_and_lengths")
-def warn_at_once(get_tokens_and_lengths, self, lines, encode_fn):
-    """Warn if most input tokens of ``fairseq-interactive`` are unknown."""
-    tokens, lengths = get_tokens_and_lengths(self, lines, encode_fn)
-    for sentence in tokens:
-        _input.add(sentence, self.source_dictionary)
-    _warn_if_unknown()
-    return tokens, lengths
-
-
-@around(lambda: generation_loop() and FairseqTask, "inference_step")
-def count_unknown(inference_step, self, generator, models, sample, *args, **kwargs):
-    """Count the unknown input tokens of ``fairseq-generate``."""
-    if self.source_dictionary is not None:
-        _input.add(sample["net_input"]["src_tokens"], self.source_dictionary)
-    return inference_step(self, generator, models, sample, *args, **kwargs)
-
-
-@around(generation_loop, "_main")
-def warn_at_the_end(main, *args, **kwargs):
-    """Warn if most input tokens of ``fairseq-generate`` were unknown."""
-    result = main(*args, **kwargs)
-    _warn_if_unknown()
-    return result
-
-
 # --- --replace-unk and --post-process -------------------------------------------------------------
 
 VALUE_WITHOUT_FILE = "@@ "
@@ -197,20 +141,20 @@ def copy_without_file(load_align_dict, replace_unk):
 
 @around(utils, "post_process_prediction")
 def replace_before_joining(
-    post_process_prediction,
+    post_process,
     hypo_tokens,
     src_str,
     alignment,
     align_dict,
     tgt_dict,
     remove_bpe=None,
-    extra_symbols_to_ignore=None,
+    ignored=None,
 ):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
     given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
     if align_dict is None or remove_bpe is None:
-        return post_process_prediction(*given, remove_bpe, extra_symbols_to_ignore)
-    _, subwords, _ = post_process_prediction(*given, None, extra_symbols_to_ignore)
+        return post_process(*given, remove_bpe, ignored)
+    _, subwords, _ = post_process(*given, None, ignored)
     words = data_utils.post_process(subwords, remove_bpe)
     return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
@@ -219,13 +163,8 @@ def replace_before_joining(
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
     """Return a translation with its unknown words replaced by aligned source words.
 
-    fairseq reads the alignment, a list of pairs, as a list of places.
-
-    Args:
-        hypo_str, src_str (str): translation and source.
-        alignment: pairs of a place in the source and one in the translation, from 0.
-        align_dict (dict): translations of source words; others are copied.
-        unk (str): the unknown word.
+    ``alignment`` has pairs of places in the source and in the translation, which fairseq reads as a
+    list of places. Words without a translation in ``align_dict`` are copied.
     """
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:

@@ -27,17 +27,8 @@ def load_archive_file(archive_file):
     """Return the folder of a model: as given, or unpacked from an archive once.
 
     fairseq unpacks wherever ``..``, absolute names and links in an archive point to, and replaces
-    the archive by the folder.
-
-    Args:
-        archive_file (str): a folder, a tar archive, or an address to download one from.
-
-    Returns:
-        str: the folder; of ``model.tar.gz``, ``model.tar.gz.unpacked`` beside it. None if there is
-        no such file.
-
-    Raises:
-        UsageError: the archive is damaged, or would write outside its folder.
+    the archive by the folder. Here ``model.tar.gz`` becomes ``model.tar.gz.unpacked`` beside it;
+    damaged archives, and those that would write outside their folder, are refused.
     """
     try:
         path = file_utils.cached_path(archive_file, cache_dir=None)

@@ -73,11 +73,7 @@ def replace_eval():
 
 
 def read_literal(text: str):
-    """Return the value of a Python literal.
-
-    Args:
-        text: numbers, strings, None, True, False, tuples, lists, dictionaries and sets of them, and
-            arithmetic with + - * /, as in ``[(512, 3)] * 20 + [(1024, 1)]``.
+    """Return the value of a Python literal with arithmetic, ``[(512, 3)] * 20 + [(1024, 1)]``.
 
     Raises:
         UsageError: it is anything else, or too large.
@@ -237,11 +233,7 @@ def check_declared_sizes(path, state):
 
 @contextlib.contextmanager
 def no_larger_than(size, number):
-    """Stop building models of more than ``size`` bytes, or ``number`` tensors or modules.
-
-    Raises:
-        TooLarge: before the memory is used.
-    """
+    """Raise TooLarge before a model has over ``size`` bytes or ``number`` tensors or modules."""
     left = {"bytes": size, "tensors": number, "modules": number}
 
     def take(kind, amount):

@@ -55,11 +55,8 @@ def model_options(state):
 def earlier_values(arch, options):
     """Return the options of a checkpoint that keep another value than their preset's, by name.
 
-    They are missing in it, or have a value of an earlier preset.
-
-    Args:
-        arch (str): any model's name; only named architectures of this plugin have presets.
-        options (dict): the checkpoint's.
+    They are missing in it, or have a value of an earlier preset. Only named architectures of this
+    plugin have presets.
     """
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
     config = getattr(preset, "preset_of", None)
@@ -119,14 +116,7 @@ def keep_trained_options(add_defaults, cfg):
 
 
 def file_to_train_on(cfg):
-    """Return the existing file that fairseq will restore, or None.
-
-    Args:
-        cfg: fairseq's group of settings ``checkpoint``.
-
-    Returns:
-        str or None: for sharded training, the first shard.
-    """
+    """Return the existing file that fairseq will restore, or None; of shards the first."""
     last = cfg.restore_file == LAST
     restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
     initial = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
@@ -195,12 +185,7 @@ def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *ar
 
 
 def describe_difference(filename, error, task, model):
-    """Return how a checkpoint differs from a run.
-
-    Args:
-        error: PyTorch's list of differing weights.
-        task, model: the run's settings, as far as known.
-    """
+    """Return how a checkpoint differs from a run, by PyTorch's error and known settings."""
     saved = read_checkpoint(filename)
     saved = saved.get("cfg") or {"task": saved.get("args"), "model": saved.get("args")}
     saved_task, task = _settings(saved["task"], "task"), _settings(task, "task")

@@ -6,7 +6,6 @@ fairseq reports a wrong one late: in a KeyError, by the name of another file, or
 import glob
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 
 from fairseq import utils
@@ -145,66 +144,52 @@ def check_metric(settings: Mapping):
 
 # --- The folder of the data -----------------------------------------------------------------------
 
-
-@dataclass(frozen=True)
-class Layout:
-    """Patterns of file names in the folder of a task's data."""
-
-    tasks: tuple[str, ...]
-    dictionary: str
-    split: str
-
-
-TRANSLATION = Layout(
-    ("translation", "translation_lev", "translation_from_pretrained_bart"),
-    "dict.*.txt",
-    "{split}.{pair}.{language}*",
-)
-CLASSIFICATION = Layout(SENTENCES, "input0/dict.txt", "input0/{split}.*")
-LAYOUTS = (TRANSLATION, CLASSIFICATION, Layout(("language_modeling",), "dict.txt", "{split}.*"))
+TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
+# By task, the files of dictionaries and of a split.
+FILES = {
+    **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
+    **dict.fromkeys(SENTENCES, ("input0/dict.txt", "input0/{split}.*")),
+    "language_modeling": ("dict.txt", "{split}.*"),
+}
 
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
-    """Check the folder, or the first of several, that ``data`` names.
+    """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split.
 
-    Args:
-        subsets: those of ``train_subset``, ``valid_subset`` and ``gen_subset`` that are read.
-
-    Raises:
-        UsageError: a folder, the dictionaries, a language or a split is missing.
+    ``subsets`` are those of ``train_subset``, ``valid_subset`` and ``gen_subset`` that are read.
     """
     data, task = settings.get("data"), settings.get("task")
-    if not isinstance(data, str) or "://" in data:
+    if not isinstance(data, str) or "://" in data or task not in FILES:
         return
-    for layout in LAYOUTS:
-        if task not in layout.tasks:
-            continue
-        for folder in utils.split_paths(data) or [""]:
-            if not os.path.isdir(folder):
+    folders = utils.split_paths(data) or [""]
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise UsageError(
+                f"{folder or 'the data'}: there is no such folder; name that of the binarised data"
+            )
+    folder, dictionary = folders[0], FILES[task][0]
+    if not _glob(folder, dictionary):
+        others = (other for other in (*TRANSLATION, *SENTENCES) if _glob(folder, FILES[other][0]))
+        other = next(others, None)
+        hint = f"; it is data of --task {other}" if other else ": prepare the data first"
+        raise UsageError(f"{folder} is not data of --task {task}: it has no {dictionary}{hint}")
+    pair = _languages(folder, settings) if task in TRANSLATION else ("", "")
+    for subset in subsets:
+        languages = pair if subset != "gen_subset" else pair[:1]  # translating needs the source
+        for split in filter(None, str(settings.get(subset) or "").split(",")):
+            if not all(_splits(folder, task, split, pair, language) for language in languages):
+                known = ", ".join(_splits(folder, task, "*", pair, languages[-1]))
+                of_pair = f" from {pair[0]} to {pair[1]}" if pair[0] else ""
                 raise UsageError(
-                    f"{folder or 'the data'}: there is no such folder; name that of the binarised "
-                    "data"
+                    f"{flag(subset)} {split}: {folder} has no such split{of_pair}, only "
+                    f"{known or 'dictionaries'}"
                 )
-        folder = utils.split_paths(data)[0]
-        _check_dictionaries(folder, task, layout)
-        pair = _languages(folder, settings) if layout is TRANSLATION else ("", "")
-        for subset in subsets:
-            _check_splits(folder, layout, pair, subset, settings.get(subset))
-
-
-def _check_dictionaries(folder, task, layout):
-    if _glob(folder, layout.dictionary):
-        return
-    others = (other.tasks[0] for other in LAYOUTS[:2] if _glob(folder, other.dictionary))
-    other = next(others, None)
-    hint = f"; it is data of --task {other}" if other else ": prepare the data first"
-    raise UsageError(f"{folder} is not data of --task {task}: it has no {layout.dictionary}{hint}")
 
 
 def _languages(folder, settings) -> tuple[str, str]:
     """Return source and target, which fairseq infers from file names unless both are given."""
     pair = (settings.get("source_lang"), settings.get("target_lang"))
-    known = sorted(path.split(".")[-2] for path in _glob(folder, TRANSLATION.dictionary))
+    known = sorted(path.split(".")[-2] for path in _glob(folder, "dict.*.txt"))
     for name, language in zip(("--source-lang", "--target-lang"), pair, strict=True):
         if language not in (None, *known):
             raise UsageError(
@@ -214,9 +199,8 @@ def _languages(folder, settings) -> tuple[str, str]:
     if None not in pair:
         return pair
     guessed = tuple(data_utils.infer_language_pair(folder))
-    if any(
-        other is None or one not in (None, other) for one, other in zip(pair, guessed, strict=True)
-    ):
+    both = zip(pair, guessed, strict=True)
+    if any(inferred is None or given not in (None, inferred) for given, inferred in both):
         raise UsageError(
             f"{folder}: its files do not name the pair of languages; give both --source-lang and "
             f"--target-lang, of {', '.join(known)}"
@@ -224,29 +208,14 @@ def _languages(folder, settings) -> tuple[str, str]:
     return guessed
 
 
-def _check_splits(folder, layout, pair, subset, named):
-    """Require the files of both languages of a pair; translation needs the source only."""
-    languages = pair if subset != "gen_subset" else pair[:1]
-    for split in str(named or "").split(","):
-        if split and not all(
-            _split_files(folder, layout, pair, split, language) for language in languages
-        ):
-            files = _split_files(folder, layout, pair, "*", languages[-1])
-            known = sorted({os.path.basename(path).split(".")[0] for path in files} - {"dict"})
-            of_pair = f" from {pair[0]} to {pair[1]}" if pair[0] else ""
-            raise UsageError(
-                f"{flag(subset)} {split}: {folder} has no such split{of_pair}, only "
-                f"{', '.join(known) or 'dictionaries'}"
-            )
-
-
-def _split_files(folder, layout, pair, split, language):
+def _splits(folder, task, split, pair, language):
+    """Return the names of the splits that match, in either order of the languages."""
     name = split if split == "*" else glob.escape(split)
-    patterns = {
-        layout.split.format(split=name, pair="-".join(languages), language=language)
-        for languages in (pair, pair[::-1])
-    }
-    return [path for pattern in patterns for path in _glob(folder, pattern)]
+    names = set()
+    for languages in (pair, pair[::-1]):
+        pattern = FILES[task][1].format(split=name, pair="-".join(languages), language=language)
+        names |= {os.path.basename(path).split(".")[0] for path in _glob(folder, pattern)}
+    return sorted(names - {"dict", "preprocess"})  # preprocess.log
 
 
 def _glob(folder, pattern):

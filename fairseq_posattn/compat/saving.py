@@ -59,11 +59,7 @@ def copy_whole(copy, src_path, dst_path, overwrite=False):
 
 @contextlib.contextmanager
 def _writing(path):
-    """Yield a temporary name, and rename that file to ``path`` at the end.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Yield a temporary name and rename it to ``path``; raise a UsageError for a full disk."""
     part = f"{path}.tmp"
     try:
         yield part
@@ -151,10 +147,6 @@ def lock(folder):
 
     filelock's lock would be inherited by processes that load data, which outlive a killed training.
     File systems without locks are not locked.
-
-    Raises:
-        UsageError: another process has locked it.
-        OSError: the lock file is a link.
     """
     folder = os.path.realpath(folder)
     if folder in _held:

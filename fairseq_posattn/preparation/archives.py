@@ -1,17 +1,17 @@
 """Published archives and the folders that they unpack to, with one interface.
 
 An archive is a tar (plain, .gz, .bz2, .xz), a zip, one compressed file, one plain file, or a
-folder. Its content decides, not its name. Members are streamed and never written to disk, so names
-and links in an archive cannot lead elsewhere.
+folder. Its content decides, not its name. Members are streamed and never written to disk: names and
+links in an archive cannot lead elsewhere, and there is no second copy of large corpora.
 """
 
 import hashlib
 import os
 import tarfile
 import zipfile
-from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
@@ -39,22 +39,28 @@ def open_archive(path):
         tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
     except tarfile.HeaderError:
         return archive
-    return Tar(str(path), archive.open_only, archive.fingerprint)
+    return Tar(path, archive.open_only, archive.fingerprint)
+
+
+def joined(folder, paths):
+    """Return the archives of several files as one."""
+    archives = [open_archive(path) for path in paths]
+    return archives[0] if len(archives) == 1 else Archives(folder, archives)
 
 
 def check_archive(path):
-    """Read an archive to its end.
-
-    Raises:
-        UsageError: it is damaged or cut off.
-    """
+    """Read an archive to its end; raise :exc:`UsageError` if it is damaged or cut off."""
     for _, stream in open_archive(path).members():
         while stream.read(1 << 20):
             pass
 
 
 class Archive:
-    """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`."""
+    """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`.
+
+    ``members()`` yields ``(name, binary stream)`` of each file; a stream is valid until the next
+    one. A folder's files come sorted by name, an archive's in the order they were packed.
+    """
 
     def __init__(self, path):
         self.path, self.name = path, str(path)
@@ -62,13 +68,6 @@ class Archive:
     def names(self):
         """Return the names of all files."""
         return [name for name, _ in self.members()]
-
-    def members(self) -> Iterator:
-        """Yield ``(name, binary stream)`` of each file; a stream is valid until the next one.
-
-        A folder's files come sorted by name, an archive's in the order they were packed.
-        """
-        raise NotImplementedError
 
     @contextmanager
     def open(self, member):
@@ -91,6 +90,14 @@ class Archive:
         """Return whether :meth:`open` finds the file."""
         return any(_ends_in(name, member) for name in self.names())
 
+    def first_of(self, *members):
+        """Return the first of some files that there is; raise :exc:`UsageError` if none is."""
+        names = self.names()
+        for member in members:
+            if any(_ends_in(name, member) for name in names):
+                return member
+        raise UsageError(f"{self.name}: holds none of {', '.join(members)}")
+
     def nested(self, member):
         """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
         name = f"{self.name}/{member}"
@@ -102,6 +109,24 @@ class Archive:
 
     def _missing(self, member):
         return UsageError(f"{self.name}: holds no {member}")
+
+
+class Archives(Archive):
+    """Several archives as one."""
+
+    def __init__(self, folder, archives):
+        super().__init__(folder)
+        self.archives = archives
+
+    def members(self):
+        return chain.from_iterable(archive.members() for archive in self.archives)
+
+    def label(self, member):
+        holding = [archive for archive in self.archives if archive.has(member)]
+        return holding[0].label(member) if holding else super().label(member)
+
+    def fingerprint(self, *members):
+        return " ".join(archive.fingerprint() for archive in self.archives)
 
 
 class Folder(Archive):
@@ -123,32 +148,32 @@ class Folder(Archive):
                 yield name, stream
 
     def open(self, member):
-        return open(self.path / self._find(member), "rb")
+        return open(self._find(member), "rb")
 
     def label(self, member):
-        return str(self.path / self._find(member))
+        return str(self._find(member))
 
     def nested(self, member):
-        path = self.path / self._find(member)
+        path = self._find(member)
         return Zip(path) if zipfile.is_zipfile(path) else super().nested(member)
 
     def fingerprint(self, *members):
-        names = sorted({self._find(member) for member in members}) if members else self.names()
-        states = "".join(f"{name} {_state(self.path / name)}\n" for name in names)
+        paths = sorted({*map(self._find, members)} or {self.path / name for name in self.names()})
+        states = "".join(f"{path.relative_to(self.path)} {_state(path)}\n" for path in paths)
         return hashlib.sha256(states.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _find(self, member):
         matches = [name for name in self.names() if _ends_in(name, member)]
         if not matches:
             raise self._missing(member)
-        return min(matches, key=lambda name: len(PurePosixPath(name).parts))
+        return self.path / min(matches, key=lambda name: len(PurePosixPath(name).parts))
 
 
 class Tar(Archive):
     """A tar archive; ``opener`` opens its decompressed bytes from the start."""
 
-    def __init__(self, name, opener, fingerprint):
-        super().__init__(name)
+    def __init__(self, path, opener, fingerprint):
+        super().__init__(path)
         self.opener, self._fingerprint = opener, fingerprint
 
     def fingerprint(self, *members):
@@ -228,4 +253,4 @@ def _ends_in(name, member):
 
 def _state(path):
     status = os.stat(path)
-    return f"{status.st_size} {status.st_mtime_ns}"
+    return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from fairseq_posattn.preparation import folds
 from fairseq_posattn.text.moses import RATIO
 
 INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
 SIDES = ("source", "target")  # of summaries
+FOLDS = 10  # of cross validation
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,7 @@ class Corpus:
 
     subwords = None
     sides = ()
+    unit = "examples"  # what --limit counts
 
     def with_options(self, options):
         """Return the corpus as the parsed options change it."""
@@ -55,7 +56,7 @@ class Corpus:
 class ClassificationCorpus(Corpus):
     """Sentences, sentence pairs or documents with labels."""
 
-    alternatives: tuple  # published forms; see sources.obtain_any
+    alternatives: tuple  # published forms; see download.obtain_any
     splits: Callable  # (archive, options) -> functions that yield examples, by split or "all"
     given: Callable = lambda options: None  # the user's files, if options name them
     labels: tuple | None  # classes in the order of their numbers; None: those of the data, sorted
@@ -81,10 +82,6 @@ class ClassificationCorpus(Corpus):
         """Return the value of ``--num-classes``; None if it depends on the data."""
         return self.scores or (self.labels and len(self.labels))
 
-    def count_classes(self, labels):
-        """Return the value of ``--num-classes`` for data with these labels."""
-        return self.num_classes or len(labels)
-
     @property
     def inputs(self):
         return INPUTS if self.pairs else INPUTS[:1]
@@ -97,7 +94,7 @@ class ClassificationCorpus(Corpus):
     @property
     def parts(self):
         """Return the folders of binarised data, relative to the destination."""
-        return [f"fold{k}" for k in range(folds.FOLDS)] if self.cross_validated else ["."]
+        return [f"fold{k}" for k in range(FOLDS)] if self.cross_validated else ["."]
 
     @property
     def texts(self):
@@ -116,6 +113,7 @@ class TaggingCorpus(Corpus):
     metrics: tuple = ("f1",)
 
     task = criterion = "sequence_tagging"
+    unit = "sentences"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Downloads that resume where they broke off, from the first mirror that serves the right file."""
+"""Published files: found in the user's folder, or downloaded from the first mirror that works.
+
+Downloads resume where they broke off.
+"""
 
 import hashlib
 import http.client
@@ -14,7 +17,7 @@ from urllib.parse import urlsplit
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
 from fairseq_posattn.common.progress import Progress, say
-from fairseq_posattn.preparation.archives import SingleFile, check_archive, open_archive
+from fairseq_posattn.preparation.archives import SingleFile, check_archive, joined, open_archive
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
 PATIENCE = 60.0  # seconds without a byte
@@ -22,11 +25,8 @@ BLOCK = 1 << 18
 USER_AGENT = "fairseq-posattn"  # some servers refuse urllib's
 LOCALHOST = ("127.0.0.1", "::1", "localhost")
 BROKEN_OFF = (
-    ConnectionError,
-    TimeoutError,
-    ssl.SSLError,
-    urllib.error.URLError,
-    http.client.HTTPException,
+    *(ConnectionError, TimeoutError, ssl.SSLError),
+    *(urllib.error.URLError, http.client.HTTPException),
 )
 
 
@@ -59,10 +59,48 @@ class Source:
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
 
 
+def published_at(name, *folders, sha256=None, is_archive=True):
+    """Return the :class:`Source` of a file that several folders of the web have."""
+    urls = tuple(f"{folder}/{name}" for folder in folders)
+    return Source(name, urls, sha256, is_archive)
+
+
+def obtain(source, options):
+    """Return the archive that ``--source`` names or holds, or a download into ``--dest``."""
+    return obtain_any(((source,),), options.source, options.dest / "download")
+
+
+def obtain_any(alternatives, given, folder):
+    """Return the archive of a data set, from the first alternative that works.
+
+    Args:
+        alternatives: tuples of sources; each tuple is the whole data set.
+        given: the user's file or folder, or None for a download. A folder may hold the published
+            files, or what they unpack to.
+        folder: folder of the downloads.
+
+    Raises:
+        UsageError: ``given`` does not exist, or every download fails.
+    """
+    if given is not None:
+        for sources in alternatives:
+            paths = [Path(given, source.name) for source in sources]
+            if all(path.is_file() for path in paths):
+                return joined(given, paths)
+        return open_archive(given)
+    failures = []
+    for sources in alternatives:
+        try:
+            return joined(folder, [fetch(source, folder) for source in sources])
+        except UsageError as failure:
+            failures.append(str(failure))
+            if len(failures) < len(alternatives):
+                say(failures[-1])
+    raise UsageError("; or else ".join(failures))
+
+
 def fetch(source, folder, pause=1.0) -> Path:
     """Download ``source`` to ``folder / source.name``, unless it is there already.
-
-    Another process that wants the same file waits for it.
 
     Args:
         pause: seconds to wait after the first failed attempt; doubled after each further one.
@@ -70,82 +108,56 @@ def fetch(source, folder, pause=1.0) -> Path:
     Raises:
         UsageError: no mirror serves it; says what to fetch by hand and where to put it.
     """
-    folder = Path(folder)
-    path = folder / source.name
+    path = Path(folder, source.name)
     if path.exists():
         return path
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / f".{source.name}.lock", path):
-        if not path.exists():
-            _fetch_from_mirrors(source, path, pause)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with locked(path.with_name(f".{source.name}.lock"), path):
+        failures = []
+        for url in source.urls if not path.exists() else ():
+            say(f"downloading {url}")
+            mirror = hashlib.sha256(url.encode()).hexdigest()[:8]
+            part = path.with_name(f".{source.name}.{mirror}.part")
+            try:
+                _fetch_from(url, part, source, pause)
+            except Unavailable as failure:
+                failures.append(f"{url}: {_in_one_line(failure)}")
+                say(failures[-1])
+                continue
+            part.replace(path)
+            for other in path.parent.glob(f".{source.name}.*.part*"):
+                other.unlink()
+            break
+    if not path.exists():
+        raise UsageError(
+            f"{source.name} could not be downloaded ({'; '.join(failures)}): "
+            f"fetch it by hand and put it at {path}, or name it with --source"
+        )
     return path
 
 
-def _fetch_from_mirrors(source, path, pause):
-    failures = []
-    for url in source.urls:
-        part = Part(path, url)
-        say(f"downloading {url}")
-        try:
-            _fetch_from(url, part, source, pause)
-        except Unavailable as failure:
-            failures.append(f"{url}: {_in_one_line(failure)}")
-            say(failures[-1])
-            continue
-        part.path.replace(path)
-        for other in path.parent.glob(f".{source.name}.*.part*"):
-            other.unlink()
-        return
-    raise UsageError(
-        f"{source.name} could not be downloaded ({'; '.join(failures)}): "
-        f"fetch it by hand and put it at {path}, or name it with --source"
-    )
-
-
-class Part:
-    """The bytes of a file received so far, and the tag of the version that they belong to."""
-
-    def __init__(self, path, url):
-        mirror = hashlib.sha256(url.encode()).hexdigest()[:8]
-        self.path = path.with_name(f".{path.name}.{mirror}.part")
-        self.tag_path = self.path.with_name(f"{self.path.name}.tag")
-
-    def size(self):
-        return self.path.stat().st_size if self.path.exists() else 0
-
-    def tag(self):
-        return self.tag_path.read_text(encoding="utf-8") if self.tag_path.exists() else ""
-
-    def restart(self, tag=""):
-        """Forget the bytes; the next ones belong to the version ``tag``."""
-        for path in (self.tag_path, self.path):
-            path.unlink(missing_ok=True)
-        if tag:
-            self.tag_path.write_text(tag, encoding="utf-8")
-
-
 def _fetch_from(url, part, source, pause):
-    """Fill ``part`` with the file, resuming after interruptions.
+    """Fill the file ``part``, resuming after interruptions.
 
     Raises:
         Unavailable: this mirror does not serve the file.
     """
     fruitless, problem = 0, "no attempt"
     while problem and fruitless < ATTEMPTS:
-        before = part.size()
+        before = _size(part)
         try:
             problem = _request(url, part, source)
         except BROKEN_OFF as error:
             problem = str(getattr(error, "reason", "") or error) or type(error).__name__
         if problem:
-            fruitless = 0 if part.size() > before else fruitless + 1
+            fruitless = 0 if _size(part) > before else fruitless + 1
         if problem and fruitless < ATTEMPTS:
             say(f"{url}: {_in_one_line(problem)}; trying again")
             time.sleep(pause * 2**fruitless)
     # A server may promise more bytes than there are: what was received may still be whole.
-    if wrong := _find_fault(part.path, source):
+    if wrong := _find_fault(part, source):
         if not problem:
-            part.restart()
+            _restart(part)
         raise Unavailable(problem or wrong)
 
 
@@ -155,18 +167,16 @@ def _request(url, part, source):
     Raises:
         Unavailable: asking again is useless.
     """
-    headers = {"User-Agent": USER_AGENT}
-    if part.size() and (part.tag() or source.sha256):
-        headers["Range"] = f"bytes={part.size()}-"
-        if part.tag():
-            headers["If-Range"] = part.tag()
+    headers, size, tag = {"User-Agent": USER_AGENT}, _size(part), _tag(part)
+    if size and (tag or source.sha256):
+        headers |= {"Range": f"bytes={size}-", **({"If-Range": tag} if tag else {})}
     else:
-        part.restart()
+        _restart(part)
     try:
         request = urllib.request.Request(url, headers=headers)
         answer = urllib.request.build_opener(_Redirects).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
-        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and part.size():
+        if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and size:
             return None  # nothing is missing
         if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
             raise Unavailable(f"{error.code} {error.reason}") from None
@@ -183,20 +193,39 @@ def _append(answer, part, title):
         tag = answer.headers.get("Last-Modified", "")
     if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
         position = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""), re.ASCII)
-        if not position or int(position[1]) != part.size() or tag != part.tag():
-            part.restart()
+        if not position or int(position[1]) != _size(part) or tag != _tag(part):
+            _restart(part)
             return "it sent another part than requested"
     else:
-        part.restart(tag)
-    start, length = part.size(), answer.length
+        _restart(part, tag)
+    start, length = _size(part), answer.length
     total = None if length is None else start + length
-    with open(part.path, "ab") as file, Progress(title, "bytes", total, start) as progress:
+    with open(part, "ab") as file, Progress(title, "bytes", total, start) as progress:
         while block := answer.read1(BLOCK):
             file.write(block)
             progress.add(len(block))
-    if total is not None and part.size() < total:
-        return f"broke off after {part.size():,} of {total:,} bytes"
+    if total is not None and _size(part) < total:
+        return f"broke off after {_size(part):,} of {total:,} bytes"
     return None
+
+
+def _size(part):
+    return part.stat().st_size if part.exists() else 0
+
+
+def _tag(part):
+    """Return the tag of the version that the bytes belong to."""
+    path = part.with_name(f"{part.name}.tag")
+    return path.read_text(encoding="utf-8") if path.exists() else ""
+
+
+def _restart(part, tag=""):
+    """Forget the bytes; the next ones belong to the version ``tag``."""
+    path = part.with_name(f"{part.name}.tag")
+    for one in (path, part):
+        one.unlink(missing_ok=True)
+    if tag:
+        path.write_text(tag, encoding="utf-8")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -211,7 +240,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 def _find_fault(path, source):
     """Return why a file cannot be the published one, or None."""
-    if not path.is_file() or not path.stat().st_size:
+    if not _size(path):
         return "the file is empty"
     with open(path, "rb") as file:
         if source.sha256:

@@ -1,23 +1,74 @@
-"""Labelled examples as text files: tokenized, divided into splits, checked."""
+"""Labelled examples: checked, divided into splits, tokenized, written as text files.
+
+Splits that were not published are seeded and stratified: each class has its share of each split, to
+within one example.
+"""
 
 import json
+import random
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from itertools import islice
+from typing import NamedTuple
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import map_lines
-from fairseq_posattn.preparation import folds
-from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.example import checked_text
-from fairseq_posattn.text.lines import one_line
+from fairseq_posattn.preparation.corpus import FOLDS, SPLITS
+from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.text.lines import one_line, read_member
 from fairseq_posattn.text.words import PUBLISHED
 
 WHOLE = "all"  # the one "split" of a data set that is published without splits
 SUMMARY = "summary.json"
+
+
+class Example(NamedTuple):
+    """A labelled sentence, sentence pair or document."""
+
+    label: str | None  # class name without spaces; None if the annotators did not agree
+    inputs: tuple[str, ...]  # the text, or the two texts of a pair
+    place: str  # FILE:LINE, for messages
+    score: float | None = None  # number beside the class, such as relatedness or a rating
+
+
+def checked_text(value, place, what="the text", fix=""):
+    """Return the value; raise :exc:`UsageError` if it is not text or has a lone surrogate.
+
+    ``place``, ``what`` and ``fix`` are where it was read, its name and the message's end.
+    """
+    if not isinstance(value, str):
+        raise UsageError(f"{place}: {what} is {shortened(value)}, no text{fix}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        wrong = shortened(value[error.start])
+        raise UsageError(f"{place}: {what} holds {wrong}, half of a character{fix}") from None
+    return value
+
+
+def numbered_class(number, classes, place, first=0):
+    """Return the class of a number from ``first`` on, as text; raise :exc:`UsageError` if none."""
+    numbers = [str(first + index) for index in range(len(classes))]
+    return classes[numbers.index(known_class(number, numbers, place))]
+
+
+def known_class(label, classes, place):
+    """Return the label; raise :exc:`UsageError` if it is none of the classes."""
+    if label not in classes:
+        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(classes)}")
+    return label
+
+
+def read_objects(archive, member, what, *keys):
+    """Yield ``(FILE:LINE, values of the keys)`` of the JSON objects of a file, one a line."""
+    for place, line in read_member(archive, member):
+        try:
+            row = json.loads(line)
+            yield place, [row[key] for key in keys]
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{place}: no {what} in JSON format: {error}") from None
 
 
 class TextFiles(ExitStack):
@@ -97,7 +148,7 @@ def write_splits(readers, folder, corpus, options, cut=str):
             valid = frozenset()
             if published == "train" and "valid" not in readers:
                 labels = [example.label for example in islice(read(), options.limit)]
-                valid = folds.held_out(labels, options.seed, options.valid_fraction)
+                valid = held_out(labels, options.seed, options.valid_fraction)
             examples = islice(read(), options.limit)
             tokenized = _tokenize_all(examples, published, corpus, options, cut)
             for index, example in enumerate(tokenized):
@@ -113,14 +164,14 @@ def write_divided(read, folders, corpus, options, cut=str):
     examples = list(read())
     labels = [example.label for example in examples]
     if options.limit is not None:
-        chosen = sorted(folds.stratified_sample(labels, options.seed, options.limit))
+        chosen = sorted(stratified_sample(labels, options.seed, options.limit))
         examples, labels = ([values[index] for index in chosen] for values in (examples, labels))
-    if len(examples) < folds.FOLDS:
+    if len(examples) < FOLDS:
         raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
     if corpus.cross_validated:
-        divisions = folds.cross_validation(labels, options.seed, options.valid_fraction)
+        divisions = cross_validation(labels, options.seed, options.valid_fraction)
     else:
-        divisions = [folds.tenths(labels, options.seed)]
+        divisions = [tenths(labels, options.seed)]
     tokenized = list(_tokenize_all(examples, "all", corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
@@ -138,3 +189,57 @@ def _tokenize_all(examples, split, corpus, options, cut):
 def _tokenize(example, words, cased, cut):
     texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
     return example._replace(inputs=tuple(cut(text if cased else text.lower()) for text in texts))
+
+
+# --- Splits ---------------------------------------------------------------------------------------
+
+
+def cross_validation(labels, seed, valid_fraction):
+    """Return the index sets ``train``, ``valid`` and ``test`` of each of ten folds.
+
+    Each example is tested in one fold; ``valid_fraction`` of a fold's training examples are for
+    validation.
+    """
+    order, folds = stratified_order(labels, seed), []
+    for fold in range(FOLDS):
+        test = set(order[fold::FOLDS])
+        rest = [index for index in range(len(labels)) if index not in test]
+        chosen = held_out([labels[index] for index in rest], seed, valid_fraction)
+        valid = {rest[i] for i in chosen}
+        folds.append({"train": set(rest) - valid, "valid": valid, "test": test})
+    return folds
+
+
+def tenths(labels, seed):
+    """Return index sets: eight tenths for training, one for validation, one for test."""
+    order = stratified_order(labels, seed)
+    test, valid = set(order[0::FOLDS]), set(order[1::FOLDS])
+    return {"train": set(order) - test - valid, "valid": valid, "test": test}
+
+
+def held_out(labels, seed, fraction):
+    """Return the indices of a fraction of the examples, at least one."""
+    return stratified_sample(labels, seed, max(1, round(len(labels) * fraction)))
+
+
+def stratified_sample(labels, seed, count):
+    """Return the indices of ``count`` examples, or of all if there are fewer."""
+    order = stratified_order(labels, seed)
+    count = min(count, len(order))
+    return {order[(2 * i + 1) * len(order) // (2 * count)] for i in range(count)}
+
+
+def stratified_order(labels, seed):
+    """Return all indices by class, shuffled within each class.
+
+    Indices at even distances then give each class its share.
+    """
+    by_class = {}
+    for index, label in enumerate(labels):
+        by_class.setdefault(label, []).append(index)
+    generator = random.Random(seed)
+    order = []
+    for label in sorted(by_class, key=str):
+        generator.shuffle(by_class[label])
+        order += by_class[label]
+    return order

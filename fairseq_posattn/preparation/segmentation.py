@@ -9,7 +9,7 @@ from math import ceil
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.counts import text_lines
+from fairseq_posattn.preparation.report import text_lines
 from fairseq_posattn.text.subwords import (
     BERT_SYMBOLS,
     BytePairEncoder,

@@ -4,6 +4,7 @@
 """
 
 import json
+import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,18 +19,17 @@ from fairseq_posattn.text import manifest
 
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
 NAME = ".stages.json"
-WORK = ".unfinished-stage"  # what a stage writes, until it is finished
-REPLACED = ".replaced-stages"  # finished outputs that a run replaces, until it ends
+WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
+FINISHED = ".finished"  # the same while they move to their places
 LOCK = ".lock"
 
 
 class Stages:
     """The stages that fill a folder, in the order in which they run.
 
-    A stage writes into a working folder; its finished outputs move to the destination and are
-    recorded. So a run that is stopped anywhere and started again ends with the same files. Outputs
-    that a run replaces return if one of its stages fails. Files that no stage made are never
-    replaced or removed.
+    From the first stage that has to be redone, a run works in a folder of its own and moves the
+    outputs to the destination at its end: a run that fails or is killed leaves finished data as it
+    was, and goes on when it is started again. Files that no stage made are never replaced.
 
     Args:
         dest: the folder.
@@ -42,12 +42,11 @@ class Stages:
     """
 
     def __init__(self, dest, limit=None, force=False):
-        self.dest, self.limit, self.redo = Path(dest), limit, force
-        self.replaced = self.dest / REPLACED
-        self.done = []  # names of the stages so far
-        self.record = _read_record(self.dest)
-        finished = [stage["settings"] for stage in self.record.values() if stage["settings"]]
-        is_whole = any(settings.get("limit") is None for settings in finished)
+        self.dest, self.limit, self.force = Path(dest), limit, force
+        self.work, self.redo = self.dest / WORK, False
+        self.done = {}  # entries of the record, by name of the stage
+        self.record, self.begun = _read_record(self.dest), {}
+        is_whole = any(stage["settings"].get("limit") is None for stage in self.record.values())
         if limit is not None and is_whole and not force:
             raise UsageError(
                 f"{self.dest} holds the whole data set, which --limit {limit} would replace: "
@@ -59,14 +58,21 @@ class Stages:
         """Hold the destination; a second run waits until the first one ends."""
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
+            self._publish()
             self.record = _read_record(self.dest)
+            if self.force:
+                _remove(self.work)
             try:
                 yield self
             except Exception:
-                _remove(self.dest / WORK)
-                self._restore()
+                if not (self.work / NAME).exists():
+                    _remove(self.work)
                 raise
-            self._forget_replaced()
+            if self.redo:
+                self._refuse_foreign([])
+                self.work.rename(self.dest / FINISHED)  # atomic: from here on it is only moved
+                self._publish()
+            _remove(self.work)
 
     def run(self, name, outputs, function, source=None, **settings):
         """Run one stage, unless it is done already.
@@ -74,7 +80,7 @@ class Stages:
         Args:
             name: name of the stage.
             outputs: files and folders that it makes, relative to the destination.
-            function: makes all of them in the working folder, its argument.
+            function: makes all of them in its argument, a folder with the earlier outputs.
             source: identifies the user's files, such as :meth:`Archive.fingerprint`; None, if
                 none were given, matches any.
             settings: all else that the result depends on, beside the outputs of earlier stages;
@@ -85,110 +91,77 @@ class Stages:
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(map(str, outputs))
-        if not self.redo and self._is_done(self.record.get(name), settings, outputs):
+        entry = None
+        if not (self.redo or self.force):
+            entry = _entry_if_done(self.record.get(name), self.dest, settings, outputs)
+        if entry:
             say(f"{name}: done already")
-            self.done.append(name)
+            self.done[name] = entry
             return
-        self.redo = True  # later stages, too; the manifest then records versions
-        self._refuse_foreign(outputs)
-        work = self._working_folder()
-        for output in outputs:
-            (work / output).parent.mkdir(parents=True, exist_ok=True)
-        function(work)
-        self._replace(name, outputs, work)
-        _remove(work)
-        self.record[name] = _entry(outputs, _files(self.dest, outputs), settings)
-        self._write_record()
-        self.done.append(name)
+        if not self.redo:
+            self._begin()
+        entry = _entry_if_done(self.begun.get(name), self.work, settings, outputs)
+        if entry:
+            say(f"{name}: done already")
+        else:
+            self.begun = {}
+            self._refuse_foreign(outputs)
+            for output in outputs:
+                _remove(self.work / output)
+                (self.work / output).parent.mkdir(parents=True, exist_ok=True)
+            function(self.work)
+            files = _files(self.work, outputs)
+            entry = {"settings": settings, "outputs": outputs, "files": files}
+        self.done[name] = entry
+        write_json(self.work / NAME, self.done, indent=1)
 
-    def _is_done(self, earlier, settings, outputs):
-        if not earlier or earlier["settings"] is None:
-            return False
-        if settings["source"] is None:
-            settings = {**settings, "source": earlier["settings"].get("source")}
-        state = {"settings": settings, "outputs": outputs, "files": _files(self.dest, outputs)}
-        return earlier == state
-
-    def _replace(self, name, outputs, work):
-        """Move outputs to their places; whatever is there at any time is recorded before."""
-        self._refuse_foreign(outputs)
-        record, old_outputs = self.record, self._stale_outputs(outputs)
-        stale = [other for other in record if other not in self.done]
-        if not self.replaced.exists() and any(record[other]["settings"] for other in stale):
-            (work / REPLACED).mkdir()
-            write_json(work / REPLACED / NAME, record)
-            (work / REPLACED).rename(self.replaced)
-        for other in stale:
-            record[other] = {**record[other], "settings": None}
-        made = _files(work, outputs)
-        before = record.get(name, {"files": {}})["files"]
-        record[name] = _entry(outputs, {**before, **made})
-        self._write_record()
-        finished = _outputs(_read_record(self.replaced))
-        for output in old_outputs:
-            path, copy = self.dest / output, self.replaced / output
-            if output in finished and path.exists() and not copy.exists():
-                _move(path, copy)
-            else:
-                _remove(path)
-        for output in outputs:
-            _move(work / output, self.dest / output)
-        for other in stale:
-            del record[other]
-
-    def _restore(self):
-        """Return the replaced outputs to their places."""
-        earlier, record = _read_record(self.replaced), self.record
-        if not earlier:
+    def _begin(self):
+        """Take the outputs of the finished stages into the working folder."""
+        self.redo = True
+        self.work.mkdir(exist_ok=True)
+        begun = _read_record(self.work)
+        if list(begun.items())[: len(self.done)] == list(self.done.items()):
+            self.begun = begun
             return
-        changed = [name for name in {**earlier, **record} if earlier.get(name) != record.get(name)]
-        for name in changed:  # recorded first, so that a kill from here on leaves nothing foreign
-            entries = [stages[name] for stages in (earlier, record) if name in stages]
-            files = {file: size for entry in entries for file, size in entry["files"].items()}
-            record[name] = _entry(_outputs(dict(enumerate(entries))), files)
-        self.done = [name for name in record if name not in changed]
-        self._refuse_foreign([])
-        self._write_record()
-        finished = _outputs(earlier)
-        for output in self._stale_outputs([]):
-            if (self.replaced / output).exists() or output not in finished:
-                _remove(self.dest / output)
-        for output in finished:
-            if (self.replaced / output).exists():
-                _move(self.replaced / output, self.dest / output)
-        self.record = earlier
-        self._write_record()
-        self._forget_replaced()
-
-    def _forget_replaced(self):
-        if self.replaced.exists():
-            work = self._working_folder()
-            self.replaced.rename(work / REPLACED)  # atomic: a kill leaves all of it or none
-            _remove(work)
+        _remove(self.work)
+        self.work.mkdir()
+        for entry in self.done.values():
+            for file in entry["files"]:
+                (self.work / file).parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    os.link(self.dest / file, self.work / file)
+                except OSError:  # a file system without links
+                    shutil.copyfile(self.dest / file, self.work / file)
 
     def _refuse_foreign(self, outputs):
         """Raise if a file that no stage made would be replaced."""
         known = {file for stage in self.record.values() for file in stage["files"]}
-        for file in _files(self.dest, self._stale_outputs(outputs)):
+        stale = {name: stage for name, stage in self.record.items() if stage != self.done.get(name)}
+        for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done)}):
             if file not in known:
                 raise UsageError(
                     f"{self.dest / file} would be replaced, but no preparation made it: move it "
                     "away, or give another --dest"
                 )
 
-    def _stale_outputs(self, outputs):
-        """Return these outputs and the recorded ones of this and later stages."""
-        stale = {name: stage for name, stage in self.record.items() if name not in self.done}
-        return sorted({*_outputs(stale), *outputs})
-
-    def _working_folder(self):
-        work = self.dest / WORK
-        _remove(work)
-        work.mkdir()
-        return work
-
-    def _write_record(self):
-        write_json(self.dest / NAME, self.record, indent=1)
+    def _publish(self):
+        """Move finished outputs to their places, also those of a run that was killed here."""
+        finished = self.dest / FINISHED
+        if not (finished / NAME).exists():
+            _remove(finished)
+            return
+        record = _read_record(finished)
+        for output in _outputs(_read_record(self.dest)):
+            if output not in _outputs(record):
+                _remove(self.dest / output)
+        write_json(self.dest / NAME, record, indent=1)
+        for output in _outputs(record):
+            if (finished / output).exists():
+                _remove(self.dest / output)
+                (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
+                (finished / output).rename(self.dest / output)
+        (finished / NAME).unlink()
+        _remove(finished)
 
 
 def write_manifests(stages, corpus, *, count, parts=(".",), **described):
@@ -197,7 +170,7 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
     Args:
         stages: the :class:`Stages`.
         corpus: a :class:`.corpus.Corpus`.
-        count: returns the fields of the manifest that are counted, such as ``examples``.
+        count: returns the fields that are counted, such as ``examples``; takes the folder.
         parts: folders that fairseq reads, each of which gets a manifest.
         described: other fields of the manifest.
     """
@@ -217,7 +190,7 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
         versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
 
     def make(work):
-        rules = replace(manifest.Manifest(**fields, **count()), versions=versions)
+        rules = replace(manifest.Manifest(**fields, **count(work)), versions=versions)
         for part in parts:
             manifest.write(work / part, rules)
 
@@ -230,7 +203,7 @@ def _read_record(folder):
     try:
         record = json.loads(path.read_bytes())
         for stage in record.values():
-            _ = stage["settings"], stage["outputs"], stage["files"].items()
+            _ = stage["settings"].get, stage["outputs"], stage["files"].items()
     except FileNotFoundError:
         return {}
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -238,9 +211,14 @@ def _read_record(folder):
     return record
 
 
-def _entry(outputs, files, settings=None):
-    """Return the record of a stage; without settings it is unfinished."""
-    return {"settings": settings, "outputs": outputs, "files": files}
+def _entry_if_done(entry, folder, settings, outputs):
+    """Return a stage's entry of the record if its settings and files are the same."""
+    if entry is None:
+        return None
+    if settings["source"] is None:
+        settings = {**settings, "source": entry["settings"].get("source")}
+    state = {"settings": settings, "outputs": outputs, "files": _files(folder, outputs)}
+    return entry if entry == state else None
 
 
 def _outputs(stages):
@@ -252,12 +230,7 @@ def _files(folder, outputs):
     paths = [folder / output for output in outputs]
     nested = [inner for path in paths for inner in path.rglob("*")]
     files = [path for path in (*paths, *nested) if path.is_symlink() or path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in files}
-
-
-def _move(path, target):
-    target.parent.mkdir(parents=True, exist_ok=True)
-    path.rename(target)
+    return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in sorted(files)}
 
 
 def _remove(path):

@@ -9,13 +9,13 @@ import random
 from math import isfinite
 from pathlib import Path
 
+from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.download import Source, fetch
-from fairseq_posattn.preparation.example import shortened
+from fairseq_posattn.preparation.labelled_text import shortened
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
 
@@ -52,12 +52,14 @@ def add_word_options(parser):
         "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
         "there is none. Words of validation and test with a vector join the dictionary",
     )
-    several = "dimensions to use if --glove holds several files (default: %(default)s)"
-    add_count(group, "--glove-dim", several, DEFAULT_DIM)
-    add_count(
-        *(group, "--min-count"),
-        "training occurrences that a word without a vector needs for the dictionary (default: 1; "
-        "5 for the Yelp and Yahoo sets)",
+    several = "dimensions to use if --glove holds several files"
+    add_count(group, "--glove-dim", DEFAULT_DIM, several)
+    group.add_argument(
+        "--min-count",
+        type=positive,
+        metavar="N",
+        help="training occurrences that a word without a vector needs for the dictionary (default: "
+        "1; 5 for the Yelp and Yahoo sets)",
     )
     group.add_argument(
         "--cased",
@@ -80,12 +82,12 @@ def fraction(text):
 def run_words(stages, corpus, options, vectors, count):
     """Run the stage that writes ``dict.txt`` and, with vectors, ``glove.txt``.
 
-    ``count`` returns the word counts of the training set and of the other splits.
+    ``count`` maps a folder to the word counts of the training set and of the other splits.
     """
 
     def make(work):
         least = options.min_count or corpus.min_count
-        write_vocabulary(work, *count(), vectors, least, options.seed)
+        write_vocabulary(work, *count(work), vectors, least, options.seed)
 
     stages.run(
         "vocabulary",

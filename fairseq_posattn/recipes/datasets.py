@@ -1,8 +1,7 @@
 """Data sets of classification, tagging and recommendation recipes, from their corpora."""
 
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, TaggingCorpus
-from fairseq_posattn.preparation.folds import FOLDS
+from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.recipe import Dataset
 
 # The papers' code also trains on SST's phrases in five classes.

@@ -57,13 +57,17 @@ def count_words(lines):
 
 
 def learn_bpe(word_counts, operations, file):
-    """Write ``operations`` merges, learned from counted words, to an open text file."""
+    """Write ``operations`` merges to an open text file; empties ``word_counts`` to save memory."""
     from subword_nmt.learn_bpe import learn_bpe
 
-    dictionary = io.StringIO("".join(f"{word} {count}\n" for word, count in word_counts.items()))
+    def dictionary():
+        while word_counts:
+            word, count = word_counts.popitem()
+            yield f"{word} {count}\n"
+
     # It draws a progress bar even without a terminal.
     with nullcontext() if sys.stderr.isatty() else redirect_stderr(io.StringIO()):
-        learn_bpe(dictionary, file, operations, is_dict=True)
+        learn_bpe(dictionary(), file, operations, is_dict=True)
 
 
 class BytePairEncoder:

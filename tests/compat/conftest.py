@@ -4,6 +4,7 @@ import inspect
 
 import fairseq_cli.train  # noqa: F401, its loop is patched, too
 import pytest
+import torch
 
 from fairseq_posattn.training.plugin import register
 
@@ -21,3 +22,9 @@ def restore(monkeypatch):
         monkeypatch.setattr(owner, name, kind(original) if kind else original)
 
     return restore
+
+
+@pytest.fixture(autouse=True)
+def without_a_gpu(monkeypatch):
+    """fairseq's flat weights ask for the GPU's number; that of the CPU is None."""
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)

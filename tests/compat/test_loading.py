@@ -55,28 +55,17 @@ def with_pickle(path, edit):
 # --- What fairseq writes -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        argparse.Namespace(arch="posattn_transformer", lr=[0.5], nested=argparse.Namespace(a=None)),
-        numpy.float32(1.5),
-        numpy.float64(1.5),
-        numpy.int64(3),
-    ],
-    ids=lambda written: type(written).__name__,
-)
-def test_types_in_checkpoints_are_read(tmp_path, written):
-    read = loading.read_checkpoint(saved(tmp_path, written=written))["written"]
-    assert type(read) is type(written)
-    assert read == written
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_arrays_in_checkpoints_are_read(tmp_path, dtype):
-    array = numpy.arange(4).astype(dtype)  # --eval-bleu's counts of n-grams
-    read = loading.read_checkpoint(saved(tmp_path, array=array))["array"]
-    assert read.dtype == array.dtype
-    assert read.tolist() == [0, 1, 2, 3]
+def test_types_in_checkpoints_are_read(tmp_path):
+    given = {
+        "settings": argparse.Namespace(arch="fconv", lr=[0.5], nested=argparse.Namespace(a=None)),
+        **{name: getattr(numpy, name)(3) for name in ("float32", "float64", "int64")},
+    }
+    arrays = {kind: numpy.arange(4).astype(kind) for kind in ("float32", "int64")}  # of BLEU
+    read = loading.read_checkpoint(saved(tmp_path, **given, arrays=arrays))
+    assert {name: read[name] for name in given} == given
+    assert all(type(read[name]) is type(value) for name, value in given.items())
+    for kind, array in read["arrays"].items():
+        assert array.dtype == kind and array.tolist() == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("core", ["core", "_core"])
@@ -301,28 +290,18 @@ def test_weights_that_are_no_numbers_are_refused(value, tmp_path):
 
 @pytest.mark.parametrize("kind", [torch.complex64, torch.int32, torch.bool])
 def test_weights_of_other_types_are_refused(kind, tmp_path):
-    path = str(tmp_path / "other.pt")
-    state = read_checkpoint(FIXTURE / "checkpoint.pt")
+    path, good = str(tmp_path / "other.pt"), FIXTURE / "checkpoint.pt"
+    state, overrides = read_checkpoint(good), {"data": str(FIXTURE / "data"), "cpu": True}
     name = list(state["model"])[-1]
     state["model"][name] = state["model"][name].to(kind)
     torch.save(state, path)
-    name_of_kind = str(kind).removeprefix("torch.")
-    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type {name_of_kind}, "):
-        checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": str(FIXTURE / "data")}
-        )
-
-
-def test_training_goes_on_from_no_weights_of_other_types(tmp_path):
-    path = str(tmp_path / "other.pt")
-    state = read_checkpoint(FIXTURE / "checkpoint.pt")
-    name = list(state["model"])[-1]
-    state["model"][name] = state["model"][name].int()
-    torch.save(state, path)
-    (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(FIXTURE / "checkpoint.pt")], arg_overrides={"data": str(FIXTURE / "data")}
-    )
-    cfg.common.cpu = True
+    load = checkpoint_utils.load_model_ensemble_and_task
+    (model,), cfg, task = load([str(good)], overrides)
+    cfg.checkpoint.no_save = True
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-    with pytest.raises(UsageError, match=f"^{path}: the weight {name} is of type int32, "):
-        trainer.load_checkpoint(path)
+    kind_name = str(kind).removeprefix("torch.")
+    for use in (lambda: load([path], overrides), lambda: trainer.load_checkpoint(path)):
+        with pytest.raises(
+            UsageError, match=f"^{path}: the weight {name} is of type {kind_name}, "
+        ):
+            use()

@@ -2,7 +2,6 @@
 
 import copy
 import inspect
-import io
 import math
 from types import SimpleNamespace
 from unittest.mock import Mock, patch
@@ -12,70 +11,15 @@ import torch
 from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
-from fairseq.optim.adam import Adam, FairseqAdam
+from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 from fairseq.trainer import Trainer
-from omegaconf import OmegaConf
+from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.compat.speed import FusedAdam
 
-SIZES = ((3, 2), (5,), (2, 2, 2), (1,))
-# A large epsilon shows where it is added.
-ADAM = {"_name": "adam", "adam_betas": "(0.9, 0.98)", "adam_eps": 0.1, "weight_decay": 0.1}
-ADAM |= {"lr": [0.05], "fp16_adam_stats": False, "tpu": False}
-COMMON = {"fp16_scale_window": 1, "fp16_init_scale": 4, "fp16_scale_tolerance": 0.0}
-COMMON |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
-
-
-@pytest.fixture(autouse=True)
-def on_the_cpu(monkeypatch):
-    monkeypatch.setattr(torch.cuda, "current_device", lambda: None)
-
-
-class Training:
-    """Parameters on the way to fixed values.
-
-    Args:
-        old: steps by fairseq's Adam. wrapper: an optimizer of half precision, or None.
-        flat: float32 weights are in one tensor.
-    """
-
-    def __init__(self, old, dtype=F32, wrapper=None, sizes=SIZES, flat=False, start=None):
-        generator = torch.Generator().manual_seed(1)
-        start = start or [torch.randn(size, generator=generator) for size in sizes]
-        self.weights = [
-            torch.nn.Parameter(weight.detach().to(dtype, copy=True)) for weight in start
-        ]
-        settings = {"use_old_adam": old, **ADAM}
-        if wrapper is None:
-            self.optimizer = FairseqAdam(OmegaConf.create(settings), iter(self.weights))
-        else:
-            common = {"bf16": dtype is BF16, "fp16_no_flatten_grads": not flat, **COMMON}
-            cfg = {"common": common, "optimizer": settings}
-            cfg |= {"optimization": {"update_freq": [1]}}
-            cfg |= {"distributed_training": {"distributed_world_size": 1}}
-            self.optimizer = wrapper.build_optimizer(OmegaConf.create(cfg), self.weights)
-
-    def train(self, updates, used=slice(None), clip_norm=0.0):
-        for _ in range(updates):
-            self.optimizer.zero_grad()
-            loss = sum((weight.float() - 3).pow(2).sum() for weight in self.weights[used])
-            self.optimizer.backward(loss)
-            self.optimizer.clip_grad_norm(clip_norm)
-            self.optimizer.step()
-        return self
-
-    def saved_state(self):
-        buffer = io.BytesIO()
-        torch.save(self.optimizer.state_dict(), buffer)
-        buffer.seek(0)
-        return torch.load(buffer)
-
-    def exact(self):
-        weights = self.optimizer.fp32_params
-        return list(weights.values() if isinstance(weights, dict) else weights)
 
 
 class Operations(TorchDispatchMode):
@@ -105,7 +49,7 @@ def assert_same(ours, theirs):
 
 @pytest.mark.parametrize("dtype, wrapper", FORMS)
 def test_the_fused_step_is_fairseqs(dtype, wrapper):
-    trainings = [Training(old, dtype, wrapper) for old in (False, True)]
+    trainings = [Training(dtype, wrapper, old) for old in (False, True)]
     kinds = [type(training.optimizer.optimizer) for training in trainings]
     assert kinds == [FusedAdam, Adam]
     for training in trainings:
@@ -123,8 +67,8 @@ def test_the_fused_step_is_fairseqs(dtype, wrapper):
 @pytest.mark.parametrize("dtype, wrapper", FORMS)
 @pytest.mark.parametrize("old", [True, False])
 def test_a_training_resumes_under_the_other_adam(old, dtype, wrapper):
-    first, alone = (Training(old, dtype, wrapper).train(2) for _ in range(2))
-    resumed = Training(not old, dtype, wrapper, start=first.weights)
+    first, alone = (Training(dtype, wrapper, old).train(2) for _ in range(2))
+    resumed = Training(dtype, wrapper, not old, start=first.weights)
     resumed.optimizer.load_state_dict(copy.deepcopy(first.saved_state()))
     assert_same(resumed.train(3), alone.train(3))
 
@@ -137,7 +81,7 @@ COPIES = [(F16, True), (F16, False), (BF16, False)]  # and whether weights are f
 
 def train(dtype, flat):
     """Return the weights, rounded and in float32, after updates of which one leaves some out."""
-    training = Training(False, dtype, FP16Optimizer, flat=flat)
+    training = Training(dtype, FP16Optimizer, flat=flat)
     for used in (slice(None), slice(1, 3), slice(None)):
         training.train(1, used, clip_norm=0.5)
     return [weight.detach() for weight in (*training.weights, *training.exact())]
@@ -149,13 +93,13 @@ def test_updates_equal_those_of_single_copies(dtype, flat, restore):
     for name in PATCHED:
         restore(_FP16OptimizerMixin, name)
     theirs = train(dtype, flat)
-    assert not torch.equal(ours[0], Training(False, dtype, FP16Optimizer, flat=flat).weights[0])
+    assert not torch.equal(ours[0], Training(dtype, FP16Optimizer, flat=flat).weights[0])
     assert all(map(torch.equal, ours, theirs))
 
 
 def count_operations(dtype, flat, sizes=SIZES, old=False):
     """Return the number of operations of the patched methods in an update."""
-    training = Training(old, dtype, FP16Optimizer, sizes, flat).train(1)
+    training = Training(dtype, FP16Optimizer, old, flat, sizes).train(1)
     training.optimizer._needs_sync = True
     with Operations() as operations:
         for name in PATCHED:
@@ -173,7 +117,7 @@ def test_the_old_adam_has_single_copies():
 
 
 def test_missing_gradients_are_made_by_fairseq():
-    training = Training(False, BF16, FP16Optimizer)
+    training = Training(BF16, FP16Optimizer)
     for weight in training.optimizer.fp32_params:
         weight.grad = None
     training.train(1)

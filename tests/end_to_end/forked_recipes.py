@@ -21,6 +21,17 @@ from fairseq_posattn.recipes.commands.recipe import main
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 
+
+def measured_rows(path):
+    """Return the rows with scores of a table that a recipe wrote."""
+    return [row for row in json.loads(path.read_text())["rows"] if row["scores"]]
+
+
+def table_of(printed):
+    """Return the lines of the printed Markdown tables."""
+    return [line for line in printed.splitlines() if line.startswith("|")]
+
+
 CLIENT = """#!{python} -SE
 import json, socket, sys
 connection = socket.socket(socket.AF_UNIX)
@@ -31,10 +42,10 @@ with connection.makefile("rw") as stream:
 sys.stdout.write(output)
 sys.exit(exit_code)
 """
-# Of what recipes give to Python, that which imports fairseq.
+# Python programs of recipes that import fairseq are forked.
 PYTHON = """#!/bin/sh
 case "$2 $3" in
-    *.recipes.tiny\\ * | "fairseq_posattn.cli average" | *.command_line\\ analysis)
+    *.recipes.tiny\\ * | "fairseq_posattn.cli "a[nv]*)
         exec '{bin}/forked-python' "$@" ;;
     *) exec '{python}' "$@" ;;
 esac

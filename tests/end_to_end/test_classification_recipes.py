@@ -6,6 +6,7 @@ import shlex
 import pytest
 import torch
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from forked_recipes import measured_rows, table_of
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export.checkpoint import export
@@ -25,27 +26,39 @@ def tiny_data(run, environment, tmp_path_factory):
     return folder
 
 
+@pytest.fixture
+def tiny(recipe_run, tiny_data, tmp_path):
+    """Run rows of a recipe in its tiny form; return what is printed."""
+
+    def tiny(recipe, rows, datasets="", *arguments, data=tiny_data, **options):
+        common = ["--tiny", "--rows", rows, "--out", tmp_path]
+        common += ["--datasets", datasets] if datasets else []
+        common += ["--data", data] if data else []
+        return recipe_run(recipe, *common, *arguments, **options)
+
+    return tiny
+
+
 def results(folder):
     return [json.loads(path.read_text()) for path in sorted(folder.rglob("result.json"))]
 
 
-def table_of(printed):
-    return printed[printed.index("\n| row") : printed.index("\nour: ")]
+def by_data(path):
+    """Return the measured rows of a table, by data set."""
+    return {row["table"].rpartition(": ")[2]: row for row in measured_rows(path)}
 
 
-def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, tmp_path):
-    """Two at a time; what is finished is not done again; the kept checkpoint scores as recorded."""
-    arguments = [COMPARE, "--tiny", "--rows", "mpsan", "--datasets", ",".join(DATASETS)]
-    arguments += ["--out", tmp_path]
-    printed = recipe_run(*arguments, "--parallel", 2)
+def test_each_kind_of_data(tiny, run, environment, user_dir, tmp_path):
+    """Two at a time; finished runs are not repeated; the stored checkpoint scores as recorded."""
+    arguments = (COMPARE, "mpsan", ",".join(DATASETS))
+    printed = tiny(*arguments, "--parallel", 2, data=None)
     metrics = dict.fromkeys(DATASETS, {"accuracy", "macro_f1"})
     metrics["sick"] = {"pearson", "spearman", "mse"}
-    table = json.loads((tmp_path / "compare.json").read_text())
-    assert table["tiny"]
-    rows = {row["table"].rpartition(": ")[2]: row for row in table["rows"] if row["scores"]}
+    assert json.loads((tmp_path / "compare.json").read_text())["tiny"]
+    rows = by_data(tmp_path / "compare.json")
     assert rows.keys() == metrics.keys()
     for dataset, names in metrics.items():
-        runs = results(tmp_path / dataset)
+        runs, row = results(tmp_path / dataset), rows[dataset]
         assert len(runs) == (2 if dataset == "cr" else 1)
         for result in runs:
             assert result["scores"].keys() == names | {"loss"}
@@ -53,25 +66,22 @@ def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, 
             assert result["examples"] == {"train": 40, "test": 20}
             assert result["updates"] == 5
             assert result["hardware"].startswith("CPU: ")
-        row = rows[dataset]
         for metric, scores in row["scores"].items():
             assert scores == [result["scores"][metric] for result in runs]
-        assert row["data"] == (
-            f"{dataset}, 20 examples of the test set, 40 of the training set, word vectors of 12 "
-            "features"
-        )
+        sizes = "20 examples of the test set, 40 of the training set, word vectors of 12 features"
+        assert row["data"] == f"{dataset}, {sizes}"
         assert row["seeds"] == [1]
         assert f"{row['table']}\n" in printed
     assert rows["cr"]["folds"] == [0, 1]
 
-    second = recipe_run(*arguments)
+    second = tiny(*arguments, data=None)
     assert second.count(" is finished: ") == 6
     assert "fairseq-" not in second
     assert table_of(second) == table_of(printed)
 
     with open(tmp_path / "data" / "sick" / "input0" / "dict.txt", "a") as dictionary:
         dictionary.write("another 1\n")
-    replaced = recipe_run(*arguments, refused=True)
+    replaced = tiny(*arguments, data=None, refused=True)
     assert "/seed1 was trained on other data than " in replaced
 
     (result,) = results(tmp_path / "trec")
@@ -88,24 +98,20 @@ def test_tiny_form_on_each_kind_of_data(recipe_run, run, environment, user_dir, 
     assert float(measured["valid_accuracy"]) == result["validation"]["scores"]["accuracy"]
 
 
-def test_two_seeds_are_compared_with_the_baseline(recipe_run, tiny_data, tmp_path):
-    """Over the examples, whose predictions the runs kept, and over the runs."""
-    arguments = [COMPARE, "--tiny", "--rows", "mpsan,transformer", "--datasets", "trec"]
-    arguments += ["--seeds", 2, "--out", tmp_path]
-    printed = recipe_run(*arguments, "--parallel", 2)
-    assert "difference from transformer: n = 20 sentences, 2 runs; tested over " in printed
-    table = json.loads((tmp_path / "compare.json").read_text())
-    rows = {row["row"]: row for row in table["rows"] if row["scores"]}
-    found = rows["mpsan"]["compared"]["metrics"]["accuracy"]
+def test_two_seeds_are_compared_with_the_baseline(tiny, tmp_path):
+    """Over examples, whose predictions the runs stored, and over runs."""
+    printed = tiny(COMPARE, "mpsan,transformer", "trec", "--seeds", 2, "--parallel", 2)
+    assert "Difference from transformer: n = 20 sentences, 2 runs, tested over " in printed
+    rows = {row["row"]: row for row in measured_rows(tmp_path / "compare.json")}
+    result = rows["mpsan"]["compared"]["metrics"]["accuracy"]
     means = [sum(row["scores"]["accuracy"]) / 2 for row in (rows["mpsan"], rows["transformer"])]
-    assert found["difference"] == pytest.approx(means[0] - means[1], abs=0.011)
-    assert found["interval"][0] <= found["difference"] <= found["interval"][1]
+    assert result["difference"] == pytest.approx(means[0] - means[1], abs=0.011)
+    assert result["interval"][0] <= result["difference"] <= result["interval"][1]
 
 
-def test_ratings_as_numbers(recipe_run, tiny_data, tmp_path):
-    """DA's Figure 3: documents of sentences, the best checkpoint that with the least error."""
-    arguments = ["--tiny", "--rows", "DA-Transformer", "--epochs", 2, "--data", tiny_data]
-    recipe_run("da_transformer/figure3_ratings", *arguments, "--out", tmp_path)
+def test_ratings_as_numbers(tiny, tmp_path):
+    """Documents of sentences; the best checkpoint has the least error."""
+    tiny("da_transformer/figure3_ratings", "DA-Transformer", "", "--epochs", 2)
     (result,) = results(tmp_path)
     assert result["scores"].keys() == {"loss", "rmse", "mae"}
     flags = result["settings"]["train"].split()
@@ -114,14 +120,15 @@ def test_ratings_as_numbers(recipe_run, tiny_data, tmp_path):
     assert result["updates"] == 10
 
 
-def test_a_language_model(recipe_run, tmp_path):
-    """MTSA's Table 2: its checkpoint predicts where the language model's folder is gone."""
-    name, rows = "mtsa/table2_transfer", ["--rows", "Transfer + MTSA", "--datasets", "snli"]
-    recipe_run(name, "--tiny", *rows, "--out", tmp_path)
+def test_a_language_model(recipe_run, tiny, tmp_path):
+    """Its checkpoint predicts without the folder of the language model."""
+    name, row = "mtsa/table2_transfer", "Transfer + MTSA"
+    tiny(name, row, "snli", data=None)
     (result,) = results(tmp_path / "snli")
     assert result["scores"].keys() == {"loss", "accuracy", "macro_f1"}
     assert "--language-model-weight 0.3" in result["settings"]["train"]
-    (tmp_path / "data" / "openai-gpt").rename(tmp_path / "gone")
+    data = tmp_path / "data"
+    (data / "openai-gpt").rename(tmp_path / "gone")
     (checkpoint,) = tmp_path.glob("snli/*/seed1/checkpoint_best.pt")
     saved = load_checkpoint_to_cpu(str(checkpoint))["model"]
     predictor = prediction.load(str(checkpoint), device="cpu")
@@ -133,112 +140,81 @@ def test_a_language_model(recipe_run, tmp_path):
     assert not predictor.unknown.unknown
     with pytest.raises(UsageError, match="a model with --language-model cannot be exported"):
         export(str(checkpoint), str(tmp_path / "exported"))
-    refused = recipe_run(name, *rows, "--data", tmp_path / "data", "--out", tmp_path, refused=True)
+    arguments = ["--rows", row, "--datasets", "snli", "--data", data, "--out", tmp_path]
+    refused = recipe_run(name, *arguments, refused=True)
     assert "openai-gpt: there is no config.json, no vocab.json, no merges.txt, no model." in refused
 
 
-def test_roles(recipe_run, tmp_path):
-    """MTSA's Table 4: of one data set two test sets, and what validation had at its best."""
-    recipe_run("mtsa/table4_roles", "--tiny", "--rows", "MTSA", "--out", tmp_path)
+def test_semantic_roles(tiny, tmp_path):
+    """One data set has two test sets; validation's scores are those of the best checkpoint."""
+    tiny("mtsa/table4_roles", "MTSA", data=None)
     names = ["f1", "precision", "recall", "complete"]
-    rows = json.loads((tmp_path / "table4_roles.json").read_text())["rows"]
-    measured = {row["table"].rpartition(": ")[2]: row for row in rows if row["scores"]}
+    measured = by_data(tmp_path / "table4_roles.json")
     for dataset, splits in {"conll05": ["", "test1_", "valid_"], "ewt": ["", "valid_"]}.items():
         scores = measured[dataset]["scores"]
         assert list(scores) == [split + name for split in splits for name in names]
-        assert all(0 <= found <= 100 for (found,) in scores.values())
+        assert all(0 <= score <= 100 for (score,) in scores.values())
     (ewt,) = results(tmp_path / "ewt")
     assert measured["ewt"]["scores"]["valid_f1"] == [ewt["validation"]["scores"]["f1"]]
     assert measured["ewt"]["paper"] == dict.fromkeys(measured["ewt"]["scores"])
     assert measured["conll05"]["paper"]["valid_f1"] == 83.6
 
 
-def test_news(recipe_run, tmp_path):
-    """DA-Transformer's Table 5: a model, and popularity, which is not trained."""
-    rows = "DA-Transformer,Popularity"
-    arguments = ["--tiny", "--rows", rows, "--seeds", 1, "--out", tmp_path]
-    recipe_run("da_transformer/table5_mind", *arguments)
-    table = json.loads((tmp_path / "table5_mind.json").read_text())
-    runs = {row["row"]: row["scores"] for row in table["rows"] if row["scores"]}
-    assert {name: len(scores["auc"]) for name, scores in runs.items()} == {
-        "DA-Transformer": 1,
-        "Popularity": 1,
-    }
+def test_news_and_a_baseline_without_training(tiny, tmp_path):
+    tiny("da_transformer/table5_mind", "DA-Transformer,Popularity", "", "--seeds", 1, data=None)
+    runs = {row["row"]: row["scores"] for row in measured_rows(tmp_path / "table5_mind.json")}
+    assert list(runs) == ["DA-Transformer", "Popularity"]
     for scores in runs.values():
         assert list(scores) == ["auc", "mrr", "ndcg5", "ndcg10"]
-        assert all(0 < score <= 100 for found in scores.values() for score in found)
+        assert all(len(one) == 1 and 0 < one[0] <= 100 for one in scores.values())
 
 
-def test_by_updates(recipe_run, tiny_data, tmp_path):
-    """MTSA's Table 5: so many updates, whatever the epochs."""
-    arguments = ["--tiny", "--datasets", "trec", "--rows", "MTSA", "--data", tiny_data]
-    printed = recipe_run("mtsa/table5_sentences", *arguments, "--out", tmp_path)
+def test_training_by_updates(tiny, tmp_path):
+    printed = tiny("mtsa/table5_sentences", "MTSA", "trec")
     (result,) = results(tmp_path)
     assert result["updates"] == 4
     assert result["validation"]["updates"] in (2, 4)
-    assert {path.stem for path in tmp_path.glob("trec/*/*/checkpoint*.pt")} == {
-        "checkpoint_best",
-        "checkpoint_last",
-    }
+    stored = {path.stem for path in tmp_path.glob("trec/*/*/checkpoint*.pt")}
+    assert stored == {"checkpoint_best", "checkpoint_last"}
     assert "trec, MTSA, seed 1 (1 of 1): update 2 of 4: validation loss " in printed
 
 
-def test_one_of_several_runs_at_a_time_that_fails(recipe_run, tiny_data, tmp_path):
-    """The others at work are finished; what failed is said, and is begun again."""
-    arguments = [
-        COMPARE,
-        "--tiny",
-        "--data",
-        tiny_data,
-        "--datasets",
-        "trec",
-        "--rows",
-        "mpsan,cnn",
-    ]
-    arguments += ["--out", tmp_path, "--parallel", 2]
-    error = recipe_run(*arguments, "--", "--mpsan-masks", "everything", refused=True)
+def test_a_failed_run_does_not_end_the_others(tiny, tmp_path):
+    options = ["--parallel", 2, "--", "--mpsan-masks", "everything"]
+    error = tiny(COMPARE, "mpsan,cnn", "trec", *options, refused=True)
     last = error.splitlines()[-1]
     assert "everything" in last and "train.log" in last
     assert [path.parents[1].name[:4] for path in tmp_path.rglob("result.json")] == ["cnn_"]
 
 
-def test_data_that_is_not_there(recipe_run, tmp_path):
+def test_missing_data_is_named_with_its_command(recipe_run, tmp_path):
     arguments = ["--data", tmp_path / "no", "--out", tmp_path / "out", "--cpu"]
     error = recipe_run("mpsan/table1_sst", *arguments, refused=True)
-    command = (
-        f"posattn prepare classification sst5 --glove 6B.300d --dest {tmp_path}/no/sst5"
-        " --weighted-phrases"
-    )
-    assert f"no data in {tmp_path}/no/sst5/input0" in error and command in error
+    command = "posattn prepare classification sst5 --glove 6B.300d --dest"
+    assert f"no data in {tmp_path}/no/sst5/input0" in error
+    assert f"{command} {tmp_path}/no/sst5 --weighted-phrases" in error
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_model_costs_is_measured_after_another_table_trained_it(
-    recipe_run, tiny_data, tmp_path
-):
+def test_costs_are_measured_of_a_model_of_another_table(tiny, tmp_path):
     """MTSA's Tables 2 and 1 share their models; the second has columns of time and memory."""
-    arguments = ["--tiny", "--rows", "MTSA", "--datasets", "snli", "--data", tiny_data]
-    arguments += ["--out", tmp_path]
-    recipe_run("mtsa/table2_multinli", *arguments)
+    tiny("mtsa/table2_multinli", "MTSA", "snli")
     (before,) = results(tmp_path)
-    printed = recipe_run("mtsa/table1_snli", *arguments)
+    printed = tiny("mtsa/table1_snli", "MTSA", "snli")
     assert "fairseq-" not in printed and "analysis cost" in printed
     assert results(tmp_path) == [before]
-    rows = json.loads((tmp_path / "table1_snli.json").read_text())["rows"]
-    (row,) = [row for row in rows if row["scores"]]
-    assert row["scores"]["accuracy"] == [before["scores"]["accuracy"]]
-    assert row["scores"]["train_accuracy"] == [before["scores"]["train_accuracy"]]
+    (row,) = measured_rows(tmp_path / "table1_snli.json")
+    for metric in ("accuracy", "train_accuracy"):
+        assert row["scores"][metric] == [before["scores"][metric]]
     assert row["scores"]["memory_mb"][0] > 0
-    assert recipe_run("mtsa/table1_snli", *arguments).count(" is finished: ") == 1
+    assert tiny("mtsa/table1_snli", "MTSA", "snli").count(" is finished: ") == 1
 
 
-def test_a_learning_rate_is_chosen_by_what_chooses_checkpoints(recipe_run, tiny_data, tmp_path):
-    """For each data set by itself, on the first fold."""
-    arguments = ["--tiny", "--datasets", "cr,sick", "--rows", "mpsan", "--data", tiny_data]
-    tune = ["--tune", "1e-5,1e-1", "--tune-updates", 7]
-    printed = recipe_run(COMPARE, *arguments, *tune, "--out", tmp_path, "--parallel", 2)
-    table = json.loads((tmp_path / "compare.json").read_text())
-    rows = {row["table"].rpartition(": ")[2]: row for row in table["rows"] if row["scores"]}
+def test_a_learning_rate_is_selected_by_the_metric_of_checkpoints(tiny, tmp_path):
+    """For each data set separately, on the first fold."""
+    tune = ["--tune", "1e-5,1e-1", "--tune-updates", 7, "--parallel", 2]
+    printed = tiny(COMPARE, "mpsan", "cr,sick", *tune)
+    rows = by_data(tmp_path / "compare.json")
     assert rows.keys() == {"cr", "sick"}
     for name, metric in (("cr", "accuracy"), ("sick", "pearson")):
         tuning = rows[name]["tuning"]
@@ -252,8 +228,8 @@ def test_a_learning_rate_is_chosen_by_what_chooses_checkpoints(recipe_run, tiny_
         assert {updates for updates, _ in measured.values()} == {7}
         assert tuning["tried"] == {rate: value for rate, (_, value) in measured.items()}
         assert tuning["tried"][str(tuning["chosen"])] == max(tuning["tried"].values())
-        (kept,) = (tmp_path / name).glob("*/tuning.json")
+        (written,) = (tmp_path / name).glob("*/tuning.json")
         folds = {"fold0-seed1", "fold1-seed1"} if name == "cr" else {"seed1"}
-        assert {path.name for path in kept.parent.iterdir()} == {"tuning.json", *folds}
+        assert {path.name for path in written.parent.iterdir()} == {"tuning.json", *folds}
     assert "after 7 updates (seed 1, fold 0)\n" in printed
     assert list(tmp_path.glob("tuning/**/*.pt")) == []

@@ -1,16 +1,15 @@
-"""The command line shared by all preparations, and the recipes that it prints."""
+"""The command line shared by all preparations, its tables, and the commands that it prints."""
 
+import dataclasses
 import os
 import shlex
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.command import Kind, next_dataset, next_recipe, run
-from fairseq_posattn.preparation.kinds import KINDS
+from fairseq_posattn.preparation import report
+from fairseq_posattn.preparation.kinds import KINDS, prepare
 from fairseq_posattn.recipes.commands.recipe import main as recipe
 
 RECIPES = {
@@ -23,21 +22,19 @@ RETENTION = {"--no-epoch-checkpoints", "--keep-last-epochs"}
 
 
 @pytest.fixture
-def command():
-    """Runs a command whose data set remembers its options, or fails with an error."""
+def command(monkeypatch):
+    """Runs the preparation of trec, which stores its options or fails with an error."""
     seen = []
 
     def start(*arguments, error=None, runs=True):
-        def prepare(corpus, options):
+        def store(corpus, options):
             seen.append(options)
             if error:
                 raise error
 
-        def add_options(corpus, parser):
-            parser.add_argument("--seed", type=int, default=1)
-
-        module = SimpleNamespace(prepare=prepare, add_options=add_options)
-        status = run(Kind("Prepares.", {"trec": corpora.CLASSIFICATION["trec"]}, module), arguments)
+        entry = dataclasses.replace(KINDS["classification"], prepare=store)
+        monkeypatch.setitem(KINDS, "classification", entry)
+        status = prepare("classification", ["trec", *arguments])
         assert bool(seen) is runs
         return status, seen[-1] if runs else None
 
@@ -45,22 +42,27 @@ def command():
 
 
 def test_options_and_their_defaults(command, tmp_path):
-    status, options = command("trec")
+    status, options = command()
+    cores = len(os.sched_getaffinity(0))
     assert status == 0
-    assert options.dest == Path("data-bin/trec")
-    assert options.source is None
-    assert options.limit is None
-    assert not options.force
-    assert options.jobs == len(os.sched_getaffinity(0))
-    _, options = command("trec", "--dest", str(tmp_path), "--jobs", "3", "--limit", "9", "--force")
-    assert (options.dest, options.jobs, options.limit, options.force) == (tmp_path, 3, 9, True)
-    assert command("trec", "--seed", "5")[1].seed == 5
+    assert (options.dest, options.source) == (Path("data-bin/trec"), None)
+    assert (options.limit, options.force, options.jobs) == (None, False, cores)
+    _, options = command("--dest", str(tmp_path), "--jobs", "500", "--limit", "9", "--force")
+    assert (options.dest, options.jobs, options.limit, options.force) == (tmp_path, cores, 9, True)
 
 
-@pytest.mark.parametrize("arguments", [["trek"], ["trec", "--jobs", "0"], ["trec", "--limit", "x"]])
-def test_bad_options_are_refused(command, arguments, capsys):
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["trek"],
+        ["trec", "--jobs", "0"],
+        ["trec", "--limit", "x"],
+        ["trec", "--valid-fraction", "1"],
+    ],
+)
+def test_bad_options_are_refused(arguments, capsys):
     with pytest.raises(SystemExit):
-        command(*arguments)
+        prepare("classification", arguments)
     assert arguments[-1] in capsys.readouterr().err
 
 
@@ -69,58 +71,43 @@ def test_bad_options_are_refused(command, arguments, capsys):
     [
         (UsageError("text:2: bad"), 1, "error: text:2: bad"),
         (FileNotFoundError(2, "No such file", "text"), 1, "error: text: No such file"),
-        (
-            OSError(28, "No space left on device"),
-            1,
-            "error: data-bin/trec: No space left on device",
-        ),
+        (OSError(28, "No space left"), 1, "error: data-bin/trec: No space left"),
         (KeyboardInterrupt(), 130, "interrupted; rerun the same command to resume"),
     ],
 )
-def test_what_goes_wrong_is_one_line(command, error, status, line, capsys):
-    assert command("trec", error=error)[0] == status
-    (said,) = capsys.readouterr().err.splitlines()
-    assert said.endswith(line)
+def test_errors_are_one_line(command, error, status, line, capsys):
+    assert command(error=error)[0] == status
+    (message,) = capsys.readouterr().err.splitlines()
+    assert message.endswith(line)
 
 
 @pytest.mark.parametrize(
     ("dest", "words"),
     [
-        ("a,b", "--dest a,b: fairseq-preprocess separates files by commas"),
-        ("a:b", "--dest a:b: fairseq-train separates folders by colons"),
-        ("-x", "--dest -x: commands read it as an option"),
-        ("./-x", "--dest -x: commands read it as an option"),
-        (__file__, f"--dest {__file__}: is a file; name a folder"),
+        ("a,b", "fairseq-preprocess separates files by commas"),
+        ("a:b", "fairseq-train separates folders by colons"),
+        ("-x", "commands read it as an option"),
+        (__file__, "is a file; name a folder"),
+        ("source/made", "lies in --source source; "),
+        ("link", "lies in --source source; "),
     ],
 )
-def test_a_destination_that_fairseq_cannot_be_given_is_refused(command, dest, words, capsys):
-    assert command("trec", f"--dest={dest}", runs=False)[0] == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert f" error: {words}" in said
-
-
-@pytest.mark.parametrize("dest", ["source", "source/made", "link", "source/../source"])
-def test_a_destination_in_the_source_is_refused(command, dest, tmp_path, capsys):
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "train.txt").write_text("0 what ?\n")
-    (tmp_path / "link").symlink_to(source)
-    words = ("--source", str(source), "--dest", str(tmp_path / dest))
-    assert command("trec", *words, runs=False)[0] == 1
-    (said,) = capsys.readouterr().err.splitlines()
-    assert f"--dest {tmp_path / dest}: lies in --source {source}; " in said
-    assert [path.name for path in source.iterdir()] == ["train.txt"]
-    assert command("trec", "--source", str(source), "--dest", str(tmp_path / "made"))[0] == 0
+def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("source").mkdir()
+    Path("link").symlink_to("source")
+    assert command(f"--dest={dest}", "--source", "source", runs=False)[0] == 1
+    (message,) = capsys.readouterr().err.splitlines()
+    assert f" error: --dest {dest}: {words}" in message
 
 
 @pytest.mark.parametrize(("kind", "name"), RECIPES)
 def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
-    corpus = RECIPES[kind, name]
-    if kind in ("translation", "summarization"):
-        next_recipe(corpus, "--data", "data")
-    else:
-        next_dataset(corpus, Path("data-bin") / name)
-    program, command, *words = shlex.split(capsys.readouterr().out.removeprefix("next:\n"))
+    corpus, dest = RECIPES[kind, name], Path("data-bin") / name
+    has_folder = kind in ("translation", "summarization")
+    data = None if has_folder else report.named_by_folder(corpus, dest)
+    report.next_commands(corpus, dest, data=data)
+    program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert (program, command) == ("posattn", "recipe")
     assert recipe([*words, "--dry-run"]) == 0
     trainings = [
@@ -128,3 +115,25 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     ]
     assert trainings
     assert all(RETENTION & set(line.split()) for line in trainings)
+
+
+@pytest.mark.parametrize(
+    ("count", "published", "limit", "shown", "warns"),
+    [
+        (160_239, 160_239, None, "160,239", False),
+        (7_000, 7_283, None, "7,283", True),
+        (7_000, 7_283, 5, "7,283", False),  # a quick look
+        (4_490_000, "4.5M", None, "4.5M", False),  # rounded
+    ],
+)
+def test_counts_beside_published_ones(capsys, count, published, limit, shown, warns):
+    report.report_counts({"train": count, "extra": 5}, {"train": published}, limit, what="pairs")
+    printed, warning = capsys.readouterr()
+    assert [line.split() for line in printed.splitlines()[:3]] == [
+        ["split", "pairs", "published"],
+        ["train", f"{count:,}", shown],
+        ["extra", "5", "-"],
+    ]
+    assert ("--limit 5" in printed) == (limit is not None)
+    assert bool(warning) == warns
+    assert not warns or "train has 7,000 pairs, not the 7,283 published" in warning

@@ -10,7 +10,7 @@ from archive_files import lines
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.custom.rows import hold_out, read_rows
+from fairseq_posattn.preparation.custom import hold_out, read_rows
 from fairseq_posattn.preparation.kinds import prepare
 
 main = partial(prepare, "classification")

@@ -316,7 +316,7 @@ def test_snli_in_released_form_trains_without_the_longest_sentences(tmp_path):
     archive = open_archive(tmp_path)
 
     def firsts_of(split, **others):
-        reader = nli.snli_splits(archive, released_form=True, **others)[split]
+        reader = nli.snli_splits(archive, options(released_form=True, **others))[split]
         return {example.inputs[0] for example in reader()}
 
     assert firsts_of("train") == {"a b"}  # 98 of 100 sentences; 97 are too few for "a b c"
@@ -339,37 +339,30 @@ def json_review(**changes):
 
 # data set, file, row or rows, line, words of the message
 ROWS = [
-    ("trec", "train_5500.label", "LOC:city Where ?\nNOPE:x did ?", 2, "'NOPE:x' is no class of T"),
-    ("trec", "train.txt", f"{LONG} text", 1, "111... is no class of TREC"),
-    ("trec", "train.txt", "\u00b2 t".encode("iso-8859-1"), 1, "'\u00b2' is no class of TREC"),
-    ("sick", "SICK_train.txt", f"{SICK}2\tA dog\tA cat\t2", 2, "4 fields where the first line nam"),
+    ("trec", "train_5500.label", "LOC:city Where ?\nNOPE:x did ?", 2, "'NOPE' is none of DESC"),
+    ("trec", "train.txt", f"{LONG} text", 1, "111... is none of 0, 1"),
+    ("trec", "train.txt", "\u00b2 t".encode("iso-8859-1"), 1, "'\u00b2' is none of DESC"),
+    ("sick", "SICK_train.txt", f"{SICK}2\tA dog\tA cat\t2", 2, "4 fields, but 5 columns"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\tnan\tNEUTRAL", 2, "'nan' is not a number from 1"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t{LONG}\tNEUTRAL", 2, "111... is not a number from"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t3\tMAYBE", 2, "'MAYBE' is none of CONTRADICTION"),
     ("sick", "SICK_train.txt", "sentence_A", 1, "columns entailment_judgment, relatedness_score,"),
-    ("ag_news", "train.csv", '"1","a","b"\n"5","a","b"', 2, "'5' is no class from 1 to 4"),
-    ("ag_news", "train.csv", '"1","a\nb"\n"x","a","b"', 3, "'x' is no class from 1 to 4"),
+    ("ag_news", "train.csv", '"1","a","b"\n"5","a","b"', 2, "'5' is none of 1, 2, 3, 4"),
+    ("ag_news", "train.csv", '"1","a\nb"\n"x","a","b"', 3, "'x' is none of 1, 2, 3, 4"),
     ("ag_news", "train.csv", '"1"', 1, "a row without a text"),
     ("ag_news", "train.csv", '"1","ti"tle","text"', 1, "not in CSV format"),
     ("ag_news", "train.csv", '"1","a","b"\n"1","a","b', 2, "not in CSV format"),
-    ("ag_news", "train.txt", f"{LONG}\ttext", 1, "111... is no class"),
-    ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is not 0 or 1"),
-    ("cr", "custrev.all", "\u00b2 t", 1, "'\u00b2' is not 0 or 1"),
+    ("ag_news", "train.txt", f"{LONG}\ttext", 1, "111... is none of 1, 2"),
+    ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
+    ("cr", "custrev.all", "\u00b2 t", 1, "'\u00b2' is none of 0, 1"),
     ("amazon_electronics", XML, review("4.5", "x"), 1, "the rating '4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
     ("amazon_electronics", XML, review("4.0", "x")[:-10], 1, "that begins here does not end"),
-    ("amazon_electronics", XML, "<review>\n" + review("4.0", "x"), 2, "a review within that of"),
     ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
     ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("amazon_electronics", AMAZON, json_review(overall="x" * 5000), 1, "xxx... is none of 1, 2"),
-    (
-        "sst5",
-        "trees/train.txt",
-        f"{GOOD}\n(3 (2 It) (4 works)",
-        2,
-        "before its brackets are closed",
-    ),
+    ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "before its brackets are clo"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "more on the line"),
     ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "'5' is not a class from 0 to 4"),
     ("sst5", "trees/train.txt", "((2 It) (4 works))", 1, "'(' is not a class"),

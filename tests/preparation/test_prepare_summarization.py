@@ -9,9 +9,11 @@ import summaries
 from archive_files import tree, write_archive, write_folder
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn.preparation import pairs, segmentation
+from fairseq_posattn.preparation import segmentation
 from fairseq_posattn.preparation.corpora import cnn_dailymail
+from fairseq_posattn.preparation.kinds import pairs
 from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
+from fairseq_posattn.preparation.stages import WORK
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.subwords import read_wordpieces
 from fairseq_posattn.training import plugin
@@ -152,11 +154,11 @@ def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch)
     shutil.copy(in_wordpieces / "text/vocab.txt", given)
     flags = ["--wordpiece-vocabulary", str(given), "--max-pieces", "30"]
     assert wordpiece(source, dest, *flags) == 130
-    assert tree(dest / "text") == tree(in_wordpieces / "text")
+    assert tree(dest / WORK / "text") == tree(in_wordpieces / "text")
     with open(given, "a") as file:
         file.write("storms\n")
     assert wordpiece(source, dest, *flags) == 130
-    assert read_wordpieces(dest / "text/vocab.txt")[-1] == "storms"
+    assert read_wordpieces(dest / WORK / "text/vocab.txt")[-1] == "storms"
 
 
 def test_other_subwords_take_the_place_of_those_before(
@@ -166,8 +168,8 @@ def test_other_subwords_take_the_place_of_those_before(
     dest = tmp_path / "dest"
     shutil.copytree(prepared, dest)
     assert wordpiece(source, dest, "--max-pieces", "30") == 130
-    assert tree(dest / "text") == tree(in_wordpieces / "text")
-    assert not (dest / "train.source-target.source.bin").exists()
+    assert tree(dest / WORK / "text") == tree(in_wordpieces / "text")
+    assert tree(dest) == tree(prepared)
 
 
 @pytest.mark.parametrize(

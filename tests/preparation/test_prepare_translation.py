@@ -10,12 +10,11 @@ from pathlib import Path
 
 import corpora
 import pytest
-from archive_files import tree, write_folder
-from packing import tarred
+from archive_files import tarred, tree, write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.pairs import clean_in_words, run_subwords
+from fairseq_posattn.preparation.kinds.pairs import clean_in_words, run_subwords, text_files
 from fairseq_posattn.preparation.segmentation import BytePairs
 from fairseq_posattn.preparation.stages import Stages
 
@@ -139,15 +138,6 @@ def test_prepared_once_it_needs_no_source(prepared, start):
     assert {path: path.stat().st_mtime_ns for path in before} == before
 
 
-def test_failure_is_one_line(start, tmp_path):
-    process = start("--source", tmp_path / "nowhere", "--dest", tmp_path / "dest")
-    printed, said = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert not printed
-    assert said == f"prepare_translation: error: {tmp_path}/nowhere: no such file or folder\n"
-    assert not (tmp_path / "dest").exists()
-
-
 @pytest.mark.parametrize(
     ("version", "words", "kept"),
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
@@ -183,12 +173,16 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
         "valid": ["a b c d e"],
         "test": ["a b c d"],
     }
-    (tmp_path / "text").mkdir()
-    for split, text in lines.items():
-        for side in ("en", "de"):
-            (tmp_path / f"text/{split}.{side}").write_text("".join(f"{line}\n" for line in text))
     sides = ("en", "de")
-    with Stages(tmp_path, None, False).locked() as stages:
+
+    def write_text(work):
+        for split, text in lines.items():
+            for side in sides:
+                path = work / f"text/{split}.{side}"
+                path.write_text("".join(f"{line}\n" for line in text))
+
+    with Stages(tmp_path).locked() as stages:
+        stages.run("text", text_files(sides), write_text)
         train = clean_in_words(stages, sides, longest=3, ratio=9)
         options = Namespace(bpe_operations=1, jobs=1)
         run_subwords(stages, sides, SPLITS, BytePairs(options), options, train=train)

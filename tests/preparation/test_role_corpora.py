@@ -2,6 +2,7 @@
 
 import gzip
 import shutil
+from argparse import Namespace
 
 import pytest
 from archive_files import write_folder
@@ -64,6 +65,10 @@ def release(tmp_path):
     return write_folder(tmp_path / "published", ewt_files())
 
 
+def read_ewt(folder, all_predicates=False):
+    return ewt.sentences(open_archive(folder), Namespace(all_predicates=all_predicates))
+
+
 def lines_of(sentences):
     return [
         readable(sentence.words, place, tags)
@@ -73,7 +78,7 @@ def lines_of(sentences):
 
 
 def test_ewt_joins_words_and_roles_of_verbs(release):
-    splits = ewt.sentences(open_archive(release))
+    splits = read_ewt(release)
     assert list(splits) == ["train", "valid", "test"]
     for sentences in splits.values():
         assert lines_of(sentences) == [
@@ -87,7 +92,7 @@ def test_ewt_joins_words_and_roles_of_verbs(release):
 
 
 def test_ewt_with_every_predicate(release):
-    train = ewt.sentences(open_archive(release), every_predicate=True)["train"]
+    train = read_ewt(release, all_predicates=True)["train"]
     assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
     assert len(lines_of(train)) == 3
 
@@ -97,8 +102,8 @@ def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path, kin
     packed = tmp_path / "packed"
     for part in ("UD_English-EWT", "propbank-release"):
         shutil.make_archive(packed / f"{part}-main", kind, release, part)
-    packed_train = ewt.sentences(open_archive(packed))["train"]
-    assert lines_of(packed_train) == lines_of(ewt.sentences(open_archive(release))["train"])
+    packed_train = read_ewt(packed)["train"]
+    assert lines_of(packed_train) == lines_of(read_ewt(release)["train"])
 
 
 @pytest.mark.parametrize(
@@ -109,7 +114,7 @@ def test_ewt_names_what_is_missing(release, left_out, message):
     for path in [path for path in release.rglob("*") if path.is_file() and left_out in path.name]:
         path.unlink()
     with pytest.raises(UsageError, match=message):
-        ewt.sentences(open_archive(release))
+        read_ewt(release)
 
 
 @pytest.mark.parametrize(
@@ -126,21 +131,7 @@ def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
     assert good in SKELETON
     folder = write_folder(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
     with pytest.raises(UsageError, match=message):
-        ewt.sentences(open_archive(folder))
-
-
-def test_ewt_skips_blank_lines_of_its_lists_and_names_the_others(release):
-    before = ewt.sentences(open_archive(release))
-    for path in release.rglob("files.*"):
-        path.write_text(f"\n{path.read_text()}\n")
-    assert ewt.sentences(open_archive(release)) == before
-    (path,) = release.rglob("files.dev")
-    path.write_text("answers/two.xml.conllu\ntwo\n")
-    with pytest.raises(UsageError, match=f"^{path}:2: not in a folder of its genre"):
-        ewt.sentences(open_archive(release))
-    write_folder(release, {"00/one.xml.gold_skel": ""})
-    with pytest.raises(UsageError, match="00/one.xml.gold_skel: not in a folder of its genre"):
-        ewt.sentences(open_archive(release))
+        read_ewt(folder)
 
 
 # --- CoNLL-2005 ------------------------------------------------------------------------------
@@ -170,7 +161,7 @@ def conll_files(with_words):
 
 @pytest.mark.parametrize("with_words", [True, False])
 def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, with_words):
-    splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))))
+    splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))), None)
     assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
     assert splits["valid"][1].words == ("Go", "!")
@@ -190,7 +181,7 @@ def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
     (path,) = folder.rglob(part)
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        conll05.sentences(open_archive(folder))
+        conll05.sentences(open_archive(folder), None)
 
 
 def test_conll05_reads_compressed_files_and_names_damaged_trees(tmp_path):
@@ -198,7 +189,7 @@ def test_conll05_reads_compressed_files_and_names_damaged_trees(tmp_path):
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    assert len(conll05.sentences(open_archive(folder))["train"]) == 40
+    assert len(conll05.sentences(open_archive(folder), None)["train"]) == 40
     with pytest.raises(UsageError, match="wsj_1.mrg: its brackets do not match"):
         list(conll05.trees_words(TREE[:60], "wsj_1.mrg"))
 

@@ -4,8 +4,8 @@ import pytest
 from archive_files import write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.sources import obtain_any
+from fairseq_posattn.preparation import download
+from fairseq_posattn.preparation.download import Source, obtain_any
 
 PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
 WHOLE = (Source("whole.zip", ("https://nowhere.invalid",)),)
@@ -24,20 +24,22 @@ def test_downloads_that_are_there_are_one_archive(tmp_path):
     assert content(archive, "two.txt") == b"two"
     assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
     with pytest.raises(UsageError, match="holds no three.txt"):
-        archive.open("three.txt")
+        content(archive, "three.txt")
     before = archive.fingerprint()
     write_archive(tmp_path / "two.zip", {"two.txt": "something else"})
     assert obtain_any((PARTS,), tmp_path, tmp_path).fingerprint() != before
 
 
 def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_posattn.preparation.sources.fetch", fetch_nothing_but("whole.zip"))
+    monkeypatch.setattr(
+        "fairseq_posattn.preparation.download.fetch", fetch_nothing_but("whole.zip")
+    )
     write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
     assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
 
 
 def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr("fairseq_posattn.preparation.sources.fetch", fetch_nothing_but())
+    monkeypatch.setattr(download, "fetch", fetch_nothing_but())
     with pytest.raises(UsageError, match="no one.zip; or else no whole.zip"):
         obtain_any((PARTS, WHOLE), None, tmp_path)
     assert capsys.readouterr().err == "no one.zip\n"  # the last failure is the command's to tell

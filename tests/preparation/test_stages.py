@@ -42,14 +42,14 @@ class Pipeline:
 
     def write_case(self, work):
         self.ran.append("case")
-        text = (self.dest / "text/a").read_text() + (self.dest / "text/b").read_text()
+        text = (work / "text/a").read_text() + (work / "text/b").read_text()
         (work / "case").write_text(text.upper())
 
     def write_sums(self, work):
         self.ran.append("sums")
         for number in range(2):
             (work / f"folds/{number}").mkdir(parents=True)
-            (work / f"folds/{number}/sum").write_text((self.dest / "case").read_text() * number)
+            (work / f"folds/{number}/sum").write_text((work / "case").read_text() * number)
 
 
 WHOLE = {
@@ -129,26 +129,25 @@ def test_a_failing_run_leaves_the_earlier_preparation_finished(tmp_path, error):
     assert pipeline.ran == ["text", "case"]
     assert tree(tmp_path) == WHOLE
     assert (tmp_path / ".stages.json").read_bytes() == record
-    assert not (tmp_path / ".replaced-stages").exists()
     assert Pipeline(tmp_path)() == []
 
 
-def test_an_interrupted_run_goes_on_and_what_it_replaced_returns_if_it_fails(tmp_path):
-    Pipeline(tmp_path)()
-    pipeline = Failing(tmp_path, word="other")
+def interrupted(tmp_path, word="word"):
+    pipeline = Failing(tmp_path, word=word)
     pipeline.error = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt):
         pipeline()
+
+
+def test_an_interrupted_run_goes_on_and_leaves_what_was_finished(tmp_path):
+    Pipeline(tmp_path)()
+    interrupted(tmp_path, word="other")
+    assert tree(tmp_path) == WHOLE
     assert Pipeline(tmp_path, word="other")() == ["sums"]
-    assert not (tmp_path / ".replaced-stages").exists()
-    with pytest.raises(KeyboardInterrupt):
-        pipeline = Failing(tmp_path)
-        pipeline.error = KeyboardInterrupt()
-        pipeline()
-    with pytest.raises(UsageError):
-        Failing(tmp_path)()
-    assert Pipeline(tmp_path, word="other")() == []
-    assert tree(tmp_path)["case"] == "OTHEROTHEROTHER"
+    interrupted(tmp_path)
+    assert Pipeline(tmp_path, word="third")() == ["text", "case", "sums"]
+    assert tree(tmp_path)["case"] == "THIRDTHIRDTHIRD"
+    assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
 def test_a_first_run_that_fails_keeps_what_is_finished(tmp_path):
@@ -157,14 +156,11 @@ def test_a_first_run_that_fails_keeps_what_is_finished(tmp_path):
     assert Pipeline(tmp_path)() == ["sums"]
 
 
-def test_leftovers_of_a_killed_run_are_removed(tmp_path):
-    pipeline = Failing(tmp_path)
-    pipeline.error = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        pipeline()
-    assert (tmp_path / ".unfinished-stage").exists()
+def test_a_finished_stage_is_taken_over_by_a_later_one(tmp_path):
     Pipeline(tmp_path)()
-    assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
+    inode = (tmp_path / "text/a").stat().st_ino
+    assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
+    assert (tmp_path / "text/a").stat().st_ino == inode  # not copied
 
 
 def refused(run):
@@ -232,45 +228,23 @@ class Countdown:
         return count
 
 
-def stopped_at_every_change(monkeypatch, tmp_path, run, before=None):
-    """Yield a folder for each change to the file system before which ``run(folder)`` is killed."""
+@pytest.mark.slow
+@pytest.mark.parametrize("before", [None, "older"])
+def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before):
+    """A run is killed before each of its changes to the file system."""
     for changes in range(1000):
         dest = tmp_path / str(changes)
         if before:
-            before(dest)
+            Pipeline(dest, word=before)()
         with monkeypatch.context() as context:
             countdown = Countdown(context, changes)
-            with contextlib.suppress(Killed, UsageError):
-                run(dest)
-        yield dest
+            with contextlib.suppress(Killed):
+                Pipeline(dest)()
+        Pipeline(dest)()
+        assert tree(dest) == WHOLE
         if countdown.left:
             break
     assert changes > 15
-
-
-@pytest.mark.slow
-def test_failing_after_a_kill_anywhere_leaves_one_of_both_finished(tmp_path, monkeypatch):
-    """A failing run is killed before each change to the file system, restoring ones too."""
-
-    def fail(dest):
-        Failing(dest, word="other")()
-
-    for dest in stopped_at_every_change(monkeypatch, tmp_path, fail, lambda dest: Pipeline(dest)()):
-        with pytest.raises(UsageError, match="bad option"):
-            fail(dest)
-        assert Pipeline(dest)() in ([], ["text", "case", "sums"])
-        assert tree(dest) == WHOLE
-        assert not [*dest.glob(".replaced-stages"), *dest.glob(".unfinished-stage")]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("before", [None, lambda dest: Pipeline(dest, word="older")()])
-def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before):
-    """Over nothing and over older files."""
-    run = lambda dest: Pipeline(dest)()  # noqa: E731
-    for dest in stopped_at_every_change(monkeypatch, tmp_path, run, before):
-        run(dest)
-        assert tree(dest) == WHOLE
 
 
 def test_second_run_waits_for_the_first(tmp_path, monkeypatch):

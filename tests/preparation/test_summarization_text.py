@@ -6,8 +6,7 @@ import sys
 
 import pytest
 import summaries
-from archive_files import write_archive, write_folder
-from packing import gzipped
+from archive_files import gzipped, write_archive, write_folder
 from serving import Server
 
 from fairseq_posattn.common.errors import UsageError
@@ -176,34 +175,15 @@ def test_parquet_files_give_the_same_in_the_order_of_rows(write, packed, tmp_pat
     path.write_bytes(b"no parquet")
     with pytest.raises(UsageError, match=f"{path.name}: not a whole parquet file"):
         write(folder)
-    parquet.write_table(pyarrow.table({"article": ["a"], "summary": ["b"]}), path)
-    with pytest.raises(UsageError, match="has no column 'highlights'"):
-        write(folder)
-    for articles, words in (
-        (["good", None], "row 2: article is None, no text"),
-        ([b"good", b"\xff"], "the column 'article' holds binary, not text"),
+    for table, words in (
+        ({"article": ["a"], "summary": ["b"]}, "row 1: highlights is None, no text"),
+        ({"article": ["good", None], "highlights": ["a", "b"]}, "row 2: article is None, no text"),
+        ({"article": [b"good"], "highlights": ["a"]}, "row 1: article is b'good', no text"),
     ):
-        parquet.write_table(pyarrow.table({"article": articles, "highlights": ["a", "b"]}), path)
+        parquet.write_table(pyarrow.table(table), path)
         with pytest.raises(UsageError) as caught:
             list(cnn_dailymail.parquet_rows([path]))
         assert str(caught.value) == f"{path}: {words}"
-
-
-def test_every_changed_byte_of_a_parquet_file_is_read_or_refused_by_name(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    path = tmp_path / "train-00000.parquet"
-    table = pyarrow.table({"article": ["some text"] * 40, "highlights": ["a"] * 40})
-    parquet.write_table(table, path, compression="snappy")
-    whole = path.read_bytes()
-    for at in range(len(whole) - 1, 0, -7):
-        changed = bytearray(whole)
-        changed[at] ^= 0xFF
-        path.write_bytes(changed)
-        try:
-            list(cnn_dailymail.parquet_rows([path]))
-        except UsageError as error:
-            assert str(error).startswith(f"{path}: ") and "\n" not in str(error)
 
 
 def test_without_pyarrow_parquet_files_are_refused_in_one_line(write, tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""The commands of all recipes, rows and options: what fairseq takes, and where results go."""
+"""Commands of all recipes, rows and options: fairseq takes them, and folders tell runs apart."""
 
 import re
 import shutil
@@ -12,6 +12,7 @@ from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.commands.recipe import main
 from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
 from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
@@ -29,16 +30,15 @@ PARSERS = {
     "fairseq-generate": options.get_generation_parser,
     "fairseq-validate": options.get_validation_parser,
 }
-DMAN = ("DMAN (released)", "DMAN (paper)")
-TITLES = {"mind": ("titles",)}  # what a data set has beside columns of all splits
-# What sets the rows of the tables apart.
+TITLES = {"mind": ("titles",)}  # folders beside the columns of all splits
+# Options that differ between the rows of a table.
 ROWS_DIFFER_IN = re.compile(
     "arch|_name|save_dir|(en|de)coder_(sublayers|ffn_embed_dim)|(sman|da|mtsa|rpr)_.*"
 )
 
 
 def parsed(step):
-    """The arguments of one of fairseq's commands; a wrong one ends the test."""
+    """Return the arguments of one of fairseq's commands; a wrong one ends the test."""
     program, *words = step.command
     # Parsing leaves the flags of the architecture in a parser.
     return options.parse_args_and_arch(PARSERS[program](), words)
@@ -55,7 +55,7 @@ def train_of(run):
 
 @pytest.fixture(scope="session")
 def dictionaries(tmp_path_factory):
-    """A folder with what building a model of each data set, or of pairs of texts, reads."""
+    """A folder with the files that models of each data set, and of pairs of texts, read."""
     folder = tmp_path_factory.mktemp("dictionaries")
     for dataset in (*DATASETS.values(), *ROLES, *NEWS):
         place = folder / dataset.name
@@ -83,13 +83,13 @@ def dictionaries(tmp_path_factory):
     return folder
 
 
-# --- What fairseq takes ------------------------------------------------------------------------
+# --- fairseq takes all commands ----------------------------------------------------------------
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATION)
 @pytest.mark.parametrize("form", [[], ["--tiny"]])
-def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictionaries, name, form):
+def test_fairseq_takes_every_row_of_translation(runs_of, dictionaries, name, form):
     runs = runs_of(name, *form, data=dictionaries)
     assert len(runs) == len(RECIPES[name].rows)
     settings = []
@@ -112,7 +112,7 @@ def test_every_row_of_translation_is_commands_that_fairseq_takes(runs_of, dictio
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFICATION)
-def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictionaries, name):
+def test_fairseq_takes_every_row_of_classifiers(runs_of, dictionaries, name):
     """All rows on the first data set, the first row on the others."""
     datasets = {dataset.name: dataset for dataset in RECIPES[name].datasets}
     runs = runs_of(name, "--seeds", 1, "--folds", 1, data=dictionaries)
@@ -137,15 +137,6 @@ def test_every_row_of_classifiers_is_commands_that_fairseq_takes(runs_of, dictio
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
 
 
-@pytest.mark.parametrize("form", ["released", "paper"])
-def test_table_3_is_the_papers(runs_of, form):
-    """With the default of the architecture for C#5."""
-    orders = ["ffn,san,ffn", "san,san,ffn", "dman,dman,ffn", "san,dman,ffn", "dman,san,ffn"]
-    for number, order in enumerate(orders, 1):
-        (run,) = runs_of("dman/table3_sublayers", "--rows", f"C#{number} ({form})")
-        assert convert_namespace_to_omegaconf(train_of(run)).model.encoder_sublayers == order
-
-
 FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
 TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
 SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
@@ -154,35 +145,25 @@ SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
 @pytest.mark.parametrize(
     "recipe, forms",
     [
-        *((f"dman/{name}", TRANSLATION) for name in ("iwslt14", "wmt14_base", "wmt14_big")),
         *((f"dman/{name}", SUMMARIZATION) for name in ("cnn_dailymail", "gigaword")),
-        *((f"dman/table{name}", TRANSLATION) for name in ("3_sublayers", "4_static_masks")),
-        ("multi30k/mechanisms", TRANSLATION),
-        ("multi30k/run", TRANSLATION),
-        ("multi30k/stackings", TRANSLATION),
-        ("multi30k/static_masks", TRANSLATION),
-        ("multi30k/locality", TRANSLATION),
-        ("tatoeba/mechanisms", TRANSLATION),
+        *((f"dman/{name}", TRANSLATION) for name in ("iwslt14", "wmt14_big", "table3_sublayers")),
+        *((f"multi30k/{name}", TRANSLATION) for name in ("mechanisms", "run", "static_masks")),
     ],
 )
-def test_a_row_has_the_form_that_its_name_says(runs_of, recipe, forms):
-    """On Multi30k and Tatoeba the released form is that of rows that name none."""
-    seen = set()
+def test_a_row_has_the_form_of_its_name(runs_of, recipe, forms):
+    """On Multi30k rows without a form in their name have the released one."""
     for run in runs_of(recipe):
-        if run.steps[0].name != "train" or not re.match(r"[SD]MAN|C#", run.name):
-            continue
-        model = convert_namespace_to_omegaconf(train_of(run)).model
-        form = "paper" if "(paper)" in run.name or "(text)" in run.name else "released"
-        assert (model.heads_activation, model.heads_dropout, model.start) == forms[form], run.name
-        seen.add(form)
-    assert "released" in seen
-    assert ("paper" in seen) == bool(re.search("^dman|mechanisms|run", recipe))
+        if run.steps[0].name == "train" and re.match(r"[SD]MAN|C#", run.name):
+            model = convert_namespace_to_omegaconf(train_of(run)).model
+            form = "paper" if re.search(r"\((paper|text)\)", run.name) else "released"
+            actual = model.heads_activation, model.heads_dropout, model.start
+            assert actual == forms[form], run.name
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [[], ["--small"]])
 def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries, form):
-    """With a dictionary of two words: what is learned of the words is alike."""
+    """Counted with a dictionary of two words."""
     sizes = {}
     for run in runs_of("multi30k/mechanisms", *form, data=dictionaries):
         train = train_of(run)
@@ -205,8 +186,8 @@ def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries
         ("mtsa/table6_setup1", "best", "checkpoint_best.pt"),
     ],
 )
-def test_the_checkpoint_is_the_recipes_or_asked_for(runs_of, name, checkpoint, file):
-    """The best one is that of validations after epochs; for an average there are enough others."""
+def test_the_scored_checkpoint(runs_of, name, checkpoint, file):
+    """The best one is selected after epochs; an average has enough checkpoints."""
     chosen = ["--checkpoint", checkpoint] if checkpoint else []
     run = runs_of(name, *chosen)[-1]
     train, generate = train_of(run), parsed(step_of(run, "generate"))
@@ -223,39 +204,27 @@ def test_the_checkpoint_is_the_recipes_or_asked_for(runs_of, name, checkpoint, f
         assert train.max_update >= train.save_interval_updates * train.keep_interval_updates
 
 
-def test_generation_recipes_are_as_published(runs_of):
-    """Tokens an update, epochs or updates; beam, length penalty, repeated n-grams, lengths."""
-    settings = {}
-    for name in ("iwslt14", "wmt14_base", "wmt14_big", "cnn_dailymail", "gigaword"):
-        (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
-        train, generate = train_of(run), parsed(step_of(run, "generate"))
-        settings[name] = (
-            *(train.max_tokens * train.update_freq[0], train.max_epoch, train.max_update),
-            *(generate.beam, generate.lenpen, generate.no_repeat_ngram_size),
-            *(generate.min_len, generate.max_len_a, generate.max_len_b),
-        )
-    assert settings == {
-        "iwslt14": (2 * 8192, 250, 0, 5, 1.0, 0, 1, 0, 200),
-        "wmt14_base": (8 * 12288 * 3, 220, 0, 4, 0.6, 0, 1, 0, 200),
-        "wmt14_big": (8 * 4096 * 16, 0, 50000, 4, 0.6, 0, 1, 0, 200),
-        "cnn_dailymail": (4 * 8192 * 8, 0, 50000, 5, 2.0, 3, 50, 0, 200),
-        "gigaword": (4 * 12288 * 3, 0, 50000, 5, 1.0, 3, 1, 0, 30),
-    }
+DMAN = "--rows|DMAN (released)"
+TEXTS = "--hypotheses /data/text/test.source --references /data/text/test.target"
 
 
-def test_first_sentences_are_scored_without_training(runs_of):
-    (run,) = runs_of("dman/cnn_dailymail", "--rows", "LEAD-3")
-    (step,) = run.steps
-    words = " ".join(step.command)
-    assert words.startswith("posattn score rouge") and "--lead 3" in words
-    assert "--hypotheses /data/text/test.source --references /data/text/test.target" in words
-
-
-@pytest.mark.parametrize(("name", "marks"), [("gigaword", True), ("iwslt14", False)])
-def test_references_are_split_as_wordpiece_splits_hypotheses(runs_of, name, marks):
-    (run,) = runs_of(f"dman/{name}", "--rows", "DMAN (released)")
-    words = " ".join(step_of(run, "score").command)
-    assert ("--remove-bpe wordpiece" in words) == marks
+@pytest.mark.parametrize(
+    "recipe, options, step, words, present",
+    [
+        ("dman/cnn_dailymail", "--rows|LEAD-3", "score", f"--json --lead 3 {TEXTS}", True),
+        ("dman/gigaword", DMAN, "score", "--remove-bpe wordpiece", True),  # as the hypotheses are
+        ("dman/iwslt14", DMAN, "score", "--remove-bpe wordpiece", False),
+        ("dman/wmt14_base", f"{DMAN}|--launcher|sh 'my run' -n", "train", "sh my run -n /d", True),
+        ("dman/wmt14_base", f"{DMAN}|--launcher|sh", "train", "12288 --update-freq 24 --s", True),
+        ("mpsan/table1_sst", "--rows|MPSAN", "test", "--results-path /out/sst5/mpsan_", True),
+        ("da_transformer/figure3_ratings", "", "test", "--results-path", True),
+        ("mtsa/table4_roles", "", "test", "--results-path", False),
+        ("da_transformer/table5_mind", "--rows|NRMS", "test", "--results-path", False),
+    ],
+)
+def test_words_of_steps(runs_of, recipe, options, step, words, present):
+    run = runs_of(recipe, *filter(None, options.split("|")))[0]
+    assert (words in " ".join(step_of(run, step).command)) == present
 
 
 def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
@@ -263,44 +232,24 @@ def test_rows_that_need_text_are_left_out_without_it(runs_of, tmp_path):
         runs = runs_of("dman/cnn_dailymail", "--gpus", 0, *arguments, data=tmp_path, looks=False)
         return [run.name for run in runs]
 
-    assert names() == ["Dynamic Conv", "Transformer", *DMAN]
+    trained = names()
+    assert len(trained) == 4 and "LEAD-3" not in trained
     assert names("--rows", "LEAD-3") == ["LEAD-3"]
     (tmp_path / "text").mkdir()
     (tmp_path / "text/test.target").touch()
-    assert names() == ["LEAD-3", "Dynamic Conv", "Transformer", *DMAN]
-
-
-def test_mtsa_trains_on_each_data_set_as_published(runs_of):
-    """Dropout, attention dropout, L2, batch, updates, highway layers (SNLI: preset's), bias."""
-    found = {}
-    for name in ("mtsa/table1_snli", "mtsa/table5_sentences"):
-        for run in runs_of(name, "--rows", "MTSA", "--seeds", 1, "--folds", 1):
-            train = train_of(run)
-            found[run.name.partition(",")[0]] = (
-                *(train.dropout, getattr(train, "attention_dropout", 0), train.l2),
-                *(train.batch_size, train.max_update, getattr(train, "head_highway_layers", None)),
-                *(train.optimizer, not getattr(train, "no_class_bias", False)),
-            )
-    assert found == {
-        "snli": (0.35, 0, 5e-5, 128, 600000, None, "adadelta", True),
-        "sst5": (0.3, 0, 1e-4, 128, 120000, 0, "adadelta", False),
-        "trec": (0.5, 0, 5e-5, 32, 99000, 0, "adadelta", False),
-        "cr": (0.525, 0.19, 1e-4, 64, 1000, 0, "adam", False),
-        "mpqa": (0.45, 0, 1e-4, 64, 1000, 0, "adam", False),
-        "subj": (0.45, 0.19, 1e-4, 64, 1000, 0, "adam", False),
-    }
+    assert names() == ["LEAD-3", *trained]
 
 
 @pytest.mark.parametrize(
-    ("recipe", "told"),
+    ("recipe", "words"),
     [
         ("mtsa/table1_snli", ["/data/snli_released", "--released-form"]),
         ("da_transformer/table4_sst_snli", ["/data/snli"]),
     ],
 )
-def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, told):
+def test_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, words):
     (step,) = plan_of(recipe, "--prepare", "--datasets", "snli").preparation()
-    assert list(step.command[step.command.index("--dest") + 1 :]) == told
+    assert list(step.command[step.command.index("--dest") + 1 :]) == words
 
 
 @pytest.mark.parametrize(
@@ -315,6 +264,9 @@ def test_mtsas_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe
         ("dman/iwslt14 --max-update 9", "DMAN (paper)", {"max_update": 9, "max_epoch": 0}),
         ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper)", {"dropout": 0.25}),
         ("mpsan/table1_sst -- --lr 0.25", "CNN", {"lr": [0.25]}),
+        ("cspan/table2_documents", "CSPAN (big)", {"max_epoch": 60, "l2": 1e-4}),
+        ("mtsa/table5_sentences", "MTSA", {"dropout": 0.525, "attention_dropout": 0.19}),
+        ("dman/table3_sublayers", "C#4 (paper)", {"encoder_sublayers": "san,dman,ffn"}),
     ],
 )
 def test_flags_of_rows(runs_of, recipe, row, expected):
@@ -338,46 +290,15 @@ def test_an_update_has_the_same_size_on_any_machine(runs_of, gpus, update_freq, 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("recipe", ["dman/iwslt14", "dman/gigaword", "mpsan/table7_sick"])
-def test_the_precision_is_that_which_is_asked_for(runs_of, recipe, precision):
+def test_the_precision_is_the_options(runs_of, recipe, precision):
     run = runs_of(recipe, "--rows", RECIPES[recipe].rows[-1].name, "--precision", precision)[0]
     train, test = train_of(run), parsed(run.steps[1])
     assert (train.fp16, train.bf16) == (precision == "fp16", precision == "bf16")
     assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
 
 
-def test_a_launcher_takes_the_place_of_fairseq_train(runs_of):
-    """With an update as on one GPU, which it shares."""
-    (run,) = runs_of(
-        "dman/wmt14_base", "--rows", "DMAN (released)", "--launcher", "bash 'my run.sh' --nodes 2"
-    )
-    words = step_of(run, "train").command
-    assert words[:4] == ("bash", "my run.sh", "--nodes", "2")
-    settings = options.parse_args_and_arch(options.get_training_parser(), list(words[4:]))
-    assert (settings.update_freq, settings.max_tokens) == ([24], 12288)
-    assert [step.name for step in run.steps] == ["train", "generate", "score"]
-
-
-@pytest.mark.parametrize(
-    "name, keeps",
-    [
-        ("mpsan/table1_sst", True),
-        ("mpsan/table7_sick", True),
-        ("da_transformer/figure3_ratings", True),
-        ("mtsa/table4_roles", False),
-        ("da_transformer/table5_mind", False),
-    ],
-)
-def test_what_is_predicted_of_texts_is_kept(runs_of, name, keeps):
-    """Classes and numbers: of these tables compare the examples, not runs alone."""
-    for run in runs_of(name):
-        if run.steps[0].name == "train":
-            words = list(step_of(run, "test").command)
-            assert ("--results-path" in words) is keeps
-            assert not keeps or words[words.index("--results-path") + 1] == str(run.folder)
-
-
 def test_runs_are_rows_seeds_and_folds(runs_of):
-    """With the first seed of all first; a cross validation has a run for each fold."""
+    """The first seed of all rows is first; a cross validation has a run for each fold."""
     names = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan,disan")]
     assert len(names) == 2 * (5 + 3 * 10)
     assert names[:3] == ["trec, MPSAN, seed 1", "trec, DiSAN, seed 1", "cr, MPSAN, seed 1, fold 0"]
@@ -390,7 +311,7 @@ def test_runs_are_rows_seeds_and_folds(runs_of):
     assert len(news) == 5 + 1
 
 
-def test_vectors_are_those_that_there_are(runs_of, tmp_path):
+def test_word_vectors_are_the_prepared_ones(runs_of, tmp_path):
     arguments = ["classifiers/compare", "--rows", "cnn", "--datasets", "trec", "--seeds", 1]
     (tmp_path / "trec").mkdir()
     (without,) = runs_of(*arguments, data=tmp_path)
@@ -402,12 +323,12 @@ def test_vectors_are_those_that_there_are(runs_of, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["dman/iwslt14", "mpsan/table6_sentences"])
-def test_small_data_is_made_by_one_recipe_at_a_time(plan_of, tmp_path, name):
+def test_one_recipe_at_a_time_generates_tiny_data(plan_of, tmp_path, name):
     arguments = [name, "--tiny", "--out", tmp_path]
     one, other = (plan_of(*arguments, data=tmp_path / "data", looks=False) for _ in range(2))
-    making, begun = one.tiny_data(), []
+    making, started = one.tiny_data(), []
     next(making)
-    waiting = Thread(target=lambda: begun.extend(other.tiny_data()))
+    waiting = Thread(target=lambda: started.extend(other.tiny_data()))
     waiting.start()
     waiting.join(0.3)
     assert waiting.is_alive()
@@ -415,14 +336,14 @@ def test_small_data_is_made_by_one_recipe_at_a_time(plan_of, tmp_path, name):
         (tmp_path / "data" / dataset).mkdir(parents=True)
     making.close()
     waiting.join(30)
-    assert not waiting.is_alive() and begun == []
+    assert not waiting.is_alive() and started == []
 
 
-# --- Where results go --------------------------------------------------------------------------
+# --- Folders -----------------------------------------------------------------------------------
 
 
 def test_different_commands_have_different_folders(runs_of):
-    """And only equal ones are shared, over all recipes that have an --out in common."""
+    """Recipes with the same --out share equal commands only."""
     folders = {}
     for name in RECIPES:
         for run in runs_of(name):
@@ -472,14 +393,12 @@ def test_other_settings_are_another_folder(runs_of, arguments, other):
         ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
     ],
 )
-def test_an_architecture_that_has_changed_is_another_folder(
-    runs_of, monkeypatch, recipe, row, models, arch
-):
+def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, models, arch):
     before = runs_of(recipe, "--rows", row)[0]
     monkeypatch.setitem(models, arch, {**models[arch], "dropout": 0.9})
     after = runs_of(recipe, "--rows", row)[0]
     assert after.folder != before.folder
-    assert not set(before.settings) <= set(after.settings)  # nor is the older run taken over
+    assert not set(before.settings) <= set(after.settings)
 
 
 def test_seeds_and_folds_are_beside_each_other(runs_of):
@@ -493,7 +412,7 @@ def test_seeds_and_folds_are_beside_each_other(runs_of):
     assert len({run.folder.parent for run in folds}) == 1
 
 
-def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
+def test_an_evenly_shared_update_has_the_same_folder(runs_of):
     folders = {
         runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)[0].folder
         for gpus in (1, 8)
@@ -504,61 +423,57 @@ def test_how_the_work_is_shared_evenly_is_no_other_folder(runs_of):
     assert re.fullmatch(r"dman_wmt_en_de-relu-mans-[0-9a-f]{8}", shared.parent.name)
 
 
-# --- What is there already ---------------------------------------------------------------------
+# --- Data and options --------------------------------------------------------------------------
 
 
-def test_binarised_data_that_is_there_stays(plan_of, tmp_path):
-    """It may be prepared otherwise: with as many pieces as another recipe wants, for one."""
+def test_existing_binarised_data_stays(plan_of, tmp_path):
+    """It may be prepared with other settings."""
 
     def prepared(*arguments):
         plan = plan_of("multi30k/run", "--small", *arguments, data=tmp_path)
         return [step.name for step in plan.preparation()]
 
-    ends = ("bin", "idx")
-    splits = ("train", "valid", "test")
     names = [
-        f"{split}.de-en.{side}.{end}" for split in splits for side in ("de", "en") for end in ends
+        f"{split}.de-en.{side}.{end}"
+        for split in ("train", "valid", "test")
+        for side in ("de", "en")
+        for end in ("bin", "idx")
     ]
     for name in ("dict.de.txt", "dict.en.txt", *names):
         assert prepared() == prepared("--prepare") == ["prepare"]
         (tmp_path / name).touch()
     assert prepared() == prepared("--prepare") == []
     assert prepared("--source", "published") == ["prepare"]
-    (tmp_path / ".stages.json").touch()  # made here, and stopped before its end
+    (tmp_path / ".stages.json").touch()  # an unfinished preparation
     assert prepared() == ["prepare"]
     (tmp_path / "preparation.json").touch()
     assert prepared() == []
 
 
-def test_the_command_of_a_table_has_all_on_which_its_numbers_depend():
-    def counts(recipe, *arguments):
+def test_the_command_of_a_table_has_the_options_of_its_numbers():
+    def words_of(recipe, *arguments):
         options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
         return " ".join(result_words(options))
 
-    words = ["--small", "--checkpoint", "best", "--max-update", "40", "--", "--dropout", "0.3"]
-    where = ["--gpus", "0", "--data", "d", "--out", "o", "--rows", "DMAN", "--seed", "2", "--jobs"]
-    assert counts("multi30k/run", *where, "2", *words) == " ".join(words)
-    tuned = [
-        "--epochs",
-        "3",
-        "--precision",
-        "bf16",
-        "--tune",
-        "1e-3,3e-3",
-        "--tune-updates",
-        "9",
-        "--tune-seeds",
-        "2",
-    ]
-    found = counts("classifiers/compare_small", "--seeds", "2", "--folds", "3", *tuned)
-    assert found == "--epochs 3 --precision bf16 --tune 0.001,0.003 --tune-updates 9 --tune-seeds 2"
-    assert counts("mpsan/table7_sick") == ""
+    words = "--small --checkpoint best --max-update 40 -- --dropout 0.3"
+    where = "--gpus 0 --data d --out o --rows DMAN --seed 2 --jobs 2"
+    assert words_of("multi30k/run", *f"{where} {words}".split()) == words
+    tuned = "--epochs 3 --precision bf16 --tune {} --tune-updates 9 --tune-seeds 2"
+    typed = f"--seeds 2 --folds 3 {tuned.format('1e-3,3e-3')}".split()
+    assert words_of("classifiers/compare_small", *typed) == tuned.format("0.001,0.003")
+    assert words_of("mpsan/table7_sick") == ""
 
 
-# --- Help --------------------------------------------------------------------------------------
+def test_a_list_has_the_chosen_rows_and_data_sets(capsys):
+    arguments = ["--list", "--datasets", "snli", "--rows", "DA-Transformer,Transformer"]
+    assert main(["da_transformer/table4_sst_snli", *arguments]) == 0
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    table = "DA-Transformer, Table 4: SST with two classes, and SNLI: snli"
+    assert [line[:2] for line in lines] == [[table, "DA-Transformer"], [table, "Transformer"]]
+    assert lines[0][2:] == ["accuracy,macro_f1", "84.18±0.27 84.16±0.29"]
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", ["dman/iwslt14", "mtsa/table1_snli", "classifiers/compare"])
 def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
     with pytest.raises(SystemExit):
@@ -569,7 +484,7 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
     assert too_long == []
 
 
-# --- What is refused ---------------------------------------------------------------------------
+TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
 
 
 @pytest.mark.parametrize(
@@ -577,35 +492,37 @@ def test_help_is_as_wide_as_the_terminal(name, monkeypatch, capsys):
     [
         (
             "dman/table3_sublayers",
-            ["--rows", "C#5 (paper),C#6"],
-            ["'C#6'", "C#1 (released), C#1 (paper), C#2"],
+            "--rows|C#5 (paper),C#6",
+            ["'C#6'", "C#1 (released), C#1 (paper)"],
         ),
-        ("dman/table3_sublayers", ["--row", "C#1"], ["--row", "--help"]),
-        ("dman/table3_sublayers", ["--seed"], ["--seed needs a value"]),
-        ("dman/table3_sublayers", ["--seed", "one"], ["--seed 'one' is not a whole number"]),
-        ("dman/table3_sublayers", ["--gpus", "-1"], ["--gpus '-1'"]),
-        ("dman/table3_sublayers", ["--gpus", "²"], ["--gpus", "²"]),
-        ("dman/table3_sublayers", ["--steps", "train,test"], ["'test'", "average", "generate"]),
-        ("dman/table3_sublayers", ["--max-update", "0"], ["--max-update '0' is not a positive"]),
-        ("dman/table3_sublayers", ["--small"], ["--small"]),
-        ("dman/iwslt14", ["--gpus", "20000"], ["20000 workers"]),
-        ("dman/iwslt14", ["--gpus", "0", "--precision", "fp16"], ["fp16 needs a GPU", "bf16"]),
-        ("dman/iwslt14", ["--tiny", "--precision", "fp16"], ["fp16 needs a GPU"]),
-        ("mpsan/table7_sick", ["--cpu", "--precision", "fp16"], ["fp16 needs a GPU"]),
-        ("mpsan/table7_sick", ["--precision", "fp8"], ["--precision", "'fp32', 'fp16', 'bf16'"]),
-        ("mpsan/table6_sentences", ["--rows", "SAN"], ["'SAN'", "Bi-LSTM, Multi-head, DiSAN"]),
-        ("mpsan/table6_sentences", ["--datasets", "trec,sst"], ["'sst'", "trec, cr, mpqa, subj"]),
-        ("mpsan/table6_sentences", ["--seed", "1"], ["--seed", "--help"]),
-        ("mpsan/table6_sentences", ["--folds"], ["--folds needs a value"]),
-        ("mpsan/table6_sentences", ["--seeds", "0"], ["--seeds '0' is not"]),
-        ("mpsan/table6_sentences", ["--epochs", "-1"], ["--epochs '-1'"]),
-        ("mpsan/table6_sentences", ["--parallel", "all"], ["--parallel", "all"]),
-        ("dman/table9", [], ["'dman/table9'", "dman/table"]),
+        ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
+        ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
+        ("dman/table3_sublayers", "--seed|one", ["--seed 'one' is not a whole number"]),
+        ("dman/table3_sublayers", "--gpus|-1", ["--gpus '-1'"]),
+        ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
+        ("dman/table3_sublayers", "--max-update|0", ["--max-update '0' is not a positive"]),
+        ("dman/table3_sublayers", "--small", ["--small"]),
+        ("dman/iwslt14", "--gpus|20000", ["20000 workers"]),
+        ("dman/iwslt14", "--gpus|0|--precision|fp16", ["fp16 needs a GPU", "bf16"]),
+        ("mpsan/table7_sick", "--cpu|--precision|fp16", ["fp16 needs a GPU"]),
+        ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
+        ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec, cr, mpqa, subj"]),
+        ("mpsan/table6_sentences", "--seed|1", ["--seed", "--help"]),
+        ("mpsan/table6_sentences", "--parallel|all", ["--parallel", "all"]),
+        ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
+        ("dman/iwslt14", "--tune|1e-3,0.001|--tune-updates|9", ["give two or more"]),
+        ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
+        ("dman/iwslt14", "--tune|1e-3,fast|--tune-updates|9", ["--tune 1e-3,fast: give"]),
+        ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),
+        ("dman/iwslt14", "--tune-seeds|2", ["--tune-seeds 2 needs --tune LIST"]),
+        ("dman/iwslt14", f"{TUNE}|--|--lr|1e-3", ["remove --lr"]),
+        ("dman/iwslt14", f"{TUNE}|--|--max-epoch|9", ["after -- ", "give --max-update before --"]),
+        ("dman/table9", "", ["'dman/table9'", "dman/table"]),
     ],
 )
-def test_refused(runs_of, recipe, arguments, mentions):
+def test_mistakes_are_one_line(runs_of, recipe, arguments, mentions):
     with pytest.raises(UsageError) as refused:
-        runs_of(recipe, *arguments)
+        runs_of(recipe, *filter(None, arguments.split("|")))
     message = str(refused.value)
     assert "\n" not in message
     assert [mention for mention in mentions if mention not in message] == []

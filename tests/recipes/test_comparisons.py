@@ -12,7 +12,6 @@ from fairseq_posattn.recipes.comparisons import (
     baseline_of,
     by_runs,
     counted,
-    p_value,
     read_kept,
 )
 from fairseq_posattn.recipes.tables import counted_runs, footnote, ours
@@ -117,10 +116,6 @@ def test_statistics_are_read_if_all_runs_have_them(tmp_path):
     (folders[1] / "statistics.json").write_text("{}")
     with pytest.raises(UsageError, match="seed2/statistics.json: not a file of --statistics"):
         read_kept(runs)
-
-
-def test_p_values_have_three_decimals_where_they_matter():
-    assert list(map(p_value, (0.1349, 0.0312, 0.0004))) == ["p = 0.13", "p = 0.031", "p < 0.001"]
 
 
 # --- Predictions and folds ---------------------------------------------------------------------

@@ -7,29 +7,13 @@ from fairseq_posattn.recipes import tiny
 SPELLED = """\
 0 | null | zero
 1 | eins | one
-6 | sechs | six
-10 | zehn | ten
 12 | zwölf | twelve
 13 | drei@@ zehn | thir@@ teen
-14 | vier@@ zehn | four@@ teen
-15 | fünf@@ zehn | fif@@ teen
-16 | sech@@ zehn | six@@ teen
-17 | sieb@@ zehn | seven@@ teen
-18 | acht@@ zehn | eigh@@ teen
-20 | zwan@@ zig | twen@@ ty
 21 | ein@@ und@@ zwan@@ zig | twen@@ ty-@@ one
 30 | drei@@ ßig | thir@@ ty
 44 | vier@@ und@@ vier@@ zig | for@@ ty-@@ four
-50 | fünf@@ zig | fif@@ ty
 66 | sechs@@ und@@ sech@@ zig | six@@ ty-@@ six
-77 | sieben@@ und@@ sieb@@ zig | seven@@ ty-@@ seven
-99 | neun@@ und@@ neun@@ zig | nine@@ ty-@@ nine
-100 | ein@@ hundert | one hundred
 101 | ein@@ hundert@@ eins | one hundred one
-1000 | ein@@ tausend | one thousand
-1001 | ein@@ tausend@@ eins | one thousand one
-12011 | zwölf@@ tausend@@ elf | twelve thousand eleven
-101000 | ein@@ hundert@@ ein@@ tausend | one hundred one thousand
 21045 | ein@@ und@@ zwan@@ zig@@ tausend@@ fünf@@ und@@ vier@@ zig | twen@@ ty-@@ one thousand \
 for@@ ty-@@ five
 716031 | sieben@@ hundert@@ sech@@ zehn@@ tausend@@ ein@@ und@@ drei@@ ßig | seven hundred six@@ \
@@ -89,7 +73,7 @@ def test_the_command_writes_parallel_files(tmp_path):
     for split, numbers in tiny.draw_splits(**sizes).items():
         for language, spell in (("de", tiny.german), ("en", tiny.english)):
             lines = (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
-            assert lines == list(map(spell, numbers))
+            assert lines == [spell(number).replace("@@ ", "") for number in numbers]
     assert len(list(folder.iterdir())) == 6
 
 

@@ -19,7 +19,7 @@ def made(corpus, dest, *, before=True, **options):
     with Stages(dest).locked() as running:
         if before:
             running.run("text", [], lambda work: None, corpus=corpus.name)
-        write_manifests(running, corpus, count=lambda: COUNTED, lower=True, **options)
+        write_manifests(running, corpus, count=lambda folder: COUNTED, lower=True, **options)
 
 
 def test_what_is_written_is_read(tmp_path):

@@ -1,4 +1,4 @@
-"""What the results say of the papers' mechanisms beside plain attention."""
+"""Findings: the mechanisms' differences from plain attention in measured results."""
 
 import json
 
@@ -12,7 +12,7 @@ FAMILY = "All classifiers side by side, as small as each other"
 
 @pytest.fixture
 def results_of(tmp_path):
-    """``results_of(row, row)``: the rows as they were measured."""
+    """``results_of(row, row)``: the rows as measured results."""
 
     def results_of(*rows):
         for number, row in enumerate(rows):
@@ -41,28 +41,36 @@ def row(name, *scores, data="trec", metric="accuracy", **more):
         ("rmse", (85, 85.1, 85.2), "better"),
     ],
 )
-def test_a_difference_is_more_than_chance_or_not(results_of, metric, scores, verdict):
+def test_a_difference_has_a_verdict(results_of, metric, scores, verdict):
     rows = row("transformer", 90, 90.1, 90.2, metric=metric), row("mpsan", *scores, metric=metric)
-    own = [{**one, "table": "Own: trec"} for one in rows]
-    (finding,) = findings.find(results_of(*own))
+    (finding,) = findings.find(results_of(*({**one, "table": "Own: trec"} for one in rows)))
     assert (finding.mechanism, finding.data, finding.verdict) == ("MPSAN", "trec", verdict)
     assert finding.number == "3 runs"
     assert finding.size.startswith("**") == (verdict != "undecided")
 
 
-def test_single_runs_decide_nothing(results_of):
-    (finding,) = findings.find(results_of(row("transformer", 90), row("dman", 95)))
-    assert (finding.verdict, finding.number) == ("not tested", "1 run")
-    assert finding.size == "+5.00 (not tested)"
-
-
-@pytest.mark.parametrize("score", [89.999, 90.001])
-def test_a_difference_that_rounds_to_nothing_has_no_sign(results_of, score):
+@pytest.mark.parametrize(
+    "score, size", [(95, "+5.00"), (89.999, "0.00"), (90.001, "0.00"), (89, "-1.00")]
+)
+def test_single_runs_are_not_tested(results_of, score, size):
     (finding,) = findings.find(results_of(row("transformer", 90), row("dman", score)))
-    assert finding.size == "0.00 (not tested)"
+    assert (finding.verdict, finding.number) == ("not tested", "1 run")
+    assert finding.size == f"{size} (not tested)"
 
 
-def test_what_cannot_be_compared_is_left_out(results_of):
+def test_runs_without_spread_are_not_tested(results_of):
+    """Their other metric is tested, but is not on the page."""
+    scores = {"accuracy": [90, 90], "macro_f1": [80, 81]}
+    rows = [
+        row("transformer", 90, 90, paper=dict.fromkeys(scores), scores=scores),
+        row("cspan", 91, 91, paper=dict.fromkeys(scores), scores={**scores, "accuracy": [91, 91]}),
+    ]
+    (finding,) = findings.find(results_of(*rows))
+    assert (finding.verdict, finding.number) == ("not tested", "2 runs")
+    assert finding.size == "+1.00 (not tested)"
+
+
+def test_incomparable_rows_are_left_out(results_of):
     """Other data, a baseline that was not measured, or none that is plain attention."""
     rows = [
         row("transformer", 90, 91),
@@ -75,7 +83,7 @@ def test_what_cannot_be_compared_is_left_out(results_of):
     assert findings.find(results_of(*rows)) == []
 
 
-def test_folds_say_how_many_they_are(results_of):
+def test_the_number_of_folds_is_shown(results_of):
     compared = {
         **{"with": "transformer", "sentences": 3775, "runs": [1, 1], "folds": 2},
         "tests": "the same sentences",
@@ -91,14 +99,17 @@ def test_folds_say_how_many_they_are(results_of):
 
 
 def test_blocks_of_the_page(results_of, unpadded):
-    rows = [
+    """Peers have a block; a model may have two names in two tables."""
+    results = results_of(
         row("transformer", 90, 90.1, 90.2),
         row("mtsa", 95, 95.1, 95.2),
         row("da_transformer", 89, 91, 90.5),
+        row("bilstm", 91, 91, 91),
         row("transformer", 50, data="sst2"),
         row("da_transformer", 49, data="sst2"),
-    ]
-    results = results_of(*rows)
+        {**row("Multi-head", 50), "table": "Roles: ewt"},
+        {**row("Bi-LSTM", 53), "table": "Roles: ewt"},
+    )
     assert findings.in_short(results).splitlines() == [
         "- **MTSA**: better than plain attention on trec +5.00.",
         "- **DA**: not significant on trec; not tested on sst2.",
@@ -112,11 +123,13 @@ def test_blocks_of_the_page(results_of, unpadded):
         "| sst2, accuracy | 50.00 | | -1.00 (not tested) | 1 run |",
         "| trec, accuracy | 90.10 ± 0.10 | **+5.00** (p < 0.001) | +0.07 (p = 0.92) | 3 runs |",
     ]
+    peers = unpadded(findings.PLACES["findings of the peers"](results)).splitlines()
+    assert peers[2] == "| ewt, accuracy | 50.00 | +3.00 (not tested) | 1 run |"
+    assert peers[6].startswith("| trec, accuracy | 90.10 ± 0.10 | **+0.90**")
     claims = unpadded(findings.claims(results)).splitlines()
     assert "| MTSA, Table 5 | trec, accuracy | +1.90 | **+5.00** (p < 0.001) |" in claims
     assert "| DA-Transformer, Table 4 | sst2, accuracy | +0.82 | -1.00 (not tested) |" in claims
     assert "| MPSAN, Table 6 | trec, accuracy | +1.40 | not run |" in claims
-    assert "| DMAN, Table 1 | IWSLT14 German to English (small), BLEU | +1.90 | not run |" in claims
 
 
 @pytest.mark.parametrize("count", [5, 6])
@@ -134,66 +147,27 @@ def test_means_are_tested_over_data_sets(results_of, unpadded, count):
     ]
     rows += [row(name, 0.5, data="sick", metric="pearson") for name in ("transformer", "mpsan")]
     *_, last = unpadded(findings.beside_plain_attention(results_of(*rows))).splitlines()
-    if count == 6:
-        means = "**+2.25** (p = 0.031) | +0.05 (p = 0.84) | | "
-        assert last == f"| mean accuracy | | {means}6 data sets |"
-    else:
-        assert last.startswith("| sick, pearson |")
+    means = "| mean accuracy | | **+2.25** (p = 0.031) | +0.05 (p = 0.84) | | 6 data sets |"
+    assert last == means if count == 6 else last.startswith("| sick, pearson |")
 
 
-def test_peers_have_their_block(results_of, unpadded):
-    """Two tables may call one by two names."""
-    rows = [row("transformer", 90), row("mpsan", 95), row("bilstm", 91), row("rpr", 92)]
-    other = [{**one, "table": "Roles: ewt"} for one in (row("Multi-head", 50), row("Bi-LSTM", 53))]
-    results = results_of(*rows, *other)
-    assert unpadded(findings.PLACES["findings of the peers"](results)).splitlines() == [
-        "| Roles | plain attention | Bi-LSTM | n |",
-        "|-|-|-|-|",
-        "| ewt, accuracy | 50.00 | +3.00 (not tested) | 1 run |",
-        "",
-        f"| {FAMILY} | plain attention | RPR | Bi-LSTM | n |",
-        "|-|-|-|-|-|",
-        "| trec, accuracy | 90.00 | +2.00 (not tested) | +1.00 (not tested) | 1 run |",
-    ]
-    assert [one.mechanism for one in findings.find(results)] == ["MPSAN"]
-
-
-def test_runs_without_spread_are_not_tested(results_of):
-    """Their other metric is, which the page does not have."""
-    metrics = {"accuracy": None, "macro_f1": None}
-    scores = {"accuracy": [90, 90], "macro_f1": [80, 81]}
-    rows = [
-        row("transformer", 90, 90, paper=metrics, scores=scores),
-        row("cspan", 91, 91, paper=metrics, scores={**scores, "accuracy": [91, 91]}),
-    ]
-    (finding,) = findings.find(results_of(*rows))
-    assert (finding.verdict, finding.size, finding.number) == (
-        "not tested",
-        "+1.00 (not tested)",
-        "2 runs",
-    )
-
-
-def test_what_two_tables_find_on_the_same_data_names_their_models(results_of):
+def test_different_verdicts_on_the_same_data_name_the_models(results_of):
     tables = ("Side by side, small: trec", 90), ("Side by side, large: trec", 95)
     rows = [
         {**one, "table": table}
         for table, score in tables
         for one in (row("transformer", 90, 90.1, 90.2), row("mpsan", score, score, score + 0.3))
     ]
-    assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN**: better than plain attention on trec (large) +5.00; "
-        "not significant on trec (small)."
-    )
+    short = findings.in_short(results_of(*rows)).splitlines()[0]
+    better = "- **MPSAN**: better than plain attention on trec"
+    assert short == f"{better} (large) +5.00; not significant on trec (small)."
     for one in rows:
         if one["row"] == "mpsan":
             one["scores"] = {"accuracy": [95, 95.2, 95.1]}
-    assert findings.in_short(results_of(*rows)).splitlines()[0] == (
-        "- **MPSAN**: better than plain attention on trec +5.00."
-    )
+    assert findings.in_short(results_of(*rows)).splitlines()[0] == f"{better} +5.00."
 
 
-def test_what_tables_that_share_models_find_counts_once(results_of):
+def test_models_of_two_tables_count_once(results_of):
     rows = [row("transformer", 90, 91), row("dman", 95, 96)]
     others = [{**one, "table": "Masks: trec"} for one in rows]
     assert len(findings.find(results_of(*rows, *others))) == 1

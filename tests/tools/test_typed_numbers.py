@@ -1,8 +1,7 @@
-"""No measured number is typed: what is a score, a time or a size stands where a script wrote it.
+"""Measured numbers stand in generated blocks only: a script wrote each score, time and size.
 
 A number counts as measured if it has a decimal point, a unit of time or memory, a deviation or a
-p. Versions, sections and sizes of models do not, nor what the paper of the page prints (which
-test_published_numbers.py holds against the papers), nor rates in tables of settings.
+p. Versions, sections, sizes of models, the paper's numbers and rates in tables of settings do not.
 """
 
 import re
@@ -11,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.recipes.papers import RECIPES
-from tools.pages import marks
-from tools.pages.command import pages
+from tools.pages.command import pages, typed
 
 ROOT = Path(__file__).parents[2]
-# The changelog tells of what was measured then.
+# The changelog has earlier measurements.
 PAGES = {str(page.relative_to(ROOT)): page for page in pages(ROOT) if page.name != "CHANGELOG.md"}
-# What may be typed, by page and heading, or page and phrase, and why.
+# Numbers that may be typed, by page and heading, or page and phrase, and why.
 SECTIONS = {
     ("docs/fused_attention.md", "## Counted: arithmetic"): "the sums stand beside the results",
     ("docs/fused_attention.md", "### What was tried"): "of kernels that were left, counted once",
@@ -47,7 +45,7 @@ RATE = re.compile(r"(?<![\d.])(?:0\.\d+|1\.0)(?!\d)")
 
 def typed_numbers(text, published=()):
     """Measured numbers of a page that are typed, each with its line."""
-    text = CODE.sub("`", marks.typed(text))
+    text = CODE.sub("`", typed(text))
     text = VERSION.sub("", SETTINGS.sub(lambda table: RATE.sub("", table[0]), text))
     return [
         (number, line)

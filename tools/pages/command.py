@@ -10,6 +10,7 @@ Markdown that the programs in benchmarks/ write. A block is the text between two
 <!-- NAME --> and <!-- end of NAME -->.
 """
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -17,9 +18,13 @@ from fairseq_posattn.common.cli import make_parser
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.results import read
-from tools.pages import findings, marks, measurements, tables
+from tools.pages import findings, measurements, tables
 from tools.pages.results import Results, add
 
+PLACE = re.compile(
+    r"^<!-- (?!end of )(.+?) -->\n(.*?)^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE
+)
+MARK = re.compile(r"^<!-- .+ -->$", re.MULTILINE)
 # The writers of blocks, by name.
 PLACES: dict[str, Callable[[Results], str]] = {
     "results": tables.write_all,
@@ -72,10 +77,10 @@ def results_of(root: Path) -> Results:
 
 def pages(root: Path) -> list[Path]:
     """Return the pages that may have generated blocks."""
-    folders = [root / name for name in ("docs", "examples")]
     return [
-        *sorted(root.glob("*.md")),
-        *(path for folder in folders for path in sorted(folder.rglob("*.md"))),
+        *root.glob("*.md"),
+        *sorted((root / "docs").rglob("*.md")),
+        *root.glob("examples/**/*.md"),
     ]
 
 
@@ -88,11 +93,33 @@ def filled(root: Path) -> Iterator[tuple[Path, str]]:
     results = results_of(root)
     for page in pages(root):
         text = read(page)
-        if marks.MARK.search(text):
+        if MARK.search(text):
             try:
-                yield page, marks.fill(text, lambda name: write(name, results))
+                yield page, fill(text, lambda name: write(name, results))
             except UsageError as error:
                 raise UsageError(f"{page}: {error}") from None
+
+
+def fill(text: str, write: Callable[[str], str]) -> str:
+    """Return a page with the generated text of each block; the rest is unchanged.
+
+    Raises:
+        UsageError: a mark has no counterpart.
+    """
+    if single := MARK.search(typed(text)):
+        raise UsageError(f"{single[0]}: this mark has no counterpart; add it or remove the mark")
+    # The empty lines let Markdown read a table behind the mark.
+    return PLACE.sub(
+        lambda place: "<!-- {0} -->\n\n{1}\n\n<!-- end of {0} -->".format(
+            place[1], write(place[1]).strip()
+        ),
+        text,
+    )
+
+
+def typed(text: str) -> str:
+    """Return the page without its generated blocks."""
+    return PLACE.sub("", text)
 
 
 def write(name: str, results: Results) -> str:

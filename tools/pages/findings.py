@@ -125,16 +125,8 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
             tested = None
         if tested:  # with folds, the difference over the sentences of all folds
             gain = tested["metrics"][metric]["difference"]
-        yield Finding(
-            mechanism=mechanism,
-            family=family or data,
-            data=data,
-            metric=metric,
-            plain=ours(plain, metric),
-            difference=gain,
-            runs=len(scores),
-            tested=tested,
-        )
+        baseline = ours(plain, metric)
+        yield Finding(mechanism, family or data, data, metric, baseline, gain, len(scores), tested)
 
 
 # --- Blocks ------------------------------------------------------------------------------------
@@ -148,9 +140,7 @@ def in_short(results: Results) -> str:
         parts = []
         for verdict, words in VERDICTS.items():
             data = dict.fromkeys(
-                f"{_data_name(one, findings)} {signed(one.difference, one.metric)}"
-                if verdict in ("better", "worse")
-                else _data_name(one, findings)
+                _data_name(one, findings) + _gain(one)
                 for one in findings
                 if (one.mechanism, one.verdict) == (mechanism, verdict)
             )
@@ -164,6 +154,11 @@ def in_short(results: Results) -> str:
         "would be, and up to twice as many with three runs."
     )
     return "\n".join(lines)
+
+
+def _gain(one: Finding) -> str:
+    is_significant = one.verdict in ("better", "worse")
+    return f" {signed(one.difference, one.metric)}" if is_significant else ""
 
 
 def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:

@@ -85,11 +85,7 @@ STAND_INS = {
 
 @contextlib.contextmanager
 def stand_ins(further):
-    """Let ``torch.load`` read :data:`STAND_INS`, tensors and containers, and no other types.
-
-    Args:
-        further: types that the user allows, by name.
-    """
+    """Let ``torch.load`` read tensors, containers, :data:`STAND_INS` and ``further`` types."""
     allowed = torch.serialization.get_safe_globals()
     torch.serialization.clear_safe_globals()
     named = further | STAND_INS
@@ -115,19 +111,11 @@ def allowed_by_user():
 
 
 def check_contents(state, size, further):
-    """Check the contents of a checkpoint, and replace the stand-ins by NumPy's arrays.
-
-    Args:
-        state: as read with :func:`stand_ins`; changed in place.
-        size: of the file, in bytes.
-        further: types that the user allows.
-
-    Returns:
-        the same.
+    """Check a checkpoint that was read with :func:`stand_ins`; these become arrays in place.
 
     Raises:
-        ContentError: it holds other than :data:`PLAIN` types, tensors, arrays and containers of
-            them, or is nested too deeply, or is more than a file of that size holds.
+        ContentError: it holds other than :data:`PLAIN` and ``further`` types, tensors, arrays and
+            containers of them, is nested too deeply, or is more than ``size`` bytes can hold.
     """
     return _Contents(size, further).check(state, MAX_DEPTH)
 

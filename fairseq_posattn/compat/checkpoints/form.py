@@ -38,17 +38,10 @@ class FormError(Exception):
 
 
 def check_form(file, allowed):
-    """Check the form of a checkpoint and every name that it would import.
-
-    Args:
-        file: binary file open for reading, at its start.
-        allowed: names of functions and types that may be in it, beside those of tensors.
-
-    Returns:
-        a binary file for ``torch.load``, at its start.
+    """Check the form of a checkpoint's binary file, and return one for ``torch.load``.
 
     Raises:
-        FormError: the file is damaged or holds what ``torch.save`` does not write.
+        FormError: it is damaged, or would import names that are neither of tensors nor ``allowed``.
     """
     start = file.read(2)
     file.seek(0)
@@ -95,12 +88,7 @@ def _check_zip(file, allowed):
 
 
 class _Indexed(io.RawIOBase):
-    """A file, followed by an index of its contents in memory.
-
-    Args:
-        file: binary file open for reading.
-        size: its length in bytes.
-    """
+    """A binary file of ``size`` bytes, followed by an index of its contents in memory."""
 
     def __init__(self, file, size):
         self.file, self.size, self.place, self.index = file, size, size, bytearray()
@@ -132,11 +120,7 @@ class _Indexed(io.RawIOBase):
 
 
 def _check_pickle(file, allowed):
-    """Scan one pickle to its end without running it.
-
-    Raises:
-        FormError: it would import a name that is not allowed. PyTorch checks the instructions.
-    """
+    """Scan one pickle to its end without running it; PyTorch checks the instructions."""
     try:
         for instruction, argument, _ in pickletools.genops(file):
             if instruction.name in ("GLOBAL", "INST"):

@@ -27,13 +27,8 @@ IN_FOLDER = ("checkpoint_best.pt", "checkpoint_last.pt")
 def find_checkpoint(path):
     """Return the path of a checkpoint; for a folder, of its best or else its last checkpoint.
 
-    The choice is reported on standard error.
-
-    Args:
-        path (str): a file, which need not exist, or a folder.
-
-    Raises:
-        UsageError: the folder has neither of :data:`IN_FOLDER`.
+    The choice is reported on standard error. A file need not exist; a UsageError names a folder
+    without either.
     """
     if not os.path.isdir(path):
         return path

@@ -50,12 +50,7 @@ REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
 
 
 def check(path, state, overrides):
-    """Check a checkpoint's settings, and remove those that name other files.
-
-    Args:
-        path (str): the checkpoint, for messages.
-        state (dict): as read; its ``cfg`` and ``args`` are changed.
-        overrides (dict): the user's settings, which are not checked.
+    """Check the settings of a checkpoint that was read, and remove those that name other files.
 
     Raises:
         UsageError: a setting has a name or a type that no flag has, or refers to something.

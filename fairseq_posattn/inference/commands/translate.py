@@ -21,11 +21,10 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_count
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
 from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
 from fairseq_posattn.inference.stream import decode_lines, warn
-from fairseq_posattn.preparation.example import shortened
 from fairseq_posattn.text.lines import read_lines
 
 

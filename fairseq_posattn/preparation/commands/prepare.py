@@ -15,4 +15,4 @@ def main(arguments=None, prog="posattn prepare"):
     for name, kind in KINDS.items():
         kinds.add_parser(name, add_help=False, help=f"{kind.summary} {', '.join(kind.corpora)}")
     options, rest = parser.parse_known_args(arguments)
-    return prepare(options.kind, rest, f"{prog} {options.kind}")
+    return prepare(options.kind, rest, f"{prog} {options.kind}", explains=True)

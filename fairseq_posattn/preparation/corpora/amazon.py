@@ -7,15 +7,14 @@ drawn, seeded, from ``reviews_Electronics_5.json.gz``. Blitzer et al.'s set (200
 """
 
 import html
-import json
 import random
 import re
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, checked_text, shortened
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import Example, checked_text, read_objects
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 RATINGS = ("1", "2", "3", "4", "5")
@@ -23,16 +22,20 @@ BINARY = ("negative", "positive")
 DRAWN = 50_000  # reviews in the DA paper's Table 1
 JSON = re.compile(r"(^|/)reviews_Electronics[^/]*\.json$")
 PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
+HE_AND_MCAULEY = published_at(
+    "reviews_Electronics_5.json.gz",
+    "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles",
+)
+BLITZER = published_at(
+    "domain_sentiment_data.tar.gz", "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
+)
 
 
-def splits(archive, seed=1, binary=False):
-    """Return the reader of all reviews, under the name ``all``.
-
-    ``seed`` draws from He and McAuley's reviews; ``binary``: two classes instead of the ratings.
-    """
+def splits(archive, options):
+    """Return the reader of all reviews, under the name ``all``."""
     names = archive.names()
     if member := next(filter(JSON.search, names), None):
-        read = partial(drawn_examples, archive, member, DRAWN, seed)
+        read = partial(drawn_examples, archive, member, DRAWN, options.seed)
     elif members := sorted(filter(PSEUDO_XML.search, names)):
         read = partial(review_examples, archive, members)
     else:
@@ -40,13 +43,13 @@ def splits(archive, seed=1, binary=False):
             f"{archive.name}: holds neither electronics/positive.review and negative.review "
             "nor reviews_Electronics_5.json"
         )
-    return {"all": partial(_two_classes, read) if binary else read}
+    return {"all": partial(_two_classes, read) if options.binary else read}
 
 
 def _two_classes(read):
     for example in read():
         if example.score != 3:
-            yield example._replace(label="positive" if example.score > 3 else "negative")
+            yield example._replace(label=BINARY[example.score > 3])
 
 
 def review_examples(archive, members):
@@ -56,14 +59,12 @@ def review_examples(archive, members):
         for place, line in read_member(archive, member):
             tag = line.strip()
             if tag == "<review>":
-                if first:
-                    raise UsageError(f"{place}: a review within that of {first}")
-                fields, first = {}, place
+                fields, field, first = {}, None, place
             elif tag == "</review>":
                 if "review_text" not in fields:
                     raise UsageError(f"{first or place}: a review without <review_text>")
                 rating = "".join(fields.get("rating", [])).strip()
-                yield _rated(rating, "\n".join(fields["review_text"]), first or place)
+                yield _rated(rating, "\n".join(fields["review_text"]), first)
                 first = None
             elif tag in ("<rating>", "<review_text>"):
                 field = tag[1:-1]
@@ -81,15 +82,10 @@ def drawn_examples(archive, member, count, seed):
     with archive.open(member) as stream:
         total = sum(1 for _ in raw_lines(stream, archive.label(member)))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
-    for number, (place, line) in enumerate(read_member(archive, member)):
-        if number not in drawn:
-            continue
-        try:
-            review = json.loads(line)
-            rating, text = review["overall"], review["reviewText"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{place}: no review in JSON format: {error}") from None
-        yield _rated(str(rating), checked_text(text, place), place)
+    rows = read_objects(archive, member, "review", "overall", "reviewText")
+    for number, (place, (rating, text)) in enumerate(rows):
+        if number in drawn:
+            yield _rated(str(rating), checked_text(text, place), place)
 
 
 def _rated(rating, text, place):
@@ -99,11 +95,6 @@ def _rated(rating, text, place):
     return Example(label, (html.unescape(text),), place, float(label))
 
 
-SNAP = "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles"
-HE_AND_MCAULEY = Source("reviews_Electronics_5.json.gz", (f"{SNAP}/reviews_Electronics_5.json.gz",))
-JHU = "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
-BLITZER = Source("domain_sentiment_data.tar.gz", (f"{JHU}/domain_sentiment_data.tar.gz",))
-
 CORPORA = (
     ClassificationCorpus(
         name="amazon_electronics",
@@ -111,7 +102,7 @@ CORPORA = (
         source=f"{HE_AND_MCAULEY.name}, of which {DRAWN:,} reviews are drawn; or {BLITZER.name}, "
         "or a folder with electronics/{positive,negative}.review",
         alternatives=((HE_AND_MCAULEY,), (BLITZER,)),
-        splits=lambda archive, options: splits(archive, options.seed, options.binary),
+        splits=splits,
         word_rule="documents",
         labels=RATINGS,
         published={"all": DRAWN},

@@ -20,10 +20,10 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.download import Source, fetch
-from fairseq_posattn.preparation.example import checked_text
+from fairseq_posattn.preparation.download import fetch, published_at
+from fairseq_posattn.preparation.labelled_text import checked_text
 from fairseq_posattn.preparation.pairs import PairWriter
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"
@@ -36,8 +36,7 @@ UPLOADS = (
     f"{HUB}/ccdv/cnn_dailymail/resolve/main",
 )
 URL_LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
-
-
+PARQUET_FILES = f"{HUB}/abisee/cnn_dailymail/resolve/main/3.0.0"
 SHA256 = {  # as published by TensorFlow Datasets
     "cnn_stories.tgz": "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
     "dailymail_stories.tgz": "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
@@ -45,28 +44,22 @@ SHA256 = {  # as published by TensorFlow Datasets
     "all_val.txt": "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
     "all_test.txt": "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
 }
-
-
-def _stories(name):
-    return Source(name, tuple(f"{upload}/{name}" for upload in UPLOADS), SHA256[name])
-
-
-def _list(name):
-    return Source(name, (f"{URL_LISTS}/{name}",), SHA256[name], is_archive=False)
-
-
-def _parquet(name):
-    url = f"{HUB}/abisee/cnn_dailymail/resolve/main/3.0.0/{name}"
-    return Source(name, (url,), is_archive=False)
-
-
-STORIES = tuple(map(_stories, ("cnn_stories.tgz", "dailymail_stories.tgz")))
+STORIES = tuple(
+    published_at(name, *UPLOADS, sha256=SHA256[name])
+    for name in ("cnn_stories.tgz", "dailymail_stories.tgz")
+)
 NAMES = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
-LISTS = {split: _list(name) for split, name in NAMES.items()}
+LISTS = {
+    split: published_at(name, URL_LISTS, sha256=SHA256[name], is_archive=False)
+    for split, name in NAMES.items()
+}
+SHARDS = {"train": ("train", 3), "valid": ("validation", 1), "test": ("test", 1)}
 PARQUET = {
-    "train": [_parquet(f"train-0000{part}-of-00003.parquet") for part in range(3)],
-    "valid": [_parquet("validation-00000-of-00001.parquet")],
-    "test": [_parquet("test-00000-of-00001.parquet")],
+    split: [
+        published_at(f"{name}-0000{part}-of-0000{parts}.parquet", PARQUET_FILES, is_archive=False)
+        for part in range(parts)
+    ]
+    for split, (name, parts) in SHARDS.items()
 }
 
 
@@ -92,7 +85,10 @@ def download(folder):
 def write_text(where, folder, options):
     """Write ``{train,valid,test}.{source,target}``."""
     if parquet := find_parquet(where):
-        write_parquet(parquet, folder, options.limit)
+        for part, paths in parquet.items():
+            rows = islice(parquet_rows(paths), options.limit)
+            pairs = ((clean(article), summary(lines.split("\n"))) for article, lines in rows)
+            write_complete(pairs, folder, part)
         return
     archive = open_archive(where)
     if options.split_by_name:
@@ -100,6 +96,20 @@ def write_text(where, folder, options):
     else:
         split = read_lists(archive, options.dest / "download")
     write_stories(archive, split, folder, options.limit)
+
+
+def write_complete(pairs, folder, part):
+    """Write the pairs of a split that have an article and highlights; report the others."""
+    rows = 0
+    with PairWriter(folder / part, SIDES) as writer, Progress(f"writing {part}") as progress:
+        for pair in pairs:
+            if all(pair):
+                writer.write(pair)
+            rows += 1
+            progress.add(1)
+    if rows > writer.count:
+        counts = counted(rows - writer.count, "story").replace("storys", "stories")
+        say(f"{part}: {counts} without article or highlights left out")
 
 
 # --- Stories -----------------------------------------------------------------------------------
@@ -182,6 +192,11 @@ def write_stories(archive, split, folder, limit):
     wanted = {part: names[:limit] for part, names in split.items()}
     missing, offsets = set().union(*wanted.values()), {}
     with tempfile.TemporaryFile(dir=folder) as waiting:
+
+        def pair_of(name):
+            waiting.seek(offsets[name])
+            return waiting.readline().decode().rstrip("\n").split("\t")
+
         with Progress("reading stories", "stories", total=len(missing)) as progress:
             for name, stream, place in stories(archive):
                 if name not in missing:
@@ -194,27 +209,14 @@ def write_stories(archive, split, folder, limit):
                     break
         for part, names in wanted.items():
             present = [name for name in names if name in offsets]
-            absent = len(names) - len(present)
             if not present:
                 raise UsageError(
                     f"{archive.name}: holds no story for {part}, of {len(names):,}; give "
                     "--split-by-name to split those that are there, for a quick look"
                 )
-            if absent:
+            if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
-            with PairWriter(folder / part, SIDES) as writer:
-                for name in present:
-                    waiting.seek(offsets[name])
-                    pair = waiting.readline().decode().rstrip("\n").split("\t")
-                    if all(pair):
-                        writer.write(pair)
-            report_incomplete(part, len(present) - writer.count)
-
-
-def report_incomplete(part, count):
-    if count:
-        counts = counted(count, "story").replace("storys", "stories")
-        say(f"{part}: {counts} without article or highlights left out")
+            write_complete(map(pair_of, present), folder, part)
 
 
 # --- Parquet -----------------------------------------------------------------------------------
@@ -232,53 +234,27 @@ def find_parquet(folder):
     return files if any(files.values()) else {}
 
 
-def write_parquet(files, folder, limit):
-    """Write ``{train,valid,test}.{source,target}`` in the order of the rows."""
-    for part, paths in files.items():
-        rows = 0
-        with PairWriter(folder / part, SIDES) as writer, Progress(f"reading {part}") as progress:
-            for article, highlights in islice(parquet_rows(paths), limit):
-                pair = clean(article), summary(highlights.split("\n"))
-                if all(pair):
-                    writer.write(pair)
-                rows += 1
-                progress.add(1)
-        report_incomplete(part, rows - writer.count)
-
-
 def parquet_rows(paths):
     """Yield ``(article, highlights)`` of each row, reading batches."""
     try:
-        from pyarrow import ArrowException, types
+        from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError:
         raise UsageError(f"{paths[0]}: parquet files need pyarrow: pip install pyarrow") from None
     for path in paths:
+        number = 0
         try:
             with ParquetFile(path) as file:
-                for column in COLUMNS:
-                    if column not in file.schema_arrow.names:
-                        raise UsageError(f"{path}: has no column {column!r}")
-                    kind = file.schema_arrow.field(column).type
-                    if not (types.is_string(kind) or types.is_large_string(kind)):
-                        raise UsageError(f"{path}: the column {column!r} holds {kind}, not text")
-                yield from _rows(file, path)
+                for batch in file.iter_batches(1000, columns=COLUMNS):
+                    for row in batch.to_pylist():
+                        number += 1
+                        place = f"{path}: row {number}"
+                        yield [checked_text(row.get(one), place, one) for one in COLUMNS]
         except (ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
-
-
-def _rows(file, path):
-    number = 0
-    for batch in file.iter_batches(1000, columns=COLUMNS):
-        columns = batch.to_pydict()
-        for row in zip(*(columns[column] for column in COLUMNS), strict=True):
-            number += 1
-            for column, text in zip(COLUMNS, row, strict=True):
-                checked_text(text, f"{path}: row {number}", column)
-            yield row
 
 
 CORPORA = (

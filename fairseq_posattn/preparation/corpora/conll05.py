@@ -25,7 +25,7 @@ TRACE = "-NONE-"
 TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\)")
 
 
-def sentences(archive):
+def sentences(archive, options):
     """Return lists of :class:`.text.props.RoleSentence`, by split."""
     names = sorted(archive.names())
     return {
@@ -100,7 +100,7 @@ CORPORA = (
         summary="CoNLL-2005: roles of verbs in the Penn Treebank; not downloaded",
         source="a folder with conll05st-release, and in it the words that its scripts make, or "
         "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
-        sentences=lambda archive, options: sentences(archive),
+        sentences=sentences,
         published={"train": 39_832, "valid": 1_346, "test": 2_416, "test1": 426},
         predicates={"train": 90_750, "valid": 3_248, "test": 5_267, "test1": 804},
         recipe="mtsa/table4_roles",

@@ -19,11 +19,8 @@ SENTENCE, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 4, 6, 7, 8  # columns of gold_ske
 PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
-def sentences(archive, every_predicate=False):
-    """Return lists of :class:`.text.props.RoleSentence`, by split.
-
-    ``every_predicate``: use nouns, adjectives and auxiliaries, too, not only verbs.
-    """
+def sentences(archive, options):
+    """Return lists of :class:`.text.props.RoleSentence`, by split."""
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
         if f"/{name}".endswith(LISTED):
@@ -31,7 +28,9 @@ def sentences(archive, every_predicate=False):
         elif name.endswith(WORDS):
             words[_document(name, WORDS, place)] = dict(_words(stream, place))
         elif name.endswith(ROLES):
-            roles[_document(name, ROLES, place)] = dict(_roles(stream, place, every_predicate))
+            roles[_document(name, ROLES, place)] = dict(
+                _roles(stream, place, options.all_predicates)
+            )
     for what, is_present in (
         ("file-lists/files.train, files.dev and files.test", len(listed) == len(LISTS)),
         (f"*{WORDS} of UD_English-EWT's not-to-release/sources", words),
@@ -122,24 +121,20 @@ def _joined(documents, words, roles):
                 yield RoleSentence(one, its_roles, f"{'/'.join(document)}:{number + 1}")
 
 
-def _source(name, repository, commit):
-    url = f"https://github.com/{repository}/archive/{commit}.tar.gz"
-    return Source(f"{name}.tar.gz", (url,))
-
-
+GITHUB = "https://github.com/{0}/{1}/archive/{2}.tar.gz"
+REPOSITORIES = (
+    ("propbank", "propbank-release", "4abade0b53ce"),
+    ("UniversalDependencies", "UD_English-EWT", "15d613d8447b"),
+)
+SOURCES = tuple(Source(f"{one[1]}.tar.gz", (GITHUB.format(*one),)) for one in REPOSITORIES)
 CORPORA = (
     TaggingCorpus(
         name="ewt",
         summary="English Web Treebank with PropBank's roles: 26,535 verbs to train on",
         source="a folder with the archives of github's propbank/propbank-release and "
         "UniversalDependencies/UD_English-EWT, or with what they unpack to",
-        alternatives=(
-            (
-                _source("propbank-release", "propbank/propbank-release", "4abade0b53ce"),
-                _source("UD_English-EWT", "UniversalDependencies/UD_English-EWT", "15d613d8447b"),
-            ),
-        ),
-        sentences=lambda archive, options: sentences(archive, options.all_predicates),
+        alternatives=(SOURCES,),
+        sentences=sentences,
         published={"train": 12_524, "valid": 1_968, "test": 2_058},
         predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
         recipe="mtsa/table4_roles",

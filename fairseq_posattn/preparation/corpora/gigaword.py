@@ -12,10 +12,9 @@ from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
-from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"

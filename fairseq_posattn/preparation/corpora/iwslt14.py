@@ -10,7 +10,7 @@ from itertools import islice
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import TranslationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import (
     PairWriter,
     fingerprint,
@@ -18,7 +18,6 @@ from fairseq_posattn.preparation.pairs import (
     read_pairs,
     write_pairs,
 )
-from fairseq_posattn.preparation.sources import obtain
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokeniser, is_clean
 
@@ -84,30 +83,24 @@ def _find_set(archive, names, test_set, language):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
-    tokenizers = [Tokeniser(language) for language in LANGUAGES]
+    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased; every 23rd pair is valid."""
+    tokenizers, limit = [Tokeniser(language) for language in LANGUAGES], options.limit
     pairs = read_pairs(files["train"], spoken_lines)
     pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising train")
-    split_off_validation(
-        (lower(pair) for pair in pairs if is_clean(pair, LONGEST)), folder, options.limit
-    )
-    pairs = islice(read_pairs(files["test"], read_segments), options.limit)
-    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising test")
-    write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
-
-
-def split_off_validation(pairs, folder, limit):
-    """Write every 23rd pair to ``valid``, the others to ``train``."""
+    clean = (lower(pair) for pair in pairs if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,
         PairWriter(folder / "valid", LANGUAGES) as valid,
     ):
-        for number, pair in enumerate(pairs, start=1):
+        for number, pair in enumerate(clean, start=1):
             writer = valid if number % VALID_EVERY == 0 else train
             if writer.count != limit:
                 writer.write(pair)
             elif train.count == valid.count == limit:
                 break
+    pairs = islice(read_pairs(files["test"], read_segments), limit)
+    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising test")
+    write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
 
 
 def lower(pair):

@@ -4,12 +4,9 @@ Lowercased, punctuation normalized, tokenized. The release's tokenized files hav
 are used unchanged.
 """
 
-from itertools import islice
-
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.preparation.download import obtain, published_at
+from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_tokenized
 from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
@@ -27,7 +24,7 @@ def find_files(options):
     """Return ``{split: [((archive, member), (archive, member))]}``, German and English."""
 
     def find(member):
-        return obtain(Source(f"{member}.gz", (f"{URL}/{member}.gz",)), options), member
+        return obtain(published_at(f"{member}.gz", URL), options), member
 
     names = {split: split for split in SPLITS} if _is_tokenized(options.source) else RAW_NAMES
     return {
@@ -39,11 +36,10 @@ def find_files(options):
 def write_text(files, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
     tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
-    for split in SPLITS:
-        pairs = islice(read_pairs(files[split]), options.limit)
-        if not _is_tokenized(options.source):
-            pairs = map_pairs(tokenizers, pairs, options.jobs, f"tokenising {split}")
-        write_pairs(pairs, folder / split, LANGUAGES)
+    if _is_tokenized(options.source):
+        tokenizers = None
+    splits = {split: read_pairs(files[split]) for split in SPLITS}
+    write_tokenized(splits, tokenizers, folder, LANGUAGES, options)
 
 
 CORPORA = (

@@ -6,21 +6,25 @@ development set is for validation, the mismatched one for testing. SNLI is also 
 ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``.
 """
 
-import json
 from collections import Counter
 from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, checked_text, shortened
-from fairseq_posattn.text.lines import parallel_lines, read_lines, read_member
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import (
+    Example,
+    checked_text,
+    known_class,
+    read_objects,
+)
+from fairseq_posattn.text.lines import parallel_lines, read_lines
 from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
+KEYS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
 SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
 SNLI_FILES = {split: f"snli_1.0_{part}.jsonl" for split, part in SNLI_PARTS.items()}
 MULTINLI_FILES = {
@@ -29,19 +33,28 @@ MULTINLI_FILES = {
     "test": "multinli_1.0_dev_mismatched.jsonl",
 }
 SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps (sent_len_rate)
+SNLI = published_at(
+    "snli_1.0.zip",
+    "https://nlp.stanford.edu/projects/snli",
+    sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+)
+MULTINLI = published_at(
+    "multinli_1.0.zip",
+    "https://cims.nyu.edu/~sbowman/multinli",
+    sha256="049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
+)
 
 
-def snli_splits(archive, train_on_dev=False, released_form=False):
-    """Return the readers of the splits, by name; the options are those of the corpus."""
+def snli_splits(archive, options):
+    """Return the readers of the splits, by name."""
     if archive.has("s1.test"):
-        readers = {
-            split: partial(separate_examples, archive, part) for split, part in SNLI_PARTS.items()
-        }
+        parts = SNLI_PARTS.items()
+        readers = {split: partial(separate_examples, archive, part) for split, part in parts}
     else:
-        readers = json_splits(archive, SNLI_FILES)
-    if train_on_dev:
+        readers = json_splits(SNLI_FILES, archive, options)
+    if options.train_on_dev:
         readers = {"train": readers["valid"], "test": readers["test"]}
-    if released_form:
+    if options.released_form:
         readers["train"] = partial(without_longest, readers["train"])
     return readers
 
@@ -66,21 +79,15 @@ def _length(text):
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def json_splits(archive, files):
+def json_splits(files, archive, options):
     """Return the readers of the splits, by name."""
     return {split: partial(json_examples, archive, file) for split, file in files.items()}
 
 
 def json_examples(archive, member):
-    for place, line in read_member(archive, member):
-        try:
-            pair = json.loads(line)
-            label = pair["gold_label"]
-            parses = (pair["sentence1_binary_parse"], pair["sentence2_binary_parse"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise UsageError(f"{place}: no pair in JSON format: {error}") from None
-        parses = [checked_text(parse, place, "a parse") for parse in parses]
-        yield Example(_known(label, place), tuple(map(leaves, parses)), place)
+    for place, (label, *parses) in read_objects(archive, member, "pair", *KEYS):
+        texts = tuple(leaves(checked_text(parse, place, "a parse")) for parse in parses)
+        yield Example(_class(label, place), texts, place)
 
 
 def separate_examples(archive, part):
@@ -92,7 +99,7 @@ def separate_examples(archive, part):
         }
         for number, (label, *pair) in enumerate(parallel_lines(**sides), start=1):
             place = f"{next(iter(members))}:{number}"
-            yield Example(_known(label.strip(), place), tuple(pair), place)
+            yield Example(_class(label.strip(), place), tuple(pair), place)
 
 
 def leaves(parse):
@@ -100,26 +107,12 @@ def leaves(parse):
     return " ".join(symbol for symbol in parse.split() if symbol not in "()")
 
 
-def _known(label, place):
-    if label == NO_AGREEMENT:
-        return None
-    if label not in LABELS:
-        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(LABELS)}")
-    return label
+def _class(label, place):
+    return None if label == NO_AGREEMENT else known_class(label, LABELS, place)
 
 
-SNLI = Source(
-    "snli_1.0.zip",
-    ("https://nlp.stanford.edu/projects/snli/snli_1.0.zip",),
-    "afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
-)
-MULTINLI = Source(
-    "multinli_1.0.zip",
-    ("https://cims.nyu.edu/~sbowman/multinli/multinli_1.0.zip",),
-    "049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
-)
 TESTED = {"valid": 9_842, "test": 9_824}
-
+PAIRS = {"word_rule": "treebank", "labels": LABELS, "pairs": True}
 CORPORA = (
     ClassificationCorpus(
         name="snli",
@@ -127,14 +120,9 @@ CORPORA = (
         source=f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train "
         "and the same of dev and test",
         alternatives=((SNLI,),),
-        splits=lambda archive, options: snli_splits(
-            archive, options.train_on_dev, options.released_form
-        ),
-        word_rule="treebank",
-        labels=LABELS,
+        splits=snli_splits,
         published={"train": 549_367, **TESTED},
         recipe="mtsa/table1_snli",
-        pairs=True,
         flags=(
             Flag(
                 "--train-on-dev",
@@ -150,17 +138,16 @@ CORPORA = (
         changes=lambda options: (
             {"word_rule": "treebank-split", "published": TESTED} if options.released_form else {}
         ),
+        **PAIRS,
     ),
     ClassificationCorpus(
         name="multinli",
         summary="MultiNLI, pairs, three classes; validation matched, test mismatched",
         source=f"{MULTINLI.name}, or a folder with its files",
         alternatives=((MULTINLI,),),
-        splits=lambda archive, options: json_splits(archive, MULTINLI_FILES),
-        word_rule="treebank",
-        labels=LABELS,
+        splits=partial(json_splits, MULTINLI_FILES),
         published={"train": 392_702, "valid": 9_815, "test": 9_832},
         recipe="mtsa/table2_multinli",
-        pairs=True,
+        **PAIRS,
     ),
 )

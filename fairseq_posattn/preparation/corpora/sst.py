@@ -11,10 +11,10 @@ on phrases that are not neutral. Validation and test are sentences.
 import re
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, shortened
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import Example
 from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
@@ -30,16 +30,20 @@ MOST_NODES = 5_000  # the largest tree has 111; each node stores its words
 TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
 
 
-def splits(archive, names, phrases=False, cased=False, weighted=False):
+def splits(names, archive, options):
     """Return the readers of train, valid and test, by name.
 
     ``names`` are those of the numbered classes; phrases of other classes are dropped.
     """
     readers = {
-        split: partial(examples, archive, member, names, phrases and split == "train", cased)
+        split: partial(
+            *(examples, archive, member, names),
+            phrases=options.phrases and split == "train",
+            cased=options.cased,
+        )
         for split, member in FILES.items()
     }
-    if weighted:
+    if options.weighted_phrases:
         readers["train"] = partial(weighted_examples, archive, FILES["train"], names)
     return readers
 
@@ -100,10 +104,10 @@ def labelled_phrases(tree, place):
     return nodes
 
 
-TREES = Source(
+TREES = published_at(
     "trainDevTestTrees_PTB.zip",
-    ("https://nlp.stanford.edu/sentiment/trainDevTestTrees_PTB.zip",),
-    "5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
+    "https://nlp.stanford.edu/sentiment",
+    sha256="5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
 )
 
 
@@ -114,9 +118,7 @@ def _corpus(name, summary, labels, published, recipe):
         summary=f"Stanford Sentiment Treebank, {summary}",
         source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
         alternatives=((TREES,),),
-        splits=lambda archive, options: splits(
-            archive, NAMES[name], options.phrases, options.cased, options.weighted_phrases
-        ),
+        splits=partial(splits, NAMES[name]),
         word_rule="treebank",
         labels=labels,
         published=published,
@@ -139,19 +141,10 @@ def _corpus(name, summary, labels, published, recipe):
     )
 
 
+SST2 = {"train": 6_920, "valid": 872, "test": 1_821}
+SST5 = {"train": 8_544, "valid": 1_101, "test": 2_210}
+NO_NEUTRAL = "two classes, without neutral sentences"
 CORPORA = (
-    _corpus(
-        "sst2",
-        "two classes, without neutral sentences",
-        BINARY,
-        {"train": 6_920, "valid": 872, "test": 1_821},
-        "da_transformer/table4_sst_snli",
-    ),
-    _corpus(
-        "sst5",
-        "five classes",
-        FINE,
-        {"train": 8_544, "valid": 1_101, "test": 2_210},
-        "mpsan/table1_sst",
-    ),
+    _corpus("sst2", NO_NEUTRAL, BINARY, SST2, "da_transformer/table4_sst_snli"),
+    _corpus("sst5", "five classes", FINE, SST5, "mpsan/table1_sst"),
 )

@@ -9,18 +9,16 @@ German is in training.
 
 import hashlib
 import re
-from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.preparation.download import obtain, published_at
+from fairseq_posattn.preparation.pairs import write_tokenized
 from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
-ARCHIVE = Source("deu-eng.zip", ("https://www.manythings.org/anki/deu-eng.zip",))
+ARCHIVE = published_at("deu-eng.zip", "https://www.manythings.org/anki")
 MEMBER = "deu.txt"
 WORD_RULE = "lowered-normalised-moses-escaped"
 HELD_OUT = {0: "valid", 1: "test"}  # of a hundred
@@ -67,10 +65,7 @@ def divide(pairs):
 def write_text(archive, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
     tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
-    for split, pairs in divide(read_pairs(archive)).items():
-        chosen = islice(pairs, options.limit)
-        tokenized = map_pairs(tokenizers, chosen, options.jobs, f"tokenising {split}")
-        write_pairs(tokenized, folder / split, LANGUAGES)
+    write_tokenized(divide(read_pairs(archive)), tokenizers, folder, LANGUAGES, options)
 
 
 CORPORA = (

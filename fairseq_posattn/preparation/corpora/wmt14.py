@@ -15,15 +15,11 @@ Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords i
 streamed: memory does not grow with it.
 """
 
-from itertools import islice
-
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.command import add_count
+from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.pairs import fingerprint, map_pairs, read_pairs, write_pairs
-from fairseq_posattn.preparation.sources import obtain
+from fairseq_posattn.preparation.download import Source, obtain
+from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser
 
@@ -64,9 +60,11 @@ def add_options(parser):
         help="version: v9: WMT14; v12: DMAN's release; v13: MTSA's Table 6, where pairs are not "
         "cleaned by length ratio (default: %(default)s)",
     )
-    add_count(
-        *(parser, "--max-words"),
-        f"drop training pairs of more than N words on a side or of a length ratio above "
+    parser.add_argument(
+        "--max-words",
+        type=positive,
+        metavar="N",
+        help=f"drop training pairs of more than N words on a side or of a length ratio above "
         f"{MOSES_RATIO}, before merges are learned (default: of more than {LONGEST} subwords or of "
         f"a ratio above {RATIO})",
     )
@@ -94,15 +92,13 @@ def find_files(options):
 def _find_newstest(name, source, options):
     """Return plain text or SGML of each language, which may be source or reference."""
     archive = obtain(source, options)
-    names = {path.rpartition("/")[2] for path in archive.names()}
-    sides = []
-    for language in LANGUAGES:
-        forms = [f"{name}.{language}", f"{name}-src.{language}.sgm", f"{name}-ref.{language}.sgm"]
-        present = next((form for form in forms if form in names), None)
-        if present is None:
-            raise UsageError(f"{archive.name}: holds none of {', '.join(forms)}")
-        sides.append((archive, present))
-    return sides
+    return [
+        (
+            archive,
+            archive.first_of(f"{name}.{side}", f"{name}-src.{side}.sgm", f"{name}-ref.{side}.sgm"),
+        )
+        for side in LANGUAGES
+    ]
 
 
 def write_text(files, folder, options):
@@ -112,9 +108,7 @@ def write_text(files, folder, options):
         normalize = split != "test"
         pairs = read_pairs(corpora, _read_sentences if normalize else _read_newstest)
         tokenizers = [Tokeniser(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
-        pairs = islice(pairs, options.limit)
-        pairs = map_pairs(tokenizers, pairs, options.jobs, f"tokenising {split}")
-        write_pairs(pairs, folder / split, LANGUAGES)
+        write_tokenized({split: pairs}, tokenizers, folder, LANGUAGES, options)
 
 
 def _read_sentences(stream, name):

@@ -1,43 +1,32 @@
 """AG News, Yelp reviews and Yahoo! Answers as Zhang, Zhao and LeCun (2015) split them.
 
 Each archive holds ``train.csv`` and ``test.csv``: the number of the class, then one to three texts,
-which are joined, all in quotation marks; a mark within is doubled, a line break is ``\\n``. A plain
-form is read, too: ``train.txt`` and ``test.txt``, the number of the class, a tab, the text.
-Validation is held out of the training set.
+which are joined. A plain form is read, too: ``train.txt`` and ``test.txt``, the number of the
+class, a tab, the text. Validation is held out of the training set.
 """
 
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.example import Example, number_below, shortened
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labelled_text import Example, numbered_class
 from fairseq_posattn.text.lines import csv_rows, read_lines, read_member
 
-CLASSES = {
-    "ag_news": ("World", "Sports", "Business", "Sci/Tech"),
-    "yelp_polarity": ("negative", "positive"),
-    "yelp_full": ("1", "2", "3", "4", "5"),
-    "yahoo_answers": (
-        "Society_&_Culture",
-        "Science_&_Mathematics",
-        "Health",
-        "Education_&_Reference",
-        "Computers_&_Internet",
-        "Sports",
-        "Business_&_Finance",
-        "Entertainment_&_Music",
-        "Family_&_Relationships",
-        "Politics_&_Government",
-    ),
-}
+NEWS = ("World", "Sports", "Business", "Sci/Tech")
+POLARITY, STARS = ("negative", "positive"), ("1", "2", "3", "4", "5")
+ANSWERS = (
+    *("Society_&_Culture", "Science_&_Mathematics", "Health", "Education_&_Reference"),
+    *("Computers_&_Internet", "Sports", "Business_&_Finance", "Entertainment_&_Music"),
+    *("Family_&_Relationships", "Politics_&_Government"),
+)
 
 
-def splits(archive, dataset):
+def splits(classes, archive, options):
     """Return the readers of train and test, by name."""
     read, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
     return {
-        split: partial(examples, read, archive, f"{split}.{suffix}", CLASSES[dataset])
+        split: partial(examples, read, archive, f"{split}.{suffix}", classes)
         for split in ("train", "test")
     }
 
@@ -56,21 +45,20 @@ def examples(read, archive, member, classes):
     for place, row in read(archive, member):
         if len(row) < 2:
             raise UsageError(f"{place}: a row without a text")
-        number = number_below(row[0].strip(), len(classes) + 1)
-        if not number:
-            raise UsageError(f"{place}: {shortened(row[0])} is no class from 1 to {len(classes)}")
-        yield Example(classes[number - 1], (" ".join(row[1:]),), place)
+        label = numbered_class(row[0].strip(), classes, place, first=1)
+        yield Example(label, (" ".join(row[1:]),), place)
 
 
-def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
+def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5):
+    source = published_at(file, "https://s3.amazonaws.com/fast-ai-nlp", sha256=sha256)
     return ClassificationCorpus(
         name=name,
-        summary=f"{summary}, {len(CLASSES[name])} classes",
+        summary=f"{summary}, {len(classes)} classes",
         source=f"{file}, or a folder with train.csv and test.csv",
-        alternatives=((Source(file, (f"https://s3.amazonaws.com/fast-ai-nlp/{file}",), sha256),),),
-        splits=lambda archive, options: splits(archive, name),
+        alternatives=((source,),),
+        splits=partial(splits, classes),
         word_rule="articles",
-        labels=CLASSES[name],
+        labels=classes,
         published={"train": train, "test": test},
         recipe="cspan/table2_documents",
         longest=512,
@@ -79,10 +67,11 @@ def _corpus(name, summary, file, train, test, sha256=None, min_count=5):
 
 
 YELP_SHA256 = "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
-YELP = "yelp_review_polarity_csv.tgz"
+YELP, YELP_FULL = "yelp_review_polarity_csv.tgz", "yelp_review_full_csv.tgz"
+YAHOO = "yahoo_answers_csv.tgz"
 CORPORA = (
-    _corpus("ag_news", "AG News", "ag_news_csv.tgz", 120_000, 7_600, min_count=1),
-    _corpus("yelp_polarity", "Yelp reviews", YELP, 560_000, 38_000, YELP_SHA256),
-    _corpus("yelp_full", "Yelp reviews", "yelp_review_full_csv.tgz", 650_000, 50_000),
-    _corpus("yahoo_answers", "Yahoo! Answers", "yahoo_answers_csv.tgz", 1_400_000, 60_000),
+    _corpus("ag_news", "AG News", "ag_news_csv.tgz", NEWS, 120_000, 7_600, min_count=1),
+    _corpus("yelp_polarity", "Yelp reviews", YELP, POLARITY, 560_000, 38_000, YELP_SHA256),
+    _corpus("yelp_full", "Yelp reviews", YELP_FULL, STARS, 650_000, 50_000),
+    _corpus("yahoo_answers", "Yahoo! Answers", YAHOO, ANSWERS, 1_400_000, 60_000),
 )

@@ -4,11 +4,11 @@ import math
 from functools import partial
 from pathlib import Path
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.preparation import custom as rows
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.custom import rows
-from fairseq_posattn.preparation.custom.rows import HELD_OUT, HELP, identity, read_rows
-from fairseq_posattn.preparation.example import Example, checked_text, shortened
+from fairseq_posattn.preparation.custom import HELD_OUT, HELP, identity, read_rows
+from fairseq_posattn.preparation.labelled_text import Example, checked_text
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 

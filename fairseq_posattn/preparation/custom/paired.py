@@ -7,12 +7,11 @@ from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 
+from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.command import add_count
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.counts import counted
-from fairseq_posattn.preparation.custom.rows import (
+from fairseq_posattn.preparation.custom import (
     HELD_OUT,
     HELP,
     Files,
@@ -24,6 +23,7 @@ from fairseq_posattn.preparation.custom.rows import (
     text_of,
 )
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import add_seed, fraction
 from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
@@ -96,8 +96,8 @@ def add_translation_options(parser):
     kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
     kinds += " (default: %(default)s)"
     parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
-    size = "with --subwords sentencepiece: subwords to learn (default: %(default)s)"
-    add_count(parser, "--vocabulary-size", size, USUAL_SIZE)
+    size = "with --subwords sentencepiece: subwords to learn"
+    add_count(parser, "--vocabulary-size", USUAL_SIZE, size)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     parser.add_argument(
         "--separate-dictionaries",

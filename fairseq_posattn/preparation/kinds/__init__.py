@@ -1,45 +1,71 @@
-"""Kinds of data sets, each with its corpora and the module that prepares them."""
+"""Kinds of data sets, each with its corpora and how to prepare them; the command line."""
 
-from collections.abc import Sequence
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_posattn.common.cli import add_count, end
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.command import Kind, run
+from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.preparation.custom import labelled, paired
-from fairseq_posattn.preparation.kinds import (
-    classification,
-    recommendation,
-    summarization,
-    tagging,
-    translation,
-)
+from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
+from fairseq_posattn.preparation.report import explain, shown
+from fairseq_posattn.text import manifest
+
+# Characters of --dest that fairseq's commands take for separators.
+SEPARATORS = {
+    ",": "fairseq-preprocess separates files by commas",
+    ":": "fairseq-train separates folders by colons",
+}
+PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
+FORCE = Flag("--force", "rebuild everything except completed downloads")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Data sets that are prepared in one way."""
+
+    summary: str  # one line for --help
+    corpora: dict  # the data sets by name
+    prepare: Callable  # takes corpus and parsed options, returns the words of posattn train
+    add_options: Callable  # takes the corpus and a parser
+
 
 KINDS = {
     "translation": Kind(
         "Prepare translation data for fairseq-train: text, subwords, binarised data.",
         {**corpora.TRANSLATION, "own": paired.TRANSLATION},
-        translation,
+        pairs.prepare_translations,
+        pairs.add_translation_options,
     ),
     "summarization": Kind(
         "Prepare summarization data for fairseq-train: text, subwords, binarised data.",
         {**corpora.SUMMARIZATION, "own": paired.SUMMARIZATION},
-        summarization,
+        pairs.prepare_summaries,
+        pairs.add_summarization_options,
     ),
     "classification": Kind(
         "Prepare labelled sentences, pairs and documents for the task sentence_prediction.",
         {**corpora.CLASSIFICATION, "own": labelled.CORPUS},
-        classification,
+        classification.prepare,
+        classification.add_options,
     ),
     "tagging": Kind(
         "Prepare sentences with semantic roles for the task sequence_tagging.",
         corpora.TAGGING,
-        tagging,
+        tagging.prepare,
+        tagging.add_options,
     ),
     "recommendation": Kind(
         "Prepare click logs of news for the task news_recommendation.",
         corpora.RECOMMENDATION,
-        recommendation,
+        recommendation.prepare,
+        recommendation.add_options,
     ),
 }
 
@@ -49,6 +75,7 @@ def prepare(
     arguments: Sequence[str] | None = None,
     prog: str | None = None,
     data_bin: StrPath = "data-bin",
+    explains: bool = False,
 ) -> int:
     """Prepare one data set and return the exit status.
 
@@ -57,5 +84,79 @@ def prepare(
         arguments: ``DATASET ...``; None: the command line.
         prog: name of the command in messages.
         data_bin: folder of data sets without ``--dest``.
+        explains: print the fairseq-train command, too, which takes some seconds.
     """
-    return run(KINDS[kind], arguments, prog, Path(data_bin))
+    entry = KINDS[kind]
+    parser = _make_parser(entry, prog, Path(data_bin))
+    options = parser.parse_args(arguments)
+    options.jobs = min(options.jobs, _cores())
+    if options.dest is None:
+        options.dest = Path(data_bin) / options.dataset
+
+    def run():
+        corpus = entry.corpora[options.dataset].with_options(options)
+        _check_dest(options.dest, options.source, corpus)
+        try:
+            train = entry.prepare(corpus, options)
+        except KeyboardInterrupt:
+            program = parser.prog.removesuffix(".py")
+            say(f"{program}: interrupted; rerun the same command to resume")
+            raise
+        if explains:
+            explain(train)
+
+    return end(parser.prog, run, unnamed=options.dest)
+
+
+def _check_dest(dest, source, corpus):
+    """Raise :exc:`UsageError` if fairseq cannot use the destination, or if it has other data."""
+    for sign, reason in SEPARATORS.items():
+        if sign in str(dest):
+            raise UsageError(f"--dest {dest}: {reason}; choose a name without {sign!r}")
+    if str(dest).startswith("-"):
+        raise UsageError(f"--dest {dest}: commands read it as an option; choose another name")
+    if os.path.exists(dest) and not os.path.isdir(dest):
+        raise UsageError(f"--dest {dest}: is a file; name a folder")
+    if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
+        raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
+    try:
+        present = manifest.read(dest)
+    except UsageError:  # preparing the data again replaces a damaged manifest
+        return
+    if present and present.task != corpus.task and not {present.task, corpus.task} <= PAIR_TASKS:
+        raise UsageError(
+            f"--dest {dest}: holds data of --task {present.task} ({present.corpus}), not of --task "
+            f"{corpus.task}; choose another folder, or remove it"
+        )
+
+
+def _make_parser(kind, prog, data_bin):
+    """Return the parser, with a subcommand for each data set."""
+    parser = argparse.ArgumentParser(
+        prog=prog,
+        description=kind.summary,
+        epilog="'%(prog)s DATASET --help' lists the options. Rerun the same command to resume; "
+        "finished stages are not repeated.",
+    )
+    commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
+    for name, corpus in kind.corpora.items():
+        command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
+        if corpus.source is None:
+            command.set_defaults(source=None)
+        else:
+            source = f"{corpus.source} (default: download it)"
+            command.add_argument("--source", type=Path, metavar="PATH", help=source)
+        default = str(shown(data_bin / name)).replace("%", "%%")
+        dest = f"output folder; its text/ holds readable text (default: {default})"
+        command.add_argument("--dest", type=Path, metavar="FOLDER", help=dest)
+        add_count(command, "--jobs", _cores(), "processes, at most the number of cores")
+        limit = f"use the first N {corpus.unit} of each split, for a quick look"
+        add_count(command, "--limit", None, limit)
+        for flag in (FORCE, *corpus.flags):
+            command.add_argument(flag.name, action="store_true", help=flag.help)
+        kind.add_options(corpus, command)
+    return parser
+
+
+def _cores():
+    return len(os.sched_getaffinity(0))

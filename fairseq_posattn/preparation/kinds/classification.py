@@ -7,7 +7,6 @@ their vectors in ``glove.txt``. Cross-validated data sets have all but the vecto
 ``fold9``.
 """
 
-import shlex
 import shutil
 from collections import Counter
 from functools import partial
@@ -16,18 +15,15 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import counts, labelled_text, vectors
+from fairseq_posattn.preparation import labelled_text, report, vectors
 from fairseq_posattn.preparation.binarise import binarise_files
-from fairseq_posattn.preparation.command import next_dataset, next_training, shown
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.sources import obtain_any
+from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text import gpt
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
-POSITIONS = 512  # default maximum length of fairseq's task
-LONG = 100  # words; the attention of sentence classifiers needs much memory for more
 
 
 def add_options(corpus, parser):
@@ -61,13 +57,12 @@ def prepare(corpus, options):
     """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
     downloads = options.dest.parent / "download"
     tokenizer = _read_tokenizer(options)
-    stages = Stages(options.dest, options.limit, options.force)
-    with stages.locked():
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
         given = corpus.given(options)
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-
+        digest = {"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}
         stages.run(
             "text",
             corpus.texts,
@@ -77,33 +72,26 @@ def prepare(corpus, options):
             valid_fraction=options.valid_fraction,
             cased=options.cased,
             **corpus.text_settings(options),
-            **({"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}),
+            **digest,
         )
         if tokenizer:
             stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
         else:
-            count = partial(_count_words, corpus, options)
-            vectors.run_words(stages, corpus, options, glove, count)
+            vectors.run_words(stages, corpus, options, glove, partial(_count_words, corpus))
         stages.run(
             "binarised data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
-            lambda work: _binarise(corpus, options, work),
+            partial(_binarise, corpus, options.jobs),
         )
-        subwords = {"subwords": gpt.SUBWORDS} if tokenizer else {}
-
-        def count():
-            summary = labelled_text.read_summary(options.dest / corpus.texts[0])
-            return {
-                "examples": summary["written"],
-                "classes": corpus.count_classes(summary["labels"]),
-                "longest_text": summary["longest"],
-                "features": vectors.features(options.dest),
-            }
-
         write_manifests(
-            stages, corpus, count=count, parts=corpus.parts, lower=not options.cased, **subwords
+            stages,
+            corpus,
+            count=partial(_describe, corpus),
+            parts=corpus.parts,
+            lower=not options.cased,
+            **({"subwords": gpt.SUBWORDS} if tokenizer else {}),
         )
-    _report(corpus, options)
+    return _report(corpus, options)
 
 
 def _read_tokenizer(options):
@@ -135,44 +123,53 @@ def _write_subwords(tokenizer, work):
     write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
-def _count_words(corpus, options):
-    folder = options.dest / corpus.texts[0]
+def _count_words(corpus, folder):
+    text = folder / corpus.texts[0]
     train, *rest = (
-        count_words(folder / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
+        count_words(text / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
     )
     if corpus.cross_validated:  # each example is in the training set of some fold
         return sum(rest, train), Counter()
     return train, sum(rest, Counter())
 
 
-def _binarise(corpus, options, work):
-    occurrences = labelled_text.read_summary(options.dest / corpus.texts[0])["labels"]
+def _describe(corpus, folder):
+    """Return the fields of the manifest that are counted."""
+    summary = labelled_text.read_summary(folder / corpus.texts[0])
+    return {
+        "examples": summary["written"],
+        "classes": corpus.num_classes or len(summary["labels"]),
+        "longest_text": summary["longest"],
+        "features": vectors.features(folder),
+    }
+
+
+def _binarise(corpus, jobs, work):
+    occurrences = labelled_text.read_summary(work / corpus.texts[0])["labels"]
     labels = corpus.labels or sorted(occurrences)
     write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
-    for kinds, dictionary in (
-        (corpus.inputs, options.dest / "dict.txt"),
-        (("label",), work / "labels.txt"),
-    ):
+    for kinds, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):
         targets = {
-            options.dest / text / f"{split}.{kind}": work / part / kind / split
+            work / text / f"{split}.{kind}": work / part / kind / split
             for part, text in folders
             for kind in kinds
             for split in SPLITS
         }
         quiet = corpus.cross_validated or kinds == ("label",)
-        report = (lambda line: None) if quiet else say
-        binarise_files(targets, dictionary, options.jobs, work / "scratch", report)
+        tell = (lambda line: None) if quiet else say
+        binarise_files(targets, work / dictionary, jobs, work / "scratch", tell)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
-            scores = options.dest / text / f"{split}.score"
+            scores = work / text / f"{split}.score"
             shutil.copyfile(scores, work / part / "label" / f"{split}.label")
 
 
 def _report(corpus, options):
-    summary = labelled_text.read_summary(options.dest / corpus.texts[0])
+    dest = options.dest
+    summary = labelled_text.read_summary(dest / corpus.texts[0])
     if corpus.recipe is not None:
-        counts.report_counts(summary["read"], corpus.published, options.limit, "examples")
+        report.report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
         say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
@@ -181,48 +178,26 @@ def _report(corpus, options):
     written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:
-        _report_custom(corpus, options, summary)
-    else:
-        next_dataset(corpus, options.dest)
+        _report_custom(corpus, dest / "text")
+    language_model = options.language_model and ("--language-model", str(options.language_model))
+    return report.next_commands(
+        corpus,
+        dest,
+        folder=dest / "fold0" if corpus.cross_validated else None,
+        data=report.named_by_folder(corpus, dest),
+        extra=language_model or (),
+    )
 
 
-def _report_custom(corpus, options, summary):
-    dest = options.dest
-
+def _report_custom(corpus, text):
     def columns(*kinds):
-        paths = {split: [dest / f"text/{split}.{kind}" for kind in kinds] for split in SPLITS}
+        paths = {split: [text / f"{split}.{kind}" for kind in kinds] for split in SPLITS}
         return {
-            split: zip(*map(counts.text_lines, files), strict=True)
+            split: zip(*map(report.text_lines, files), strict=True)
             for split, files in paths.items()
         }
 
-    counts.report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
+    report.report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
     if not corpus.scored:
         rows = columns("label").items()
-        counts.report_labels({split: (label for (label,) in labels) for split, labels in rows})
-    classes = corpus.count_classes(summary["labels"])
-    flags = training_flags(corpus, classes, summary["longest"])
-    if options.language_model:
-        flags.append(f"--language-model {shlex.quote(str(options.language_model))}")
-    elif features := vectors.features(dest):
-        path = shlex.quote(str(shown(dest / "glove.txt")))
-        flags.append(f"--encoder-embed-path {path} --encoder-embed-dim {features}")
-    next_training(dest, flags)
-
-
-def training_flags(corpus, classes, longest):
-    """Return the lines of flags that train on custom data; ``longest``: words of a text."""
-    target = f"--num-classes {classes} --criterion {corpus.criterion}"
-    best = f"--best-checkpoint-metric {corpus.metrics[0]}"
-    if corpus.metrics[0] == "accuracy":
-        best += " --maximize-best-checkpoint-metric"
-    model, dropout = ("cspan_classifier", 0.2) if longest > LONG else ("mpsan_classifier", 0.3)
-    flags = [
-        f"--task {corpus.task} {target}",
-        f"--arch {model} --dropout {dropout}",
-        "--optimizer adam --lr 1e-3 --batch-size 64 --max-epoch 15",
-        best,
-    ]
-    if longest >= POSITIONS:
-        flags.insert(3, f"--max-positions {POSITIONS} --shorten-method truncate")
-    return flags
+        report.report_labels({split: (label for (label,) in labels) for split, labels in rows})

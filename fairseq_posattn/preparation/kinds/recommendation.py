@@ -8,6 +8,7 @@ names of impressions. Logs are streamed, one line at a time.
 
 from collections import Counter
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 
 from fairseq_posattn.common.errors import UsageError
@@ -15,9 +16,13 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
-from fairseq_posattn.preparation.command import next_dataset
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.counts import count_lines, report_counts
+from fairseq_posattn.preparation.report import (
+    count_lines,
+    named_by_folder,
+    next_commands,
+    report_counts,
+)
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
@@ -45,43 +50,35 @@ def prepare(corpus, options):
     """Prepare a :class:`.corpus.RecommendationCorpus`; ``options`` is the parsed command line."""
     if options.source is None:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
-    parts, text = corpus.parts(options.source), options.dest / "text"
+    parts = corpus.parts(options.source)
     splits = [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
-    stages = Stages(options.dest, options.limit, options.force)
-    with stages.locked():
-        glove = vectors.find_vectors(
-            options.glove, options.dest.parent / "download", options.glove_dim
-        )
+
+    def describe(folder):
+        examples = {split: count_lines(folder / f"text/{split}.impressions") for split in splits}
+        return {"examples": examples, "features": vectors.features(folder)}
+
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
+        downloads = options.dest.parent / "download"
+        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
         stages.run(
             "text",
             ["text", "news.txt"],
-            lambda work: _write_text(corpus, options, parts, work),
+            partial(_write_text, corpus, options, parts),
             source={name: archive.fingerprint() for name, archive in parts.items()},
             cased=options.cased,
             max_unknown=options.max_unknown,
         )
         vectors.run_words(
             *(stages, corpus, options, glove),
-            lambda: (count_words([text / "titles.words"]), Counter()),
+            lambda work: (count_words([work / "text/titles.words"]), Counter()),
         )
-        stages.run(
-            "binarised data",
-            ["titles", *COLUMNS],
-            lambda work: _binarise(options, text, splits, work),
-        )
-
-        def count():
-            return {split: count_lines(text / f"{split}.impressions") for split in splits}
-
-        write_manifests(
-            stages,
-            corpus,
-            count=lambda: {"examples": count(), "features": vectors.features(options.dest)},
-            lower=not options.cased,
-        )
-    report_counts(count(), corpus.published, options.limit, "impressions")
-    print(f"news: {count_lines(text / 'titles.words'):,}")
-    next_dataset(corpus, options.dest)
+        outputs = ["titles", *COLUMNS]
+        stages.run("binarised data", outputs, partial(_binarise, options.jobs, splits))
+        write_manifests(stages, corpus, count=describe, lower=not options.cased)
+    dest = options.dest
+    report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
+    print(f"news: {count_lines(dest / 'text/titles.words'):,}")
+    return next_commands(corpus, dest, data=named_by_folder(corpus, dest))
 
 
 def _write_text(corpus, options, parts, work):
@@ -168,17 +165,18 @@ def write_impressions(impressions, prefix, news, max_unknown):
         raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")
 
 
-def _binarise(options, text, splits, work):
+def _binarise(jobs, splits, work):
     write_dictionary(work / "labels.txt", LABELS)
+    text = work / "text"
     for columns, dictionary in (
-        (("history", "candidates"), options.dest / "news.txt"),
-        (("labels",), work / "labels.txt"),
+        (("history", "candidates"), "news.txt"),
+        (("labels",), "labels.txt"),
     ):
         targets = {
             text / f"{split}.{column}": work / column / split
             for column in columns
             for split in splits
         }
-        binarise_files(targets, dictionary, options.jobs, work / "scratch")
+        binarise_files(targets, work / dictionary, jobs, work / "scratch")
     titles = {text / "titles.words": work / "titles/all"}
-    binarise_files(titles, options.dest / "dict.txt", options.jobs, work / "scratch")
+    binarise_files(titles, work / "dict.txt", jobs, work / "scratch")

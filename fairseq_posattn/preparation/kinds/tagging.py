@@ -7,14 +7,19 @@ example a line; ``text/{split}.props`` all sentences, also without predicates, f
 """
 
 from collections import Counter
+from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation import vectors
 from fairseq_posattn.preparation.binarise import binarise_files
-from fairseq_posattn.preparation.command import next_dataset
-from fairseq_posattn.preparation.counts import count_lines, report_counts
-from fairseq_posattn.preparation.sources import obtain_any
+from fairseq_posattn.preparation.download import obtain_any
+from fairseq_posattn.preparation.report import (
+    count_lines,
+    named_by_folder,
+    next_commands,
+    report_counts,
+)
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.props import read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
@@ -33,25 +38,27 @@ def prepare(corpus, options):
     """Prepare a :class:`.corpus.TaggingCorpus`; ``options`` is the parsed command line."""
     if options.source is None and not corpus.alternatives:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
-    downloads, text = options.dest.parent / "download", options.dest / "text"
-    stages = Stages(options.dest, options.limit, options.force)
-    with stages.locked():
+    downloads, splits = options.dest.parent / "download", list(corpus.predicates)
+
+    def write_text(work):
+        archive = given or obtain_any(corpus.alternatives, None, downloads)
+        (work / "text").mkdir()
+        for split, sentences in corpus.sentences(archive, options).items():
+            _write_split(sentences[: options.limit], work / "text" / split, options.cased)
+
+    def count(work):
+        paths = {split: work / f"text/{split}.words" for split in splits}
+        return count_words([paths.pop("train")]), count_words(paths.values())
+
+    def describe(folder):
+        examples = {split: count_lines(folder / f"text/{split}.roles") for split in splits}
+        return {"examples": examples, "features": vectors.features(folder)}
+
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
         given = None
         if options.source:
             given = obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-
-        def write_text(work):
-            archive = given or obtain_any(corpus.alternatives, None, downloads)
-            (work / "text").mkdir(exist_ok=True)
-            for split, sentences in corpus.sentences(archive, options).items():
-                _write_split(sentences[: options.limit], work / "text" / split, options.cased)
-
-        def count():
-            training = count_words([text / "train.words"])
-            others = (split for split in corpus.predicates if split != "train")
-            return training, count_words(text / f"{split}.words" for split in others)
-
         stages.run(
             "text",
             ["text"],
@@ -61,26 +68,14 @@ def prepare(corpus, options):
             **corpus.text_settings(options),
         )
         vectors.run_words(stages, corpus, options, glove, count)
-        stages.run(
-            "binarised data", list(COLUMNS), lambda work: _binarise(corpus, options, text, work)
-        )
-
-        def count_examples():
-            return {split: count_lines(text / f"{split}.roles") for split in corpus.predicates}
-
-        write_manifests(
-            stages,
-            corpus,
-            count=lambda: {
-                "examples": count_examples(),
-                "features": vectors.features(options.dest),
-            },
-            lower=not options.cased,
-        )
+        stages.run("binarised data", list(COLUMNS), partial(_binarise, splits, options.jobs))
+        write_manifests(stages, corpus, count=describe, lower=not options.cased)
+    text = options.dest / "text"
     sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
     report_counts(sentences, corpus.published, options.limit, "sentences")
-    report_counts(count_examples(), corpus.predicates, options.limit, "predicates")
-    next_dataset(corpus, options.dest)
+    examples = describe(options.dest)["examples"]
+    report_counts(examples, corpus.predicates, options.limit, "predicates")
+    return next_commands(corpus, options.dest, data=named_by_folder(corpus, options.dest))
 
 
 def _write_split(sentences, prefix, cased):
@@ -106,13 +101,13 @@ def _write_split(sentences, prefix, cased):
             file.writelines(f"{column(*example)}\n" for example in examples)
 
 
-def _binarise(corpus, options, text, work):
+def _binarise(splits, jobs, work):
+    text = work / "text"
     tags = Counter(count_words([text / "train.tags"]))
-    for split in corpus.predicates:  # tags that training lacks can be scored, if not predicted
+    for split in splits:  # tags that training lacks can be scored, if not predicted
         tags.update(dict.fromkeys(count_words([text / f"{split}.tags"]), 0))
     write_dictionary(work / "tags.txt", {tag: tags[tag] for tag in sorted(tags)})
     write_dictionary(work / "flags.txt", FLAGS)
-    dictionaries = (options.dest / "dict.txt", work / "flags.txt", work / "tags.txt")
-    for name, dictionary in zip(COLUMNS, dictionaries, strict=True):
-        targets = {text / f"{split}.{name}": work / name / split for split in corpus.predicates}
-        binarise_files(targets, dictionary, options.jobs, work / "scratch")
+    for name, dictionary in zip(COLUMNS, ("dict.txt", "flags.txt", "tags.txt"), strict=True):
+        targets = {text / f"{split}.{name}": work / name / split for split in splits}
+        binarise_files(targets, work / dictionary, jobs, work / "scratch")

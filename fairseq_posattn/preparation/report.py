@@ -1,11 +1,13 @@
-"""Tables of the examples that were prepared."""
+"""Output at the end of a preparation: tables of the examples, and the commands that follow."""
 
+import shlex
+import subprocess
+import sys
 from collections import Counter
-from operator import itemgetter
+from pathlib import Path
 from statistics import median
 
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.text.lines import read_lines
 
 MOST_LABELS = 30  # lines of the table of classes
@@ -84,15 +86,6 @@ def report_splits(splits, sides, key=lambda texts: texts):
         say(warning)
 
 
-def report_pairs(text, prefix, sides):
-    """Print :func:`report_splits` of the pairs in a folder of text, compared by their sources."""
-    splits = {
-        split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
-        for split in SPLITS
-    }
-    report_splits(splits, sides, key=itemgetter(0))
-
-
 def report_labels(labels):
     """Print how often each class occurs in each split; ``labels``: ``{split: classes}``."""
     counts = {split: Counter(names) for split, names in labels.items()}
@@ -104,3 +97,44 @@ def report_labels(labels):
         print(f"{name:<{width}}" + "".join(f" {share:>18}" for share in shares))
     if len(names) > MOST_LABELS:
         print(f"(and {len(names) - MOST_LABELS:,} more)")
+
+
+def next_commands(corpus, dest, folder=None, data=None, extra=()):
+    """Print the commands that train on prepared data; return the words of the first one.
+
+    Args:
+        corpus: a :class:`.corpus.Corpus`.
+        dest: folder of the data.
+        folder: folder of the first fold, if there are folds.
+        data: options of the recipe that name the data, default ``--data`` and the folder; empty:
+            the recipe does not find it.
+        extra: flags of fairseq-train that the data needs.
+    """
+    train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
+    print(f"next:\n    {shlex.join(train)}")
+    data = ["--data", str(shown(dest))] if data is None else data
+    if corpus.recipe is not None and data:
+        words = ["posattn", "recipe", corpus.recipe, *data]
+        print(f"or, for the paper's table,\n    {shlex.join(words)}")
+    return train
+
+
+def explain(train):
+    """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
+    words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
+    result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
+    if result.returncode == 0:
+        print("posattn train stands for\n    " + result.stdout.rstrip().replace("\n", "\n    "))
+
+
+def named_by_folder(corpus, dest):
+    """Return the options of a recipe that finds data sets by their folders' names."""
+    if dest.name != corpus.name:
+        return ()
+    return ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
+
+
+def shown(path):
+    """Return a path relative to the current folder if it lies in it."""
+    path = Path(path)
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -1,0 +1,215 @@
+"""Time, memory and disk of preparing WMT14, beside sacremoses, subword-nmt and fairseq-preprocess.
+
+The text is generated: each pair joins three of the given pairs and two made-up names, so that
+lengths and vocabulary are about those of WMT14.
+
+python benchmarks/preparation.py --text news.de news.en --pairs 4500000 --usual-pairs 450000
+"""
+
+import contextlib
+import itertools
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import machine
+import numpy
+import psutil
+
+OPERATIONS = 32_764
+LANGUAGES = ("en", "de")
+SYLLABLES = [first + second for first in "bdfghklmnprstvwz" for second in "aeiou"]
+NAMES = ["".join(parts).capitalize() for parts in itertools.product(SYLLABLES, repeat=3)]
+NEW_WORDS = {"en": 0.17, "de": 0.12}  # exponents of the distributions of names
+HELD_OUT = 3_000  # pairs for validation, and as many for testing
+# What the usual pipeline does to one side.
+TOKENIZE = "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} > {text}"
+STEPS = {
+    "tokenizing": [TOKENIZE],
+    "learning subwords": [
+        "cat {folder}/train.tok.en {folder}/train.tok.de | "
+        "subword-nmt learn-bpe -s {operations} > {folder}/codes"
+    ],
+    "subwords": ["subword-nmt apply-bpe -c {folder}/codes < {text} > {folder}/{split}.bpe.{side}"],
+    "binarising": [
+        "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary --workers {jobs} "
+        "--destdir {folder}/bin --trainpref {folder}/train.bpe --validpref {folder}/valid.bpe "
+        "--testpref {folder}/test.bpe > {folder}/log 2>&1"
+    ],
+}
+
+
+def write_source(folder, texts, pairs):
+    """Write generated text as WMT14's files."""
+    lines = [Path(path).read_text(encoding="utf-8").splitlines() for path in texts]
+    generator = numpy.random.default_rng(1)
+    sizes = {"europarl-v7.de-en": pairs, "commoncrawl.de-en": 1, "news-commentary-v9.de-en": 1}
+    sizes |= dict.fromkeys(("newstest2013", "newstest2014-deen"), HELD_OUT)
+    for name, count in sizes.items():
+        chosen = generator.integers(len(lines[0]), size=(count, 3), dtype=numpy.int32)
+        for side, sentences in zip(("de", "en"), lines, strict=True):
+            # Rare names are as many as in a text whose words follow Zipf's law.
+            drawn = numpy.minimum(generator.pareto(NEW_WORDS[side], (count, 2)), 1e15)
+            numbers = drawn.astype(numpy.int64)
+            with open(folder / f"{name}.{side}", "w", encoding="utf-8") as file:
+                for (first, second, third), (one, other) in zip(chosen, numbers, strict=True):
+                    file.write(
+                        f"{sentences[first]} {_name(one)} {sentences[second]} {_name(other)} "
+                        f"{sentences[third]}\n"
+                    )
+
+
+def _name(number):
+    rest, last = divmod(int(number) % len(NAMES) ** 2, len(NAMES))
+    return (NAMES[rest].lower() if rest else "") + NAMES[last]
+
+
+class Meter:
+    """Processor seconds, wall seconds and peak memory of this process and of what it starts."""
+
+    def __init__(self):
+        self.peak, self.is_over = 0, threading.Event()
+
+    def __enter__(self):
+        self.before = _processor_seconds(), time.monotonic()
+        threading.Thread(target=self._watch, daemon=True).start()
+        return self
+
+    def __exit__(self, *error):
+        self.is_over.set()
+        self.processor = _processor_seconds() - self.before[0]
+        self.wall = time.monotonic() - self.before[1]
+
+    def _watch(self):
+        while not self.is_over.wait(1):
+            self.peak = max(self.peak, _memory())
+
+
+def _processor_seconds():
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def _memory():
+    """Return the memory of all processes, with shared pages counted once."""
+    this, total = psutil.Process(), 0
+    for process in (this, *this.children(recursive=True)):
+        with contextlib.suppress(psutil.Error):  # it has ended
+            total += process.memory_full_info().pss
+    return total
+
+
+def _size(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def measure_ours(source, folder, jobs):
+    """Return the measurements of each stage of ``posattn prepare translation wmt14_en_de``."""
+    from fairseq_posattn.preparation.kinds import prepare
+    from fairseq_posattn.preparation.stages import Stages
+
+    rows, run = [], Stages.run
+
+    def measured(stages, name, *arguments, **settings):
+        with Meter() as meter:
+            run(stages, name, *arguments, **settings)
+        rows.append(_row(name, meter, _size(folder)))
+        print("ours", rows[-1], flush=True)
+
+    Stages.run = measured
+    words = ["wmt14_en_de", "--source", source, "--dest", folder, "--jobs", jobs]
+    if status := prepare("translation", list(map(str, words))):
+        sys.exit(status)
+    return [row for row in rows if row["stage"] != "manifest"]
+
+
+def measure_usual(source, folder, jobs, pairs):
+    """Return the measurements of each step of the usual pipeline on the first ``pairs`` pairs."""
+    folder.mkdir()
+    files = []
+    names = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
+    for split, name in names.items():
+        for side in LANGUAGES:
+            raw = folder / f"{split}.raw.{side}"
+            subprocess.run(
+                f"head -n {pairs} {source / name}.{side} > {raw}", shell=True, check=True
+            )
+            text = folder / f"{split}.tok.{side}"
+            files.append({"split": split, "side": side, "raw": raw, "text": text})
+    before, rows = _size(folder), []
+    for step, (command,) in STEPS.items():
+        each = files if "{text}" in command else files[:1]
+        with Meter() as meter:
+            for values in each:
+                line = command.format(folder=folder, jobs=jobs, operations=OPERATIONS, **values)
+                subprocess.run(line, shell=True, check=True, stderr=subprocess.DEVNULL)
+        rows.append(_row(step, meter, _size(folder) - before))
+        print("usual", rows[-1], flush=True)
+    return rows
+
+
+def _row(stage, meter, disk):
+    numbers = {"processor_seconds": meter.processor, "wall_seconds": meter.wall}
+    rounded = {name: round(value, 1) for name, value in numbers.items()}
+    return {"stage": stage, **rounded, "peak_mb": meter.peak >> 20, "disk_mb": disk >> 20}
+
+
+def tables(report):
+    """Return the report's Markdown."""
+    rows = []
+    for who in filter(report.get, ("ours", "usual")):
+        stages = report[who]
+        total = {
+            "stage": "all",
+            "processor_seconds": sum(row["processor_seconds"] for row in stages),
+            "peak_mb": max(row["peak_mb"] for row in stages),
+            "disk_mb": stages[-1]["disk_mb"],
+        }
+        for row in (*stages, total):
+            pairs = report[f"{who}_pairs"]
+            rows.append(
+                {
+                    "preparation": {"ours": "`posattn prepare`", "usual": "usual pipeline"}[who],
+                    "stage": row["stage"],
+                    "pairs": f"{pairs:,}",
+                    "processor s": f"{row['processor_seconds']:,.0f}",
+                    "s / million pairs": f"{row['processor_seconds'] / pairs * 1e6:,.0f}",
+                    "peak MB": f"{row['peak_mb']:,}",
+                    "disk after it, MB": f"{row['disk_mb']:,}",
+                }
+            )
+    return {"": machine.table(rows)}
+
+
+def main():
+    """Measure both preparations."""
+    parser = machine.make_parser(__doc__)
+    parser.add_argument("--text", nargs=2, required=True, metavar=("DE", "EN"), help="real pairs")
+    parser.add_argument("--pairs", type=int, default=4_500_000, help="training pairs for ours")
+    parser.add_argument("--usual-pairs", type=int, default=450_000, help="for the usual pipeline")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--folder", type=Path, help="folder of temporary files")
+    arguments = parser.parse_args()
+    report = {"device": machine.processor(), "date": time.strftime("%Y-%m-%d")}
+    report |= {"jobs": arguments.jobs, "python": sys.version.split()[0]}
+    report |= {"ours_pairs": arguments.pairs, "usual_pairs": arguments.usual_pairs}
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        source = Path(folder, "source")
+        source.mkdir()
+        write_source(source, arguments.text, max(arguments.pairs, arguments.usual_pairs))
+        if arguments.usual_pairs:
+            usual = Path(folder, "usual")
+            report["usual"] = measure_usual(source, usual, arguments.jobs, arguments.usual_pairs)
+            subprocess.run(["rm", "-r", str(usual)], check=True)
+        report["ours"] = measure_ours(source, Path(folder, "ours"), arguments.jobs)
+    machine.finish("preparation", report, arguments.json, tables)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONWARNINGS", "ignore")
+    main()

@@ -1,0 +1,227 @@
+"""Preparation of translations and summaries, from published files to binarised data.
+
+The text folder holds ``{train,valid,test}.{source,target}``, tokenized for translation;
+``clean.train.*`` if pairs are cleaned in words; the subword model learned on both sides,
+``bpe.codes``, ``spm.model`` or ``vocab.txt``; and all text in subwords, with the prefix ``bpe.``,
+``spm.`` or ``wordpiece.``.
+"""
+
+import shlex
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+
+from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.preparation.binarise import binarise_pairs
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS
+from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
+from fairseq_posattn.preparation.report import (
+    count_lines,
+    next_commands,
+    report_counts,
+    report_splits,
+    shown,
+    text_lines,
+)
+from fairseq_posattn.preparation.segmentation import KINDS
+from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.text.moses import RATIO, is_clean
+from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
+
+
+def add_translation_options(corpus, parser):
+    """Add the options of subwords, and the corpus's own."""
+    merges = "byte-pair merges, learned on both languages together"
+    add_count(parser, "--bpe-operations", corpus.bpe_operations, merges)
+    corpus.add_options(parser)
+
+
+def add_summarization_options(corpus, parser):
+    """Add the options of the vocabulary, and the corpus's own."""
+    parser.add_argument(
+        "--subwords",
+        choices=("sentencepiece", "wordpiece"),
+        default=corpus.subwords,
+        help="wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
+        "--cased; sentencepiece: of the unchanged text (default: %(default)s)",
+    )
+    size = "subwords to learn on texts and summaries together"
+    add_count(parser, "--vocabulary-size", 30_000, size)
+    parser.add_argument(
+        "--wordpiece-vocabulary",
+        type=Path,
+        metavar="FILE",
+        help="with --subwords wordpiece: use this vocabulary, one subword a line, such as BERT's "
+        "vocab.txt, as the published models do (default: learn one)",
+    )
+    parser.add_argument(
+        "--cased",
+        action="store_true",
+        help="with --subwords wordpiece: keep case and accents (default: lowercase)",
+    )
+    most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
+    add_count(parser, "--max-pieces", 511, most)
+    corpus.add_options(parser)
+
+
+def prepare_translations(corpus, options):
+    """Prepare a :class:`.corpus.TranslationCorpus`; ``options`` is the parsed command line."""
+    kind = KINDS[corpus.subwords](options) if corpus.subwords else None
+    joined = corpus.recipe is not None or not options.separate_dictionaries
+    return prepare(corpus, options, kind, joined, lower=corpus.lower)
+
+
+def prepare_summaries(corpus, options):
+    """Prepare a :class:`.corpus.SummarizationCorpus`; ``options`` is the parsed command line."""
+    kind = KINDS[options.subwords](options)
+    return prepare(
+        replace(corpus, subwords=options.subwords),
+        options,
+        kind,
+        all_subwords=True,
+        lower=corpus.lower or kind.lower,
+        cased=not kind.lower,
+        longest=options.max_pieces,
+    )
+
+
+def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
+    """Prepare text, subwords and binarised data.
+
+    Args:
+        corpus: a :class:`.corpus.PairCorpus`.
+        options: the parsed command line.
+        kind: an instance of a class in :data:`.segmentation.KINDS`, or None.
+        joined: both sides share one dictionary.
+        all_subwords: the dictionary holds all subwords, not only those of the training text.
+        described: fields of the manifest.
+    """
+    given = corpus.find_files(options) if options.source or corpus.source is None else None
+    splits, sides, prefix = corpus.splits(options), corpus.sides, kind.prefix if kind else ""
+
+    def write_text(work):
+        corpus.write_text(given or corpus.find_files(options), work / "text", options)
+
+    def count(folder):
+        return {split: count_lines(folder / f"text/{prefix}{split}.{sides[0]}") for split in splits}
+
+    with Stages(options.dest, options.limit, options.force).locked() as stages:
+        raw = [f"test.{side}" for side in sides] if corpus.recipe is None else []
+        stages.run(
+            "text",
+            [*text_files(sides, splits=splits), *raw],
+            write_text,
+            source=given and corpus.fingerprint(given),
+            **corpus.text_settings(options),
+        )
+        train = "train"
+        if corpus.longest_words is not None:
+            train = clean_in_words(stages, sides, corpus.longest_words, corpus.ratio)
+        if kind:
+            limits = {"longest": corpus.longest, "ratio": corpus.ratio}
+            run_subwords(stages, sides, splits, kind, options, train=train, **limits)
+        vocabulary = kind.vocabulary if all_subwords else None
+        _binarise(stages, sides, splits, prefix, options.jobs, joined, vocabulary)
+        described |= {"joined": joined, "count": lambda work: {"examples": count(work)}}
+        write_manifests(stages, corpus, **described)
+    if corpus.recipe is None:
+        report_pairs(options.dest / "text", prefix, sides)
+    else:
+        counts = count(options.dest)
+        if corpus.longest or corpus.longest_words:
+            counts = {"raw": count_lines(options.dest / f"text/train.{sides[0]}"), **counts}
+        report_counts(counts, corpus.published, options.limit, "pairs")
+    train = next_commands(corpus, options.dest)
+    if corpus.recipe is None:
+        print(f"then, on the raw test set,\n    {shlex.join(_translate(corpus, options.dest))}")
+    return train
+
+
+def _translate(corpus, dest):
+    """Return the words of the command for the raw test set, once the model is trained."""
+    command = "summarize" if corpus.sides == SIDES else "translate"
+    saved, (source, target) = f"checkpoints/{dest.name}", corpus.sides
+    files = ["--input", f"{shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
+    return ["posattn", command, saved, *files]
+
+
+def report_pairs(text, prefix, sides):
+    """Print the table of the pairs in a folder of text, compared by their sources."""
+    splits = {
+        split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
+        for split in SPLITS
+    }
+    report_splits(splits, sides, key=lambda pair: pair[0])
+
+
+def clean_in_words(stages, sides, longest, ratio):
+    """Drop training pairs of too many words or of another length ratio; return the text's name."""
+
+    def clean(work):
+        pairs = (
+            pair for pair in _text_pairs(work, "train", sides) if is_clean(pair, longest, ratio)
+        )
+        write_pairs(pairs, work / "text/clean.train", sides)
+
+    outputs = text_files(sides, "clean.", ["train"])
+    stages.run("cleaning", outputs, clean, longest_words=longest, ratio=ratio)
+    return "clean.train"
+
+
+def run_subwords(stages, sides, splits, kind, options, train="train", longest=None, ratio=RATIO):
+    """Learn subwords on the text called ``train``, all sides together, and split all text.
+
+    Lines are cut to ``options.max_pieces`` subwords, if present. Training pairs of more than
+    ``longest`` subwords or of a larger ``ratio`` are dropped; see :func:`.text.moses.is_clean`.
+    """
+    most = getattr(options, "max_pieces", None)
+
+    def learn(work):
+        files = [work / name for name in text_files(sides, "", [train])]
+        kind.learn(lambda: chain.from_iterable(map(text_lines, files)), work)
+
+    def apply(work):
+        encoder = kind.encoder(work)
+
+        def encode(line):
+            return encoder(line) if most is None else " ".join(encoder(line).split(" ")[:most])
+
+        for split in splits:
+            pairs = _text_pairs(work, train if split == "train" else split, sides)
+            pairs = map_pairs([encode] * 2, pairs, options.jobs, f"splitting {split}")
+            if longest is not None and split == "train":
+                pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
+            write_pairs(pairs, work / f"text/{kind.prefix}{split}", sides)
+
+    stages.run("learning subwords", kind.files, learn, **kind.settings)
+    outputs = text_files(sides, kind.prefix, splits)
+    stages.run("subwords", outputs, apply, max_pieces=most, longest=longest, ratio=ratio)
+
+
+def _binarise(stages, sides, splits, prefix, jobs, joined, vocabulary):
+    pair = "-".join(sides)
+    outputs = [f"dict.{side}.txt" for side in sides]
+    for split in splits:
+        outputs += [f"{split}.{pair}.{side}.{kind}" for side in sides for kind in ("bin", "idx")]
+
+    def make(work):
+        flags = {"joined_dictionary": joined}
+        if vocabulary:
+            flags["srcdict"] = work / "dictionary.txt"
+            # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
+            words = vocabulary(work)
+            words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
+            write_dictionary(flags["srcdict"], dict.fromkeys(words, 1))
+        prefixes = {split: work / f"text/{prefix}{split}" for split in splits}
+        binarise_pairs(*sides, prefixes, work, jobs, **flags)
+
+    stages.run("binarising", outputs, make, joined=joined)
+
+
+def text_files(sides, prefix="", splits=SPLITS):
+    """Return ``text/{prefix}{split}.{side}`` of all splits and sides."""
+    return [f"text/{prefix}{split}.{side}" for split in splits for side in sides]
+
+
+def _text_pairs(folder, name, sides):
+    return zip(*(text_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)
