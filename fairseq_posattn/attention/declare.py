@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.kernels.support import kernel_reason
-from fairseq_posattn.attention.self_check import self_check_reason
+from fairseq_posattn.attention.kernels.support import constant, kernel_reason
+from fairseq_posattn.attention.self_check import Kind, kind_of, self_check_reason
 from fairseq_posattn.attention.shapes import Shapes
+from fairseq_posattn.attention.timing import fastest, is_timed, size_class
 
 # Fastest first on a GPU. On a CPU the reference is the fastest in training.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
@@ -72,13 +73,7 @@ class Attention:
 
     def _choose(self, call: Call, arguments: Arguments) -> str:
         if call.impl == "auto":
-            if not arguments["value"].is_cuda:
-                return "reference"
-            return next(
-                impl
-                for impl in self.implementations
-                if self._refusal(impl, call, arguments) is None
-            )
+            return self._choose_fastest(call, arguments) if on_gpu(arguments) else "reference"
         known = self.implementations[::-1]
         if call.impl not in known:
             choices = ", ".join(["auto", *known])
@@ -92,6 +87,29 @@ class Attention:
             raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
         return call.impl
 
+    def _choose_fastest(self, call: Call, arguments: Arguments) -> str:
+        """Return the fastest implementation that can serve a call, timed once per kind.
+
+        Under ``torch.compile`` it is the first of those that can.
+        """
+        able = (i for i in self.implementations if self._refusal(i, call, arguments) is None)
+        if call.need_weights or torch.compiler.is_compiling() or not is_timed():
+            return next(able)
+        kind = kind_of(self, call, arguments)
+        # All that a refusal depends on, and the sizes.
+        kinds = tuple(
+            (one.dtype, one.size(-1) if name in ("query", "value") else 0, one.requires_grad)
+            if isinstance(one, torch.Tensor)
+            else None
+            for name, one in arguments.items()
+        )
+        key = self, kind, kinds, size_class(call, arguments)
+        if key not in _chosen:
+            choices = list(able)
+            single = len(choices) == 1
+            _chosen[key] = choices[0] if single else fastest(self, choices, kind, call, arguments)
+        return _chosen[key]
+
     def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
         """Return why an implementation cannot serve a call, or None if it can."""
         if impl == "reference":
@@ -100,12 +118,23 @@ class Attention:
             return "cannot return weights"
         reason = None if self.refuse is None else self.refuse(impl, arguments)
         if reason is None and impl == "triton":
-            reason = kernel_reason(arguments, named=call.impl == impl)
+            reason = kernel_reason(arguments)
             if reason is None and call.impl == "auto":
-                reason = self_check_reason(self, call, arguments)
+                reason = self._check_kernels(*kind_of(self, call, arguments))
         return reason
 
+    @constant
+    def _check_kernels(self, *kind: Any) -> str | None:
+        return self_check_reason(self, Kind(*kind))
 
+
+def on_gpu(arguments: Arguments) -> bool:
+    """Return whether the tensors of a call are on a GPU."""
+    on_cuda: bool = arguments["value"].is_cuda
+    return on_cuda
+
+
+_chosen: dict[tuple[object, ...], str] = {}
 _declared: dict[Callable[..., Attended], Attention] = {}
 
 
@@ -185,18 +214,33 @@ def attention(
     return declare
 
 
-def _with_kernel(equation: Callable[..., Attended], kernel: str | None) -> Callable[..., Attended]:
+class _Kernel:
+    """Function ``module:function`` in ``attention/kernels``, imported when it is needed."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(self, name: str):
+        self.name = name
+
+    @constant
+    def load(self) -> None:
+        if hasattr(self, "function"):
+            return
+        module, name = self.name.split(":")
+        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
+        self.function = getattr(kernels, name)
+
+
+def _with_kernel(equation: Callable[..., Attended], name: str | None) -> Callable[..., Attended]:
     """Return a function that computes a checked call by the equation or by the kernel."""
-    if kernel is None:
+    if name is None:
         return equation
-    module, name = kernel.split(":")
+    kernel = _Kernel(name)
 
     def attend(call: Call, **arguments: Any) -> Attended:
         if call.impl != "triton":
             return equation(call, **arguments)
-        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
-        with torch.cuda.device_of(arguments["value"]):
-            context: Tensor = getattr(kernels, name)(call, **arguments)
-        return context
+        kernel.load()
+        return kernel.function(call, **arguments)
 
     return attend

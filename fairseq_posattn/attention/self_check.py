@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -46,6 +46,35 @@ class Checked(Protocol):
 Tensors = dict[str, Tensor]
 
 
+class Kind(NamedTuple):
+    """Kind of a call: calls that run the same compiled kernels.
+
+    Attributes:
+        device, dtype, features, dimensions: of the value; the last is its number of dimensions.
+        precision: rounding step of float32 matmuls, which TF32 changes.
+        mask: ``distance``, ``pairs`` or empty.
+        causal, padded, dropout_p: of the call.
+        options: other arguments of the function by name.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    features: int
+    dimensions: int
+    precision: float
+    mask: str
+    causal: bool
+    padded: bool
+    dropout_p: float
+    options: tuple[tuple[str, object], ...]
+
+    def __str__(self) -> str:
+        words = [f"{name}={option!r}" for name, option in self.options]
+        words += [str(self.dtype).removeprefix("torch."), f"{self.features} features"]
+        named = {"causal": self.causal, "padding": self.padded, "dropout": self.dropout_p > 0}
+        return ", ".join(words + [name for name, is_given in named.items() if is_given])
+
+
 @dataclass(frozen=True)
 class Example:
     """Inputs of a comparison: tensors by name, a mask or None, padding ``[B, Tk]``."""
@@ -55,55 +84,52 @@ class Example:
     padding: Tensor
 
 
-def self_check_reason(attention: Checked, call: Call, arguments: Arguments) -> str | None:
+def kind_of(attention: Checked, call: Call, arguments: Arguments) -> Kind:
+    """Return the kind of a call."""
+    value, mask = arguments["value"], arguments.get("mask")
+    named = "" if mask is None else "distance" if isinstance(mask, DistanceMask) else "pairs"
+    return Kind(
+        device=value.device,
+        dtype=value.dtype,
+        features=value.size(-1),
+        dimensions=value.dim(),
+        precision=_eps(value.dtype),
+        mask=named,
+        causal=call.causal,
+        padded=call.key_padding_mask is not None,
+        dropout_p=call.dropout_p,
+        options=tuple(
+            (name, argument)
+            for name, argument in arguments.items()
+            if name not in attention.shapes.dimensions and name != "mask"
+        ),
+    )
+
+
+def self_check_reason(attention: Checked, kind: Kind) -> str | None:
     """Return why ``auto`` must not use the kernels for calls of this kind, or None.
 
     Raises:
         torch.OutOfMemoryError: in the check; the next call tries again.
     """
-    value, mask = arguments["value"], arguments.get("mask")
-    options = {
-        name: argument
-        for name, argument in arguments.items()
-        if name not in attention.shapes.dimensions and name != "mask"
-    }
-    padded, dropping = call.key_padding_mask is not None, call.dropout_p > 0
-    kind = (
-        type(mask),
-        call.causal,
-        padded,
-        dropping,
-        _eps(value.dtype),
-        value.device,
-        value.size(-1),
-    )
-    key = (attention, *kind, *options.values())
+    key = attention, kind
     if key not in _reasons:
-        if value.is_cuda and torch.cuda.is_current_stream_capturing():
+        if kind.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
             return "cannot be checked while a CUDA graph is captured; run a step before"
-        _reasons[key] = _check(attention, call, options, mask, value)
+        _reasons[key] = _check(attention, kind)
     return _reasons[key]
 
 
-def _check(
-    attention: Checked,
-    call: Call,
-    options: Arguments,
-    mask: Tensor | DistanceMask | None,
-    value: Tensor,
-) -> str | None:
-    device = value.device
+def _check(attention: Checked, kind: Kind) -> str | None:
+    device = kind.device
     with (
-        torch.random.fork_rng([device] if value.is_cuda else []),
+        torch.random.fork_rng([device] if device.type == "cuda" else []),
         torch.autocast(device.type, enabled=False),
         torch.inference_mode(False),
         torch.enable_grad(),
     ):
         try:
-            worst = max(
-                _disagreement(attention, call, options, _example(attention, length, mask, value))
-                for length in LENGTHS
-            )
+            worst = max(_disagreement(attention, kind, length) for length in LENGTHS)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # any error of compiler, driver or launch
@@ -113,57 +139,45 @@ def _check(
             if worst <= 1:
                 return None
             reason = f"gave wrong results when it was tried on {device}"
-    called = [f"{name}={option!r}" for name, option in options.items()]
-    called += [str(value.dtype).removeprefix("torch."), f"{value.size(-1)} features"]
-    called += ["causal"] if call.causal else []
-    called += ["padding"] if call.key_padding_mask is not None else []
-    called += ["dropout"] if call.dropout_p > 0 else []
-    logger.warning(
-        "%s does not use its Triton kernels for calls with %s: the implementation %s",
-        attention.name,
-        ", ".join(called),
-        reason,
-    )
+    text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
+    logger.warning(text, attention.name, kind, reason)
     return reason
 
 
-def _example(
-    attention: Checked, length: int, mask: Tensor | DistanceMask | None, value: Tensor
-) -> Example:
+def _example(attention: Checked, kind: Kind, length: int) -> Example:
     """Return random tensors, a mask of the call's kind, and padding."""
     generator = torch.Generator().manual_seed(length)
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
-    sizes |= {"D": value.size(-1), "Dv": value.size(-1), "C": value.size(-1)}
-    heads = [HEADS] * (value.dim() - 3)  # sizes of ``*``
+    sizes |= dict.fromkeys(("D", "Dv", "C"), kind.features)
+    heads = [HEADS] * (kind.dimensions - 3)  # sizes of ``*``
     tensors = attention.shapes.random(sizes, heads, generator)
     del tensors["key_padding_mask"]
     for name, spread in attention.spread.items():
         tensors[name] *= spread
-    tensors = {name: t.to(value.device, value.dtype) for name, t in tensors.items()}
+    tensors = {name: tensor.to(kind.device, kind.dtype) for name, tensor in tensors.items()}
     past: Tensor | DistanceMask | None = None
-    if mask is not None:
-        line = MaskBank(["past"]).of_distance(length, length, device=value.device)
-        past = line.expand(HEADS if value.dim() > 3 else 1)
-        if not isinstance(mask, DistanceMask):
-            past = past.matrix(value.dtype)[:1]
-    positions = torch.arange(length, device=value.device)
-    ends = torch.arange(length, length - 5 * BATCH, -5, device=value.device)
-    padding = positions >= ends[:, None]
-    return Example(tensors, past, padding)
+    if kind.mask:
+        line = MaskBank(["past"]).of_distance(length, length, device=kind.device)
+        past = line.expand(HEADS if kind.dimensions > 3 else 1)
+        if kind.mask == "pairs":
+            past = past.matrix(kind.dtype)[:1]
+    positions = torch.arange(length, device=kind.device)
+    ends = torch.arange(length, length - 5 * BATCH, -5, device=kind.device)
+    return Example(tensors, past, positions >= ends[:, None])
 
 
-def _disagreement(attention: Checked, call: Call, options: Arguments, example: Example) -> float:
+def _disagreement(attention: Checked, kind: Kind, length: int) -> float:
     """Return the largest error of the kernels' results over the tolerance.
 
     The tolerance is four times the error of the reference in the same type plus some roundings,
     which grow as the root of the number of summands.
     """
+    example, options = _example(attention, kind, length), dict(kind.options)
     tensors = example.tensors
     if "mask" in attention.shapes.masks:
-        options = {**options, "mask": example.mask}
-    dropping = call.dropout_p > 0
-    padding = example.padding if call.key_padding_mask is not None else None
-    call = replace(call, key_padding_mask=padding)
+        options["mask"] = example.mask
+    dropping, padding = kind.dropout_p > 0, example.padding if kind.padded else None
+    call = Call(key_padding_mask=padding, causal=kind.causal)
 
     def attend(impl: str, dropout_p: float, tensors: Tensors) -> Tensor:
         served = replace(call, impl=impl, dropout_p=dropout_p)
@@ -181,7 +195,7 @@ def _disagreement(attention: Checked, call: Call, options: Arguments, example: E
         allowed = 4 * (reference.double() - right).abs().max() + rounding
         worst = max(worst, _ratio((kernel.double() - right).abs().max(), allowed))
     if dropping:
-        worst = max(worst, _dropout_disagreement(attend, call.dropout_p, tensors, eps))
+        worst = max(worst, _dropout_disagreement(attend, kind.dropout_p, tensors, eps))
     return worst
 
 

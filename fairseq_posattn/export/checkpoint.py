@@ -1,4 +1,4 @@
-"""A checkpoint as a folder that ``transformers`` loads.
+"""Export of a checkpoint to a folder that ``transformers`` loads.
 
 from fairseq_posattn.export.checkpoint import export
 
@@ -7,9 +7,10 @@ export("checkpoints/sst5/checkpoint_best.pt", "sst5")
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -27,6 +28,7 @@ from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
 
 from fairseq_posattn import hugging_face  # noqa: E402
+from fairseq_posattn.export import card  # noqa: E402
 from fairseq_posattn.inference.prediction import Predictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, load  # noqa: E402
 from fairseq_posattn.text import manifest  # noqa: E402
@@ -43,10 +45,9 @@ from fairseq_posattn.training.models.registration import all_options  # noqa: E4
 __all__ = ["export"]
 
 TOLERANCE = 1e-4
-# What says where files were on the machine of the training.
-PLACES = ("encoder_embed_path", "decoder_embed_path")
-# What fairseq writes beside the weights, and no model of ours reads.
-UNREAD = ("encoder.version", "decoder.version")
+MARKS = ("bos", "pad", "eos", "decoder_start")
+LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training
+UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no model of ours reads
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,8 @@ class Exported:
     """The contents of an exported folder.
 
     Attributes:
-        model: as ``transformers`` loads it. tokenizer: likewise.
-        difference: the greatest between its scores and the checkpoint's, of a few made-up lines.
+        model, tokenizer: as ``transformers`` loads them.
+        difference: the largest between its scores and the checkpoint's, on a few generated lines.
     """
 
     model: PreTrainedModel
@@ -63,30 +64,49 @@ class Exported:
     difference: float
 
 
+@dataclass(frozen=True)
+class Parts:
+    """Model class, configuration, weights, tokenizer and search settings of an exported folder.
+
+    ``scores`` are the checkpoint's, ``exported_scores`` the exported model's, of lines and of
+    ``other`` lines: the second sentences or the target tokens.
+    """
+
+    kind: type[PreTrainedModel]
+    config: hugging_face.PosAttnTextConfig | hugging_face.PosAttnSeq2SeqConfig
+    state: dict[str, Tensor]
+    tokenizer: Callable[[str], PreTrainedTokenizer]
+    scores: Callable[[Tensor, Tensor], Tensor]
+    exported_scores: Callable[[PreTrainedModel, Tensor, Tensor], Tensor]
+    generation: GenerationConfig | None = None
+
+
 def export(checkpoint: str, folder: str, data: str | None = None, **decoding: float) -> Exported:
-    """Write a folder of weights, configuration and tokeniser.
+    """Write a folder of weights, configuration, tokenizer and model card.
 
     Args:
-        checkpoint: of a model that translates, summarises or classifies.
-        folder: to write; it may be there if it is empty.
-        data: the directory of its dictionaries; None for that of the checkpoint, if training has
-            copied them there, or else where they were in training.
-        decoding: of a model that writes, ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
-            ``no_repeat_ngram_size``, as fairseq has them: ``generate`` goes by them.
+        checkpoint: of a model that translates, summarizes or classifies, or its folder.
+        folder: to write, new or empty.
+        data: folder of the dictionaries; default: the checkpoint's, if training copied them there,
+            else where they were in training.
+        decoding: defaults of ``generate``: ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
+            ``no_repeat_ngram_size``, with fairseq's meaning.
 
     Raises:
         UsageError: the checkpoint cannot be exported, or the folder not be written.
     """
     target = Path(folder)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
-        raise UsageError(f"{folder} is there already: name another folder, or take it away")
+        raise UsageError(f"{folder}: exists and is not empty; name another folder")
     trained = load(str(checkpoint), data)
-    kinds = {PosAttnTransformer: _seq2seq, PosAttnClassifier: _classifier}
-    make = next((make for kind, make in kinds.items() if isinstance(trained.model, kind)), None)
-    if make is None:
+    if isinstance(trained.model, PosAttnTransformer):
+        collect = partial(_seq2seq, decoding=decoding)
+    elif isinstance(trained.model, PosAttnClassifier):
+        collect = _classifier
+    else:
         raise UsageError(
-            f"{checkpoint} is a {type(trained.model).__name__}: models that translate, summarise "
-            "or classify can be exported, and no others"
+            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only models of "
+            "this plugin that translate, summarize or classify can"
         )
     beside = target.absolute().parent
     try:
@@ -94,8 +114,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
         with TemporaryDirectory(prefix=f".{target.name}.", dir=beside) as unfinished:
             part = Path(unfinished) / target.name
             part.mkdir()
-            exported = make(trained, part, decoding)
-            for file in part.iterdir():  # some are for the owner alone
+            exported = _write(trained, collect(trained), part)
+            for file in part.iterdir():  # some are readable by the owner alone
                 file.chmod((part / "vocab.json").stat().st_mode)
             part.rename(target)
     except (OSError, SafetensorError) as error:
@@ -104,7 +124,33 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     return exported
 
 
-def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
+def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
+    task = trained.task
+    _write_vocabulary(folder / "vocab.json", task.source_dictionary)
+    data = Path(utils.split_paths(task.cfg.data)[0])
+    rules = manifest.read(data)
+    if parts.config.is_encoder_decoder:
+        if task.target_dictionary != task.source_dictionary:
+            _write_vocabulary(folder / "target_vocab.json", task.target_dictionary)
+        if rules is not None:
+            manifest.write(folder, rules)
+            if codes := codes_file(data, rules):
+                shutil.copyfile(codes, folder / codes.name)
+    tokenizer = parts.tokenizer(str(folder / "vocab.json"))
+    model = parts.kind(parts.config)
+    model.load_state_dict(parts.state)
+    if parts.generation is not None:
+        model.generation_config = parts.generation
+    model.save_pretrained(folder)
+    loaded = parts.kind.from_pretrained(folder).eval()
+    _check_buffers(trained.path, model, loaded)
+    difference = _difference(trained, parts, loaded)
+    tokenizer.save_pretrained(folder)
+    card.write(folder, trained, loaded.config, rules)
+    return Exported(loaded, tokenizer, difference)
+
+
+def _classifier(trained: TrainedModel) -> Parts:
     model, task = trained.model, trained.task
     if model.encoder.language_model is not None:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
@@ -121,42 +167,44 @@ def _classifier(trained: TrainedModel, folder: Path, unused) -> Exported:
         id2label=dict(enumerate(predictor.names)),
         label2id={name: number for number, name in enumerate(predictor.names)},
     )
-    _write_vocabulary(folder / "vocab.json", task.source_dictionary)
     before = (None, None)
     if not predictor.encodes_apart:
         before = (task.cfg.init_token, task.cfg.separator_token)
-    tokenizer = hugging_face.PosAttnClassifierTokenizer(
-        str(folder / "vocab.json"),
-        words=predictor.rule_of_text(),
-        lower=predictor.lower,
-        apart=predictor.encodes_apart,
-        before=before,
-        model_max_length=task.cfg.max_positions,
-    )
-    head = f"classification_heads.{task.cfg.classification_head_name}."
-    state = {name.replace(head, "head."): tensor for name, tensor in model.state_dict().items()}
-    exported = _write(hugging_face.PosAttnForSequenceClassification, config, state, folder)
+    name = task.cfg.classification_head_name
+    state = model.state_dict().items()
 
     def scores(lines, others):
         pairs = {"pair_tokens": others} if model.encodes_pairs else {}
-        head = task.cfg.classification_head_name
-        return model(lines, classification_head_name=head, **pairs)[0]
+        return model(lines, classification_head_name=name, **pairs)[0]
 
-    def exported_scores(lines, others):
+    def exported_scores(exported, lines, others):
         if not model.encodes_pairs:
             return exported(lines).logits
         types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
         return exported(torch.cat([lines, others], 1), token_type_ids=types).logits
 
-    difference = _difference(trained, scores, exported_scores)
-    return _with_tokenizer(exported, tokenizer, difference, folder)
+    return Parts(
+        hugging_face.PosAttnForSequenceClassification,
+        config,
+        {key.replace(f"classification_heads.{name}.", "head."): value for key, value in state},
+        partial(
+            hugging_face.PosAttnClassifierTokenizer,
+            words=predictor.rule_of_text(),
+            lower=predictor.lower,
+            apart=predictor.encodes_apart,
+            before=before,
+            model_max_length=task.cfg.max_positions,
+        ),
+        scores,
+        exported_scores,
+    )
 
 
-def _seq2seq(trained: TrainedModel, folder: Path, decoding: Mapping[str, float]) -> Exported:
+def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     model, task = trained.model, trained.task
     if not isinstance(task, TranslationTask):
         raise UsageError(
-            f"{trained.path}: it was trained with --task {trained.task_name}, and only models of "
+            f"{trained.path}: it was trained with --task {trained.task_name}; only models of "
             "--task translation can be exported"
         )
     options = all_options(trained.config, PosAttnTransformerConfig)
@@ -168,50 +216,36 @@ def _seq2seq(trained: TrainedModel, folder: Path, decoding: Mapping[str, float])
     options["share_decoder_input_output_embed"] = (
         model.decoder.output_projection.weight is targets.weight
     )
-    source, target = task.source_dictionary, task.target_dictionary
-    marks = {"pad_token_id": source.pad(), "eos_token_id": source.eos()}
+    source = task.source_dictionary
     config = hugging_face.PosAttnSeq2SeqConfig(
         options=options,
         vocab_size=words.num_embeddings,
         target_vocab_size=targets.num_embeddings,
         bos_token_id=source.bos(),
+        pad_token_id=source.pad(),
+        eos_token_id=source.eos(),
         decoder_start_token_id=source.eos(),
-        **marks,
     )
-    tokenizer = _seq2seq_tokenizer(task, model, folder)
-    state = {name: tensor for name, tensor in model.state_dict().items() if name not in UNREAD}
-    generation = _generation(model, decoding, config)
-    exported = _write(hugging_face.PosAttnForSeq2SeqLM, config, state, folder, generation)
 
-    def scores(lines, others):
-        return model(lines, lines.ne(source.pad()).sum(1), others)[0]
+    def tokenizer(vocabulary):
+        separate = Path(vocabulary).with_name("target_vocab.json")
+        return hugging_face.PosAttnSeq2SeqTokenizer(
+            vocabulary,
+            target_vocab_file=str(separate) if separate.exists() else None,
+            source_lang=task.cfg.source_lang,
+            target_lang=task.cfg.target_lang,
+            model_max_length=longest,
+        )
 
-    def exported_scores(lines, others):
-        return exported(lines, decoder_input_ids=others).logits
-
-    difference = _difference(trained, scores, exported_scores, len(target))
-    return _with_tokenizer(exported, tokenizer, difference, folder)
-
-
-def _seq2seq_tokenizer(task, model, folder):
-    _write_vocabulary(folder / "vocab.json", task.source_dictionary)
-    separate = None
-    if task.target_dictionary != task.source_dictionary:
-        separate = str(folder / "target_vocab.json")
-        _write_vocabulary(separate, task.target_dictionary)
-    data = Path(utils.split_paths(task.cfg.data)[0])
-    told = manifest.read(data)
-    if told is not None:
-        manifest.write(folder, told)
-        if codes := codes_file(data, told):
-            shutil.copyfile(codes, folder / codes.name)
     longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
-    return hugging_face.PosAttnSeq2SeqTokenizer(
-        str(folder / "vocab.json"),
-        target_vocab_file=separate,
-        source_lang=task.cfg.source_lang,
-        target_lang=task.cfg.target_lang,
-        model_max_length=longest,
+    return Parts(
+        hugging_face.PosAttnForSeq2SeqLM,
+        config,
+        {name: tensor for name, tensor in model.state_dict().items() if name not in UNREAD},
+        tokenizer,
+        lambda lines, others: model(lines, lines.ne(source.pad()).sum(1), others)[0],
+        lambda exported, lines, others: exported(lines, decoder_input_ids=others).logits,
+        _generation(model, decoding, config),
     )
 
 
@@ -229,69 +263,58 @@ def _generation(model, decoding, config):
         no_repeat_ngram_size=given["no_repeat_ngram_size"],
         suppress_tokens=[config.pad_token_id],
         do_sample=False,
-        bos_token_id=config.bos_token_id,
-        pad_token_id=config.pad_token_id,
-        eos_token_id=config.eos_token_id,
-        decoder_start_token_id=config.decoder_start_token_id,
+        **{f"{name}_token_id": getattr(config, f"{name}_token_id") for name in MARKS},
     )
 
 
 def _plain(options, config: type) -> dict[str, object]:
     """Return a model's options as JSON values."""
-    names = {option.name for option in fields(config)} - {"_name", *PLACES}
-    given = {name: getattr(options, name) for name in sorted(names)}
+    names = {option.name for option in fields(config)} - {"_name", *LOCAL_PATHS}
+    values = {name: getattr(options, name) for name in sorted(names)}
     return {
-        name: value.value if isinstance(value, Enum) else value for name, value in given.items()
+        name: value.value if isinstance(value, Enum) else value for name, value in values.items()
     }
 
 
 def _write_vocabulary(path, dictionary):
     numbers = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
-    Path(path).write_text(json.dumps(numbers, ensure_ascii=False, indent=0), encoding="utf-8")
+    path.write_text(json.dumps(numbers, ensure_ascii=False, indent=0), encoding="utf-8")
 
 
-def _write(kind, config, state, folder, generation=None) -> PreTrainedModel:
-    """Write the model and load it again."""
-    model = kind(config)
-    model.load_state_dict(state)
-    if generation is not None:
-        model.generation_config = generation
-    model.save_pretrained(folder)
-    return kind.from_pretrained(folder).eval()
-
-
-def _with_tokenizer(model, tokenizer, difference, folder) -> Exported:
-    tokenizer.save_pretrained(folder)
-    return Exported(model, tokenizer, difference)
+def _check_buffers(path, model, loaded):
+    """Raise UsageError if a buffer is not in the weights and differs after loading."""
+    stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
+    for name, buffer in model.named_buffers():
+        if name not in stored and not torch.equal(buffer, buffers[name]):
+            raise UsageError(
+                f"{path}: cannot be exported: the buffer {name} is not saved with the weights; "
+                "register it without persistent=False, or compute it in forward"
+            )
 
 
 @torch.inference_mode()
-def _difference(
-    trained: TrainedModel,
-    scores: Callable[[Tensor, Tensor], Tensor],
-    exported_scores: Callable[[Tensor, Tensor], Tensor],
-    other_words: int | None = None,
-) -> float:
+def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) -> float:
     """Return the largest difference between both models' scores on generated lines.
 
     Raises:
-        UsageError: it is more than rounding makes.
+        UsageError: rounding does not explain it.
     """
     dictionary = trained.task.source_dictionary
-    others = _made_up(dictionary, other_words or len(dictionary), seed=2)
-    lines = _made_up(dictionary, len(dictionary), seed=1)
-    expected, found = scores(lines, others), exported_scores(lines, others)
-    difference = (found - expected).abs().max().item()
+    lines = _generate_lines(dictionary, len(dictionary), seed=1)
+    words = getattr(parts.config, "target_vocab_size", len(dictionary))
+    others = _generate_lines(dictionary, words, seed=2)
+    expected = parts.scores(lines, others)
+    difference = (parts.exported_scores(exported, lines, others) - expected).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
         raise UsageError(
-            f"{trained.path}: exported, it gives other scores, by up to {difference:.2g}: it has "
-            "an option that cannot be exported"
+            f"{trained.path}: cannot be exported: its scores would differ by up to "
+            f"{difference:.2g}; the exported model lacks an option, or computes it otherwise"
         )
     return difference
 
 
-def _made_up(dictionary, words: int, seed: int) -> Tensor:
-    """Return generated lines of 5, 3 and 1 words, padded on the right."""
+def _generate_lines(dictionary, words: int, seed: int) -> Tensor:
+    """Return lines of 5, 3 and 1 words, padded on the right."""
     generator = torch.Generator().manual_seed(seed)
     first = min(dictionary.nspecial, words - 1)
     lines = torch.full((3, 6), dictionary.pad())

@@ -1,4 +1,4 @@
-"""Int8 quantization: change of the scores and speed on this machine's CPU."""
+"""Int8 beside the model: quality, agreement and speed on this machine's CPU."""
 
 import operator
 import time
@@ -22,13 +22,13 @@ BATCH = 32
 
 @dataclass(frozen=True)
 class Measured:
-    """The quality and speed of one form of a model.
+    """Quality and speed of one form of a model.
 
     Attributes:
         name: of the form.
-        quality: how good it is, as text; empty where nobody says what is right.
-        agreement: share of the lines of which it says what the model does.
-        rate: lines a second, tokenising left out.
+        quality: accuracy or BLEU as text; empty without labels.
+        agreement: share of the lines with the same output as the model's.
+        rate: lines per second, without tokenization.
     """
 
     name: str
@@ -37,40 +37,43 @@ class Measured:
     rate: float
 
     def __str__(self):
-        told = [self.quality] if self.quality else []
-        told += [f"agrees on {self.agreement:.1%}", f"{self.rate:,.1f} lines a second"]
-        return f"{self.name}: {', '.join(told)}"
+        parts = (
+            self.quality,
+            f"agrees on {self.agreement:.1%}",
+            f"{self.rate:,.1f} lines per second",
+        )
+        return f"{self.name}: {', '.join(filter(None, parts))}"
 
 
 def compare(
-    exported: Exported, folder: Path, lines: Sequence[str], right: Sequence[str] | None = None
+    exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
 ) -> list[Measured]:
-    """Compare the forms of a model: a classifier's graphs, or the int8 of a generation model.
+    """Compare a model with its int8 form, and a classifier with its graphs.
 
     Args:
-        exported: the model. folder: of its graphs.
-        lines: plain text, of a classifier with a TAB between the sentences of a pair.
-        right: the names of the right classes, or what is to be written, as many.
+        exported: the model.
+        folder: folder of its graphs.
+        lines: plain text; a TAB separates the sentences of a pair.
+        labels: names of the right classes, or the right outputs; as many.
 
     Raises:
-        UsageError: there are no lines, one has more or fewer TABs, or a label is unknown or
-            missing.
+        UsageError: there are no lines, TABs are missing, or a label is unknown or missing.
     """
     if not lines:
         raise UsageError("--text: there is no line to compare on")
-    if right is not None and len(right) != len(lines):
-        raise UsageError(f"--labels has {len(right)} lines, --text {len(lines)} with words")
-    writes = exported.model.config.is_encoder_decoder
+    if labels is not None and len(labels) != len(lines):
+        raise UsageError(f"--labels has {len(labels)} lines, --text {len(lines)} with words")
     batches = _batches(exported, lines)
-    forms, quality = (_writers if writes else _classifiers)(exported, folder, right)
-    found, expected = [], None
+    is_generator = exported.model.config.is_encoder_decoder
+    forms, quality = (_generators if is_generator else _classifiers)(exported, folder, labels)
+    results, expected = [], None
     for name, form in forms.items():
-        said, seconds = _ask(form, batches, len(lines))
-        expected = said if expected is None else expected
-        agreement = sum(map(operator.eq, said, expected)) / len(lines)
-        told = "" if right is None else quality(said)
-        found.append(Measured(name, told, agreement, len(lines) / seconds))
-    return found
+        outputs, seconds = _time(form, batches, len(lines))
+        expected = outputs if expected is None else expected
+        agreement = sum(map(operator.eq, outputs, expected)) / len(lines)
+        text = "" if labels is None else quality(outputs)
+        results.append(Measured(name, text, agreement, len(lines) / seconds))
+    return results
 
 
 def _classifiers(exported, folder, labels):
@@ -80,74 +83,63 @@ def _classifiers(exported, folder, labels):
         if label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
-    def ask(**inputs):
-        return exported.model(**inputs).logits.argmax(-1).tolist()
-
-    def ask_graph(session, **inputs):
-        return onnx.run(session, inputs.values()).argmax(-1).tolist()
-
     def quality(classes):
         right = [known[label] for label in labels]
         return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
 
-    forms = {"PyTorch": ask}
+    def run_graph(session, **inputs):
+        return onnx.run(session, inputs.values()).argmax(-1).tolist()
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    forms = {"PyTorch": lambda **inputs: exported.model(**inputs).logits.argmax(-1).tolist()}
     for title, name in (("ONNX", onnx.NAME), ("ONNX, int8", onnx.INT8)):
-        session = onnxruntime.InferenceSession(folder / name, _as_torch())
-        forms[title] = partial(ask_graph, session)
+        session = onnxruntime.InferenceSession(folder / name, options)
+        forms[title] = partial(run_graph, session)
     return forms, quality
 
 
-def _writers(exported, folder, references):
+def _generators(exported, folder, references):
     """Return the forms of a generation model by name, and their quality measure."""
+    tokenizer = exported.tokenizer
 
-    def ask(model, **inputs):
-        return exported.tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
+    def generate(model, **inputs):
+        return tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 
     def quality(texts):
-        language = exported.tokenizer.target_lang or None
-        metric, pairs = bleu_metric("sacrebleu", language), Pairs(texts, list(references))
-        return f"BLEU {group_of(metric, [pairs]).mean:.2f}"
+        metric = bleu_metric("sacrebleu", tokenizer.target_lang or None)
+        return f"BLEU {group_of(metric, [Pairs(texts, list(references))]).mean:.2f}"
 
     forms = {"PyTorch": exported.model, "PyTorch, int8": in_int8(exported.model)}
-    return {name: partial(ask, model) for name, model in forms.items()}, quality
-
-
-def _as_torch():
-    """Return session options with PyTorch's number of threads."""
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    return options
+    return {name: partial(generate, model) for name, model in forms.items()}, quality
 
 
 def _batches(exported, lines):
-    """Yield rows and inputs of batches; lines of similar length share one."""
-    order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
-    config = exported.model.config
-    apart = None if config.is_encoder_decoder else "\t"
-    sentences = 2 if apart and config.encodes_pairs else 1 + lines[0].count("\t")
-    for line in lines if apart else ():
-        if line.count(apart) + 1 != sentences:
+    """Return rows and inputs of batches; lines of similar length share one."""
+    config, tokenizer = exported.model.config, exported.tokenizer
+    texts = [[line] if config.is_encoder_decoder else line.split("\t") for line in lines]
+    sentences = 2 if getattr(config, "encodes_pairs", False) else len(texts[0])
+    for line, text in zip(lines, texts, strict=True):
+        if len(text) != sentences:
             raise UsageError(
-                f"--text: {shortened(line)} has {line.count(apart)} TABs; between {sentences} "
+                f"--text: {shortened(line)} has {len(text) - 1} TABs; between {sentences} "
                 f"sentences there are {sentences - 1}"
             )
+    order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
     batches = []
     for start in range(0, len(order), BATCH):
         rows = order[start : start + BATCH]
-        texts = [lines[row].split(apart) if apart else [lines[row]] for row in rows]
-        columns = [list(column) for column in zip(*texts, strict=True)]
-        inputs = exported.tokenizer(*columns, padding=True, truncation=True, return_tensors="pt")
-        batches.append(
-            (rows, {name: inputs[name] for name in exported.tokenizer.model_input_names})
-        )
+        columns = map(list, zip(*(texts[row] for row in rows), strict=True))
+        inputs = tokenizer(*columns, padding=True, truncation=True, return_tensors="pt")
+        batches.append((rows, {name: inputs[name] for name in tokenizer.model_input_names}))
     return batches
 
 
 @torch.inference_mode()
-def _ask(form, batches, count):
+def _time(form, batches, count):
     form(**batches[0][1])  # the first call is slow
-    said, start = [None] * count, time.perf_counter()
+    outputs, start = [None] * count, time.perf_counter()
     for rows, inputs in batches:
-        for row, one in zip(rows, form(**inputs), strict=True):
-            said[row] = one
-    return said, time.perf_counter() - start
+        for row, output in zip(rows, form(**inputs), strict=True):
+            outputs[row] = output
+    return outputs, time.perf_counter() - start

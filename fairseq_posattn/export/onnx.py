@@ -1,14 +1,15 @@
-"""Classifiers and encoders as ONNX graphs, for batches and sentences of any size; and in int8.
+"""ONNX graphs of classifiers and encoders, for batches and sentences of any size; and in int8.
 
     import onnxruntime
 
     session = onnxruntime.InferenceSession("sst5/model.onnx")
     logits, = session.run(None, {"input_ids": ids, "attention_mask": mask})
 
-The tokeniser is that of the folder.
+The tokenizer is the folder's.
 """
 
 import warnings
+from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,35 +27,29 @@ NAME, INT8 = "model.onnx", "model.int8.onnx"
 TOLERANCE = 1e-4
 
 
-class Classifier(nn.Module):
-    """A classifier from tensors to a tensor."""
-
-    inputs, output = ("input_ids", "attention_mask"), "logits"
+class Graph(nn.Module):
+    """A classifier, or the encoder of a generation model, from tensors to a tensor."""
 
     def __init__(self, model: PreTrainedModel):
         super().__init__()
         self.model = model
+        config = self.config = model.config
+        self.is_encoder = config.is_encoder_decoder
+        self.has_pairs = not self.is_encoder and config.encodes_pairs
+        types = ["token_type_ids"] if self.has_pairs else []
+        self.inputs = ["input_ids", "attention_mask", *types]
+        self.output = "last_hidden_state" if self.is_encoder else "logits"
+        self.longest = config.options[
+            "max_source_positions" if self.is_encoder else "max_positions"
+        ]
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model(input_ids, attention_mask).logits
-
-
-class PairClassifier(Classifier):
-    """A classifier of pairs that are encoded apart."""
-
-    inputs = ("input_ids", "attention_mask", "token_type_ids")
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> Tensor:
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
+    ) -> Tensor:
+        """Return logits ``[B, classes]``, or the encoder's states ``[B, T, C]``."""
+        if self.is_encoder:
+            return self.model.get_encoder()(input_ids, attention_mask).last_hidden_state
         return self.model(input_ids, attention_mask, token_type_ids).logits
-
-
-class Encoder(Classifier):
-    """The encoder of a generation model."""
-
-    output = "last_hidden_state"
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        return self.model.get_encoder()(input_ids, attention_mask).last_hidden_state
 
 
 def write(model: PreTrainedModel, folder: Path) -> float:
@@ -62,54 +57,54 @@ def write(model: PreTrainedModel, folder: Path) -> float:
 
     Args:
         model: as it was exported.
-        folder: where the file goes.
+        folder: folder of the file.
 
     Returns:
-        the greatest difference between what the graph gives and the model, of made-up lines.
+        the largest difference between the outputs of graph and model, on generated lines.
 
     Raises:
-        UsageError: this PyTorch cannot make a graph of the model, or one that gives the same; or
-            it cannot be written.
+        UsageError: PyTorch cannot convert the model, the graph's output differs, or the file cannot
+            be written.
     """
-    face, longest = _face(model)
-    try:
-        with _whole(folder / NAME):
-            _trace(face, longest, folder / NAME)
-        return _difference(face, folder / NAME, longest)
-    except UsageError:
-        raise
-    except Exception as error:  # of many kinds, pages long
-        (folder / NAME).unlink(missing_ok=True)
-        raise UsageError(
-            f"--onnx: PyTorch {torch.__version__} makes no graph of this model "
-            f"({type(error).__name__}); all else of {folder} is there"
-        ) from error
+    graph, path = Graph(model).eval(), folder / NAME
+    with _complete(path):
+        try:
+            _trace(graph, path)
+        except OSError:
+            raise
+        except Exception as error:  # of many kinds, pages long
+            path.unlink(missing_ok=True)
+            raise UsageError(
+                f"--onnx: PyTorch {torch.__version__} cannot convert this model "
+                f"({type(error).__name__}); the rest of {folder} is complete"
+            ) from error
+    return _difference(graph, path)
 
 
 @contextmanager
-def _whole(path):
+def _complete(path):
     """Remove a file that is incomplete if writing fails."""
     try:
         yield
     except OSError as error:
         path.unlink(missing_ok=True)
+        reason = error.strerror or error
         raise UsageError(
-            f"{path} cannot be written: {error.strerror or error}; all else of {path.parent} is "
-            "there"
+            f"{path} cannot be written: {reason}; the rest of {path.parent} is complete"
         ) from error
 
 
-def _trace(face, longest, path):
-    examples = _lines(face, (5, 3, 7), longest)
-    size = {0: Dim("batch"), 1: Dim("length", min=2, max=longest)}
+def _trace(graph, path):
+    examples = _generate_lines(graph, (5, 3, 7))
+    size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.onnx.export(
-            face,
+            graph,
             examples,
             str(path),
-            input_names=list(face.inputs),
-            output_names=[face.output],
+            input_names=graph.inputs,
+            output_names=[graph.output],
             dynamic_shapes=(size,) * len(examples),
             dynamo=True,
             external_data=False,
@@ -117,19 +112,11 @@ def _trace(face, longest, path):
         )
 
 
-def _face(model):
-    config, options = model.config, model.config.options
-    if config.is_encoder_decoder:
-        return Encoder(model).eval(), options["max_source_positions"]
-    kind = PairClassifier if config.encodes_pairs else Classifier
-    return kind(model).eval(), options["max_positions"]
-
-
-def _lines(face, lengths, longest) -> tuple[Tensor, ...]:
+def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:
     """Return generated lines of the given lengths as inputs of the graph."""
-    config = face.model.config
+    config, longest = graph.config, graph.longest
     generator = torch.Generator().manual_seed(len(lengths))
-    pairs = 1 + ("token_type_ids" in face.inputs)
+    pairs = 1 + graph.has_pairs
     shape = (len(lengths), min(pairs * (max(lengths) + 1), longest))
     ids = torch.full(shape, config.pad_token_id)
     types = torch.zeros(shape, dtype=torch.long)
@@ -143,26 +130,26 @@ def _lines(face, lengths, longest) -> tuple[Tensor, ...]:
             row[2 : ends[-1] : 3] = [*config.sentence_end_ids, config.separator_id][0]
         row[[end - 1 for end in ends]] = config.eos_token_id
         kind[ends[0] : ends[-1]] = 1
-    return (ids, ids.ne(config.pad_token_id).long(), types)[: len(face.inputs)]
+    return (ids, ids.ne(config.pad_token_id).long(), types)[: len(graph.inputs)]
 
 
-def _difference(face, path, longest):
+def _difference(graph, path):
     session = onnxruntime.InferenceSession(path)
-    worst = 0.0
+    largest = 0.0
     for lengths in ((4,), (9, 1, 20), (2, 2, 3, 12, 6)):
-        tensors = _lines(face, [min(length, longest - 1) for length in lengths], longest)
+        tensors = _generate_lines(graph, [min(length, graph.longest - 1) for length in lengths])
         with torch.inference_mode():
-            expected = face(*tensors)
-        found = torch.from_numpy(run(session, tensors))
-        present = tensors[1].bool() if face.output == "last_hidden_state" else slice(None)
-        worst = max(worst, (found[present] - expected[present]).abs().max().item())
-    if not worst <= TOLERANCE:
+            expected = graph(*tensors)
+        output = torch.from_numpy(run(session, tensors))
+        present = tensors[1].bool() if graph.is_encoder else slice(None)
+        largest = max(largest, (output[present] - expected[present]).abs().max().item())
+    if not largest <= TOLERANCE:
         path.unlink()
-        raise UsageError(f"--onnx: the graph gives other scores, by up to {worst:.2g}")
-    return worst
+        raise UsageError(f"--onnx: the graph's output differs from the model's by {largest:.2g}")
+    return largest
 
 
-def run(session: onnxruntime.InferenceSession, tensors) -> torch.Tensor:
+def run(session: onnxruntime.InferenceSession, tensors):
     """Return the output of a graph, as an array, for tensors in the order of its inputs."""
     names = [given.name for given in session.get_inputs()]
     arrays = (tensor.numpy() for tensor in tensors)
@@ -177,5 +164,5 @@ def quantise(folder: Path) -> None:
     """
     traced = onnx.load(folder / NAME)
     del traced.graph.value_info[:]  # shapes from before the weights were transposed
-    with _whole(folder / INT8):
+    with _complete(folder / INT8):
         quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)

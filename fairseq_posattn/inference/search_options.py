@@ -28,6 +28,8 @@ def add_search(group, decoding, flags=SEARCH):
         kind, about = SEARCH[flag]
         name = flag[2:].replace("-", "_")
         default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
+        if flag == "--max-len-b" and "--max-len-a" not in flags:
+            about = "maximum output length in subwords"
         group.add_argument(
             flag, type=kind, default=default, metavar="N", help=f"{about} (default: {default})"
         )

@@ -26,17 +26,20 @@ from fairseq_posattn.attention.cases import KERNELS
 
 pytest.importorskip("triton")
 
-from fairseq_posattn.attention.kernels import (
+from fairseq_posattn.attention.kernels import (  # noqa: E402
+    distance_attention,
     distance_lines,
     distance_scores,
     mpsan_triton,
+    mtsa_triton,
     tensor_scores,
 )
-from fairseq_posattn.attention.kernels.distance_attention import plan_of  # noqa: E402
 from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
 
 BATCH = 2
 kernels = pytest.mark.parametrize("name", KERNELS)
+LAUNCHED = {"lay_out", "attend", "fold_table", "fold_mapping", "find_largest", "weigh_sources"}
+LAUNCHED |= {f"differentiate_{what}" for what in ("queries", "keys", "whole", "scores", "values")}
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
@@ -52,12 +55,31 @@ def test_gradients_are_the_same_through_a_checkpoint(name, length):
         assert torch.equal(ours, theirs)
 
 
-@pytest.mark.parametrize("name", KERNELS)
-def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeypatch):
-    """As a CUDA graph launches: the arguments stay, and the seed's memory holds another."""
-    launches = []
+@pytest.fixture
+def replace_kernels(monkeypatch):
+    """Return a function that replaces every kernel that a plan launches."""
 
-    class Launcher:
+    def replace(replacement):
+        clear_plans()
+        for module in (distance_lines, distance_scores, tensor_scores, mpsan_triton):
+            for name in LAUNCHED & vars(module).keys():
+                monkeypatch.setattr(module, name, replacement(getattr(module, name)))
+
+    yield replace
+    clear_plans()
+
+
+def clear_plans():
+    for module in (distance_attention, mtsa_triton, mpsan_triton):
+        module.plan_of.cache_clear()
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
+    """As in a CUDA graph: the arguments stay, the seed's memory changes."""
+    launches, seeds = [], []
+
+    class Recorded:
         def __init__(self, kernel):
             self.kernel = kernel
 
@@ -69,12 +91,7 @@ def test_a_launch_again_drops_by_the_seed_that_then_lies_in_memory(name, monkeyp
 
             return launch
 
-    seeds = []
-    plan_of.cache_clear()  # of launches that are not these
-    for module in (distance_scores, tensor_scores, mpsan_triton):
-        for kernel in ("attend", "weigh_sources"):
-            if hasattr(module, kernel):
-                monkeypatch.setattr(module, kernel, Launcher(getattr(module, kernel)))
+    replace_kernels(Recorded)
     attend, tensors = call(name, 20)
     context = attend(*[tensor.detach() for tensor in tensors], dropout_p=0.5)
     first = context.clone()
@@ -119,36 +136,23 @@ def specialize(argument):
     return type(argument)
 
 
-@pytest.fixture
-def compiled(monkeypatch):
-    """Have the kernels of DMAN and DA reuse their launches, as on a GPU."""
-    for module in (distance_scores, distance_lines):
-        for kernel in ("lay_out", "attend", "fold_table", "fold_mapping"):
-            if hasattr(module, kernel):
-                monkeypatch.setattr(module, kernel, Compiled(getattr(module, kernel)))
-    for kernel in ("differentiate_queries", "differentiate_keys", "differentiate_whole"):
-        monkeypatch.setattr(distance_scores, kernel, Compiled(getattr(distance_scores, kernel)))
-    plan_of.cache_clear()
-    yield
-    plan_of.cache_clear()
-
-
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_a_launch_is_reused_only_for_a_dropout_that_is_compiled_alike(name, compiled):
-    """Where one weight in 65,536 is kept, Triton compiles the threshold 1 as a constant."""
+@kernels
+def test_a_launch_is_reused_only_for_an_equally_specialized_threshold(name, replace_kernels):
+    """With p = 1 - 2**-16 the threshold is 1, which Triton compiles as a constant."""
+    replace_kernels(Compiled)
     attend, tensors = call(name, 20)
     for dropout_p in (0.5, 1 - 2**-16, 0.5):
         gradients(attend(*tensors, dropout_p=dropout_p), tensors)
 
 
 @pytest.mark.parametrize("length", [20, 40])
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, compiled):
-    """Hooks that offload saved tensors bring them back contiguous."""
+@kernels
+def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
+    """Hooks that offload saved tensors return contiguous ones."""
+    replace_kernels(Compiled)
     attend, tensors = call(name, length, features=40)
-    packed = torch.stack(tensors[:3], 2).permute(3, 0, 2, 1, 4).contiguous()  # [T, B, 3, H, D]
-    views = packed.detach().requires_grad_().permute(2, 1, 3, 0, 4).unbind()
-    arguments = [*views, *tensors[3:]]
+    arguments = [t.detach().movedim(-2, 0).contiguous().movedim(0, -2) for t in tensors[:3]]
+    arguments = [*(t.requires_grad_() for t in arguments), *tensors[3:]]
     expected = gradients(attend(*arguments), arguments)
     with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
         output = attend(*arguments)
@@ -180,11 +184,30 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
         assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
 
 
-def test_under_torch_compile_kernels_are_refused_in_one_line():
+@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
+@kernels
+def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
     torch.compiler.reset()
-    attend, tensors = call("dman", 20)
-    with pytest.raises(ValueError, match="^impl='triton' is not available under torch.compile; ch"):
-        torch.compile(attend, backend="eager")(*tensors)
+    attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=dropout_p)
+    results = []
+    for function in (attend, torch.compile(attend, fullgraph=True, backend="aot_eager")):
+        torch.manual_seed(1)
+        output = function(*tensors)
+        results.append([output, *gradients(output, tensors)])
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@kernels
+def test_the_operator_describes_its_results(name, monkeypatch):
+    """Sizes, strides and types of the results and of the gradients, as a compiler uses them."""
+    modules = {"dman": distance_attention, "da": distance_attention, "mpsan": mpsan_triton}
+    kernel = modules.get(name, mtsa_triton).differentiable
+    calls, forward = [], kernel.forward
+    monkeypatch.setattr(kernel, "forward", lambda *args: calls.append(args) or forward(*args))
+    attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=0.3)
+    attend(*tensors)
+    torch.library.opcheck(kernel.operator, tuple(calls[0][0]))
 
 
 def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():

@@ -1,15 +1,17 @@
-"""Whether kernels are checked before ``auto`` takes them, and what comes of it."""
+"""Before ``auto`` uses kernels: the self check, and the choice of the fastest implementation."""
 
 import dataclasses
 import logging
+from types import SimpleNamespace
 
 import pytest
 import torch
 from kernel_checks import DEVICE
 
-from fairseq_posattn.attention import self_check
+from fairseq_posattn.attention import declare, self_check, timing
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cases import KERNELS, Sizes
+from fairseq_posattn.common.errors import UsageError
 
 pytest.importorskip("triton")
 
@@ -30,7 +32,7 @@ def reason_of(
     features=16,
     dtype=torch.float32,
 ):
-    """What the self check says to a call; ``spoil`` changes what the kernels return."""
+    """Return the self check's reason for a call; ``spoil`` changes the kernels' results."""
     case = KERNELS[name]
     attention, right = case.attention, case.attention.attend
     if spoil is not None:
@@ -51,11 +53,12 @@ def reason_of(
     }[name]
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE) if padded else None
     call = Call("auto", padding, causal, dropout_p)
-    return self_check.self_check_reason(attention, call, {**defaults, **arguments})
+    kind = self_check.kind_of(attention, call, {**defaults, **arguments})
+    return self_check.self_check_reason(attention, kind)
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernels_that_agree_are_taken(name):
+def test_kernels_that_agree_are_used(name):
     assert reason_of(name, dtype=torch.bfloat16) is None
 
 
@@ -63,15 +66,14 @@ def test_kernels_that_agree_are_taken(name):
 @pytest.mark.parametrize(
     "kind", [{"features": 128}, {"causal": True}, {"padded": False}, {"dropout_p": 0.3}]
 )
-def test_calls_are_checked_as_they_are_made(kind):
-    """With their heads, causal, without padding, with dropout."""
+def test_the_check_has_the_options_of_the_call(kind):
     calls = []
 
-    def note(context, call, arguments):
+    def record(context, call, arguments):
         calls.append((call, arguments))
         return context
 
-    assert reason_of(spoil=note, **kind) is None
+    assert reason_of(spoil=record, **kind) is None
     for call, arguments in calls:
         assert arguments["value"].size(-1) == kind.get("features", 16)
         assert call.causal == kind.get("causal", False)
@@ -79,19 +81,19 @@ def test_calls_are_checked_as_they_are_made(kind):
     assert any(call.dropout_p == 0.3 for call, _ in calls) == ("dropout_p" in kind)
 
 
-def test_a_wrong_output_is_noticed_and_said(caplog):
+def test_a_wrong_output_is_reported(caplog):
     with caplog.at_level(logging.WARNING):
         assert "gave wrong results" in reason_of(spoil=lambda context, *_: context + 0.001)
     assert "dynamic_mask_attention does not use its Triton kernels for calls with" in caplog.text
     assert "float32, 16 features, padding: the implementation gave wrong results" in caplog.text
 
 
-def test_a_wrong_gradient_is_noticed():
+def test_a_wrong_gradient_is_detected():
     wrong = reason_of(spoil=lambda context, *_: 1.01 * context - 0.01 * context.detach())
     assert "gave wrong results" in wrong
 
 
-def test_tf32_is_checked_apart_and_may_round_to_ten_bits(tf32):
+def test_tf32_is_a_kind_and_may_round_to_ten_bits(tf32):
     def round_context(context, *_):
         return context + (context.half().float() - context).detach()
 
@@ -103,13 +105,12 @@ def test_tf32_is_checked_apart_and_may_round_to_ten_bits(tf32):
     assert len(self_check._reasons) == 4
 
 
-def test_not_a_number_is_noticed():
+def test_nan_is_detected():
     assert "gave wrong results" in reason_of(spoil=lambda context, *_: context * float("nan"))
 
 
 @pytest.mark.slow
-def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
-    """A kernel that draws again at every launch."""
+def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
     from fairseq_posattn.attention.kernels import distance_attention, distance_scores
     from fairseq_posattn.attention.kernels.tile import Drawn
 
@@ -128,12 +129,12 @@ def test_dropping_something_else_on_the_way_back_is_noticed(monkeypatch):
     for kernel in ("differentiate_keys", "differentiate_whole"):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
-    unkept = distance_attention.plan_of.__wrapped__  # plans that are kept have the kernels' own
-    monkeypatch.setattr(distance_attention, "plan_of", unkept)
+    uncached = distance_attention.plan_of.__wrapped__  # cached plans have the original kernels
+    monkeypatch.setattr(distance_attention, "plan_of", uncached)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 
-def test_a_kernel_that_does_not_compile_is_left_aside_for_its_kind_alone(caplog):
+def test_a_kernel_that_does_not_compile_is_not_used_for_its_kind_only(caplog):
     def fail(context, *_):
         if context.size(-1) == 32:
             raise RuntimeError("no such instruction\nat line 7")
@@ -145,7 +146,7 @@ def test_a_kernel_that_does_not_compile_is_left_aside_for_its_kind_alone(caplog)
     assert reason_of(spoil=fail, features=16) is None
 
 
-def test_where_memory_is_short_nothing_is_decided():
+def test_out_of_memory_decides_nothing():
     def fail(context, *_):
         raise torch.OutOfMemoryError("no room")
 
@@ -155,12 +156,86 @@ def test_where_memory_is_short_nothing_is_decided():
 
 
 @pytest.mark.slow
-def test_it_draws_no_random_numbers_of_others_and_keeps_what_it_found():
+def test_the_check_leaves_the_random_state_and_is_cached():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
     with torch.inference_mode():
         reason_of(dropout_p=0.5)
     assert torch.rand(3).equal(expected)
-    (found,) = self_check._reasons.values()
-    assert found is None
+    assert list(self_check._reasons.values()) == [None]
+
+
+# The choice of ``auto``
+
+
+@pytest.fixture
+def timed(monkeypatch, tmp_path):
+    """Return DMAN's function as on a GPU where steps take the times of ``times``, and calls."""
+    monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
+    monkeypatch.setattr(declare, "on_gpu", lambda arguments: True)
+    monkeypatch.setattr(declare, "_chosen", {})
+    monkeypatch.setattr(declare, "self_check_reason", lambda *kind: None)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+    case, times, used = KERNELS["dman"], {"triton": 2.0, "sdpa": 1.0, "reference": 3.0}, []
+
+    def attend(call, **arguments):
+        used.append(call.impl)
+        return case.attention.attend(call, **arguments)
+
+    def milliseconds(step):
+        step()
+        return times[used[-1]]
+
+    monkeypatch.setattr(timing, "milliseconds", milliseconds)
+    attention = dataclasses.replace(case.attention, attend=attend)
+
+    def call(length=5, **options):
+        used.clear()
+        arguments = case.arguments(Sizes(1, 2, length, length, 16), torch.float32, DEVICE)
+        attention({**arguments, **options})
+        return used
+
+    return SimpleNamespace(call=call, times=times, folder=tmp_path)
+
+
+def test_auto_uses_the_fastest_implementation_timed_once(timed, caplog):
+    with caplog.at_level(logging.INFO):
+        assert timed.call()[-1] == "sdpa"
+    sizes = "dynamic_mask_attention, float32, 16 features, 1 x 2 x 8 x 8, training"
+    assert f"{sizes}: uses sdpa (triton 2.000 ms, sdpa 1.000 ms" in caplog.text
+    assert timed.call(8) == ["sdpa"]  # the same sizes in powers of two
+    assert len(timed.call(9)) > 1
+    with torch.no_grad():
+        assert len(timed.call()) > 1
+
+
+def test_times_are_read_from_the_cache_of_another_process(timed, monkeypatch):
+    timed.call()
+    monkeypatch.setattr(declare, "_chosen", {})
+    assert timed.call() == ["sdpa"]
+    (file,) = timed.folder.iterdir()
+    assert f"torch-{torch.__version__}" in file.name and "triton-" in file.name
+    file.write_text("{")  # a damaged file is measured again
+    monkeypatch.setattr(declare, "_chosen", {})
+    assert len(timed.call()) > 1
+
+
+def test_an_implementation_without_memory_is_the_slowest(timed, monkeypatch):
+    def milliseconds(step):
+        raise torch.OutOfMemoryError("no memory")
+
+    monkeypatch.setattr(timing, "milliseconds", milliseconds)
+    assert timed.call()[-1] == "triton"
+
+
+def test_timing_is_turned_off_by_the_environment(timed, monkeypatch):
+    monkeypatch.setenv("POSATTN_AUTO", "kernels")
+    assert timed.call() == ["triton"]
+    monkeypatch.setenv("POSATTN_AUTO", "clock")
+    with pytest.raises(UsageError, match="^POSATTN_AUTO=clock: unknown; choose one of: fastest, k"):
+        timed.call()
+
+
+def test_need_weights_is_not_timed(timed):
+    assert timed.call(need_weights=True) == ["reference"]

@@ -49,14 +49,14 @@ def test_what_cannot_be_compared_is_named(classifier, tmp_path):
 def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(tmp_path):
     text, labels = tmp_path / "text", tmp_path / "labels"
     text.write_text("one\n\ntwo\nthree\n")
-    assert command.with_words(text, None) == (["one", "two", "three"], None)
+    assert command.read_examples(text, None) == (["one", "two", "three"], None)
     labels.write_text("1\n\n2\n3\n")
-    assert command.with_words(text, labels) == (["one", "two", "three"], ["1", "2", "3"])
+    assert command.read_examples(text, labels) == (["one", "two", "three"], ["1", "2", "3"])
     labels.write_text("1\n2\n3\n\n")
-    assert command.with_words(text, labels) == (["one", "two", "three"], ["1", "3", ""])
+    assert command.read_examples(text, labels) == (["one", "two", "three"], ["1", "3", ""])
     labels.write_text("1\n2\n3\n")
     with pytest.raises(UsageError, match=f"line counts differ: --text {text} has 4, --labels"):
-        command.with_words(text, labels)
+        command.read_examples(text, labels)
 
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
@@ -73,10 +73,16 @@ def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
     assert 1e-4 < error < 0.2
 
 
-def test_models_of_fairseqs_own_are_not_rounded(translator):
+def test_stock_models_translate_in_int8(translator):
+    """Scores differ a little."""
     path, _ = translator("transformer_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
-    with pytest.raises(UsageError, match=f"{path}: int8 needs a model of the plugin"):
-        translation.load(path, int8=True)
+    lines = ["word1 word2 word3", "word4"]
+    scores = [
+        torch.tensor([found.hypotheses[0].score for found in model(lines)])
+        for model in (translation.load(path, int8=int8, max_len_b=5) for int8 in (False, True))
+    ]
+    assert not torch.equal(*scores)
+    torch.testing.assert_close(*scores, atol=0.5, rtol=0.2)
 
 
 def test_translations_are_measured_beside_the_models(tmp_path, capsys):

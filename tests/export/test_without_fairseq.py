@@ -1,4 +1,4 @@
-"""An exported model where there is no fairseq: loaded, asked, trained on."""
+"""Exported models without fairseq: loaded, called and trained further."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 
-# Of torchaudio, which fairseq brings and transformers loads, there is one for another PyTorch.
+# The torchaudio that fairseq installs may be built for another PyTorch.
 WITHOUT = """
 import json, sys
 
@@ -77,12 +77,22 @@ print(json.dumps({"answers": answers, "before": before, "after": after, "same": 
 """
 
 
-def check(code, kind, folder, lines, answers):
-    """In one process, most of whose time is importing: answers, and those after training on."""
+@pytest.mark.slow
+@pytest.mark.parametrize("kind, code", [("classification", CLASSIFY), ("translation", TRANSLATE)])
+def test_an_exported_model_answers_and_trains(kind, code, tmp_path):
+    """In one process, most of whose time is importing."""
     from fairseq_posattn.export.checkpoint import export
+    from fairseq_posattn.inference import prediction, translation
 
-    fixture = FIXTURES / kind
-    export(str(fixture / "checkpoint.pt"), folder, str(fixture / "data"))
+    fixture, folder = FIXTURES / kind, tmp_path / "exported"
+    given = str(fixture / "checkpoint.pt"), str(fixture / "data")
+    export(given[0], folder, given[1])
+    if kind == "translation":
+        lines = ["a b c", "d", "h g f e d c", "a a a"]
+        expected = [one.text for one in translation.load(*given, device="cpu")(lines)]
+    else:
+        lines = (fixture / "sentences.txt").read_text().splitlines()
+        expected = [one.label for one in prediction.load(*given, device="cpu")(lines)]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT + code + TRAIN, str(folder)],
         input="".join(f"{line}\n" for line in lines),
@@ -90,34 +100,16 @@ def check(code, kind, folder, lines, answers):
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
-    assert found["answers"] == answers
-    assert found["after"] < 0.5 * found["before"]
-    assert found["same"]
-
-
-@pytest.mark.slow
-def test_a_classifier(tmp_path):
-    sentences = (FIXTURES / "classification/sentences.txt").read_text().splitlines()
-    labels = (FIXTURES / "classification/labels.txt").read_text().splitlines()
-    check(CLASSIFY, "classification", tmp_path / "exported", sentences, labels)
-
-
-@pytest.mark.slow
-def test_a_translator(tmp_path):
-    from fairseq_posattn.inference import translation
-
-    fixture = FIXTURES / "translation"
-    texts = ["a b c", "d", "h g f e d c", "a a a"]
-    ours = translation.load([fixture / "checkpoint.pt"], str(fixture / "data"), device="cpu")
-    expected = [found.text for found in ours(texts)]
-    check(TRANSLATE, "translation", tmp_path / "exported", texts, expected)
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["answers"] == expected
+    assert result["after"] < 0.5 * result["before"]
+    assert result["same"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["OSError('No library')", "RuntimeError('Another CUDA')"])
-def test_a_torchaudio_that_does_not_load_is_in_nobodys_way(tmp_path, error):
-    """Nor where transformers was imported first, and has found it."""
+def test_a_torchaudio_that_does_not_load_is_hidden(tmp_path, error):
+    """Also if transformers was imported first."""
     (tmp_path / "torchaudio").mkdir()
     (tmp_path / "torchaudio/__init__.py").write_text(f"raise {error}")
     program = (

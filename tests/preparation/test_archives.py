@@ -5,7 +5,7 @@ import lzma
 import os
 
 import pytest
-from packing import gzipped, tarred, zipped
+from archive_files import gzipped, tarred, zipped
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import check_archive, open_archive

@@ -150,7 +150,11 @@ def test_the_raw_test_set_is_kept_and_next_is_the_training(custom, train, fairse
     raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
     assert len(raw) == 6 and set(raw) < set(pairs(60))
     assert any(text.endswith(" &quot; heute &quot; .") for text, _ in read(dest)["train"])
-    assert capsys.readouterr().out.endswith(f"next:\n    posattn train {dest}\n")
+    assert capsys.readouterr().out.splitlines()[-4:] == [
+        *("next:", f"    posattn train {dest}", "then, on the raw test set,"),
+        f"    posattn translate checkpoints/own --input {dest}/test.de "
+        "--output checkpoints/own/test.en",
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])

@@ -79,19 +79,6 @@ def test_fairseq_reads_what_is_written(tmp_path):
     assert made_up.unique().numel() == 6
 
 
-def test_made_up_vectors_are_uniform(tmp_path):
-    words = [str(number) for number in range(2000)]
-    glove.write_embeddings(tmp_path / "glove.txt", words, {}, 10, seed=1)
-    numbers = torch.stack(list(parse_embedding(tmp_path / "glove.txt").values())).flatten()
-    shares = torch.histc(numbers, bins=4, min=-0.05, max=0.05) / numbers.numel()
-    assert (shares - 0.25).abs().max() < 0.02
-
-
-def test_coverage_counts_words_and_their_occurrences():
-    counts = Counter({"the": 6, "cat": 3, "zzz": 1})
-    assert glove.coverage(counts, {"the", "cat"}) == (2, 3, 9, 10)
-
-
 def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):
     files = {f"glove.6B.{dim}d.txt": "a" + " 1" * dim + "\n" for dim in (50, 300)}
     path = write_archive(tmp_path / "glove.6B.zip", files)

@@ -6,8 +6,7 @@ from argparse import Namespace
 
 import corpora
 import pytest
-from archive_files import write_folder
-from packing import gzipped, tarred, zipped
+from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14

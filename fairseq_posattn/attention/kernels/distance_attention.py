@@ -1,13 +1,11 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
 import math
-from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
@@ -17,22 +15,25 @@ from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Tabl
 from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
-    Alike,
+    Kind,
     Launch,
-    Tile,
-    alike,
-    block_of,
+    Plan,
     blocks_of,
     draw_dropout,
-    kind_of_tiles,
+    drawn,
+    kind_of,
     line_origin,
     line_width,
-    matrix_precision,
     rows_of,
-    searched_tiles,
-    with_unit_stride,
+)
+from fairseq_posattn.attention.kernels.operators import (
+    DifferentiableKernels,
+    all_in_rows,
+    empty_rows,
+    in_rows,
 )
 from fairseq_posattn.attention.kernels.tile import Drawn
+from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
 class Form(NamedTuple):
@@ -41,55 +42,45 @@ class Form(NamedTuple):
     Attributes:
         mechanism: ``dman``, or the name of DA's mapping.
         causal: block the keys after each query.
-        threshold, largest, log_largest: of DA's mappings; the last is the logarithm of ``largest``.
+        clip: threshold of DA's ``clip``.
     """
 
     mechanism: str
     causal: bool
-    threshold: float = 0.0
-    largest: float = 0.0
-    log_largest: float = 0.0
+    clip: float
 
     @property
     def is_dman(self) -> bool:
         return self.mechanism == "dman"
 
 
-class Plan:
-    """Launches for all calls with tensors of the same kind, and the sizes of their outputs.
+class DistancePlan(Plan):
+    """Launches for calls with tensors of the same kind, and the sizes of their outputs.
 
     Args:
-        form: of the calls. precision: of matmuls. device, dtype: of query, key and value.
-        sizes: B, H, Tq, Tk and D. entries: of DMAN's table, or of DA's numbers.
+        form: of the calls. kind: of the tensors. sizes: B, H, Tq, Tk and D.
+        entries: of DMAN's table.
     """
 
-    def __init__(
-        self,
-        form: Form,
-        precision: str,
-        device: torch.device,
-        dtype: torch.dtype,
-        sizes: tuple[int, ...],
-        entries: int,
-    ):
+    def __init__(self, form: Form, kind: Kind, sizes: tuple[int, ...], entries: int):
+        super().__init__()
         batch, heads, queries, keys, features = sizes
-        forward, backward = tiles(device, dtype, features)
-        forward = forward.fit(queries, keys)
-        block_q, block = forward[:2]
+        tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
+        forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
+        block = of_queries.keys  # its tiles are square
         self.form = form
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)
         self.cells = 1 if form.is_dman else heads  # lines that serve the heads
         lay_out = {"MECHANISM": form.mechanism, "BLOCK": 1024}
         self.lay_out = Launch(lines.lay_out, (blocks_of(self.width, 1024), self.cells), lay_out)
-        kind = {"MECHANISM": form.mechanism, "CAUSAL": form.causal}
-        half = {"HALF": dtype == torch.float16}
-        matrices = {"PRECISION": precision, "FEATURES": features}
-        matrices |= {"BLOCK_D": block_of(features, 128)}
-        blocks = {"BLOCK_Q": block_q, "BLOCK_K": block}
-        programs = blocks_of(queries, block_q) * batch * heads
-        constants = kind | half | matrices | blocks
-        self.attend = Launch(kernels.attend, programs, constants, **forward.options)
+        constants = {"MECHANISM": form.mechanism, "CAUSAL": form.causal}
+        half = {"HALF": kind.dtype == torch.float16}
+        matrices = kind.matrices(features)
+        blocks = {"BLOCK_Q": forward.queries, "BLOCK_K": forward.keys}
+        programs = blocks_of(queries, forward.queries) * batch * heads
+        constants_forward = constants | half | matrices | blocks
+        self.attend = Launch(kernels.attend, programs, constants_forward, **forward.options)
 
         # Each program of the backward pass has its own line; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
@@ -98,9 +89,16 @@ class Plan:
         self.line_origin, self.line_width = self.origin, self.width
         if self.whole:
             self.line_origin, self.line_width = queries + block - keys, 2 * block
-        self._backward = kind | matrices | {"BLOCK": block}, backward.options
-        self._key_programs = blocks_of(keys, block) * batch * heads
-        self._backward_launches: dict[tuple[Alike, ...], list[Launch]] = {}
+        of_square = constants | matrices | {"BLOCK": block}
+        of_rest = constants | matrices | {"BLOCK_Q": of_keys.queries, "BLOCK_K": of_keys.keys}
+        key_programs = blocks_of(keys, of_keys.keys) * batch * heads
+        self.backward_launches = [
+            (kernels.differentiate_queries, self.lines, of_square, of_queries.options),
+            (kernels.differentiate_keys, key_programs, of_rest, of_keys.options),
+        ]
+        if self.whole:
+            whole = kernels.differentiate_whole, self.lines, of_square, of_queries.options
+            self.backward_launches = [whole]
         if form.is_dman:
             sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
             programs = blocks_of(entries, 16) + batch * blocks_of(queries, 128) + heads
@@ -108,144 +106,126 @@ class Plan:
         else:
             self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
 
-    def differentiate(self, *tensors: Alike) -> list[Launch]:
-        """Return one launch for all gradients of a sentence, or one for queries and one for keys.
-
-        Args:
-            tensors: query, key, value, context and its gradient. Hooks on saved tensors, such as
-                :func:`torch.autograd.graph.save_on_cpu`, may give them other strides.
-        """
-        if tensors not in self._backward_launches:
-            constants, options = self._backward
-            shares = [(kernels.differentiate_whole, self.lines)]
-            if not self.whole:
-                shares = [(kernels.differentiate_queries, self.lines)]
-                shares += [(kernels.differentiate_keys, self._key_programs)]
-            self._backward_launches[tensors] = [Launch(*s, constants, **options) for s in shares]
-        return self._backward_launches[tensors]
-
 
 @lru_cache(maxsize=1024)
-def plan_of(
-    form: Form, precision: str, device: torch.device, threshold: int, *tensors: Any
-) -> Plan:
-    """Return the plan for tensors that are :func:`alike` these: query and key first, table last.
-
-    Args:
-        threshold: of :class:`Drawn`. Triton compiles a kernel for a number that is 1 or a multiple
-            of 16, so a launch must not be reused for another one.
-    """
-    (dtype, query, *_), (_, key, *_), *_, (_, table, *_) = tensors
-    return Plan(form, precision, device, dtype, (*query[:3], key[2], query[3]), table[0])
+def plan_of(form: Form, kind: Kind) -> DistancePlan:
+    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
+    query, key, *_ = kind.shapes
+    entries = kind.shapes[5][0] if form.is_dman else 0
+    return DistancePlan(form, kind, (*query[:3], key[2], query[3]), entries)
 
 
-def tiles(device: torch.device, dtype: torch.dtype, features: int) -> tuple[Tile, Tile]:
-    """Return the tiles of the forward and of the backward pass.
+class Given(NamedTuple):
+    """Arguments of the kernels.
 
-    Both have the same number of keys, because dropout draws depend on it. Tiles of the backward
-    pass are square, because it sums diagonals.
-    """
-    searched = searched_tiles(device).get(kind_of_tiles("distance_scores", dtype, features))
-    if searched is not None:
-        return searched
-    if dtype == torch.float32:  # multiplied by the ordinary units, from registers
-        return Tile(32 if features > 64 else 64, 32, 8, 2), Tile(32, 32, 8, 2)
-    # Of eight warps two would make the same rows of a tile of 64 queries.
-    return Tile(128, 64, 8 if features > 64 else 4, 2), Tile(64, 64, 4, 2)
-
-
-class DistanceScoredAttention(torch.autograd.Function):
-    """Kernels of DMAN and DA as one differentiable function.
-
-    Its inputs are query ``[B, H, Tq, D]``, key and value ``[B, H, Tk, D]``; padding, bool
-    ``[B, Tk]`` or None; a ``Form``; ``Drawn``; and the learned tensors: for DMAN the query bias
-    ``[B, Tq]``, the head bias ``[H]`` and the table ``[2N-1]`` by distance ``t - s`` (query less
-    key); for DA the shifts ``[H]`` or None, and the weights ``[H]``.
+    Attributes:
+        query: ``[B, H, Tq, D]``. key, value: ``[B, H, Tk, D]``.
+        row: DMAN's query bias ``[B, Tq]``; None for DA.
+        head: ``[H]``, DMAN's head bias or DA's weight.
+        table: DMAN's ``[2N-1]`` by distance ``t - s`` (query less key), or DA's shift ``[H]``.
+        padding: bool ``[B, Tk]``. seed, threshold: of dropout.
+        mechanism, causal, clip: see :class:`Form`.
     """
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        padding: Tensor | None,
-        form: Form,
-        dropout: Drawn,
-        *learned: Tensor | None,
-    ) -> Tensor:
-        query, key, value = with_unit_stride(query, key, value)
-        padding = None if padding is None else padding.contiguous()
-        learned = tuple(None if tensor is None else tensor.contiguous() for tensor in learned)
-        seen = map(alike, (query, key, value, dropout.seed, padding, *learned))
-        plan = plan_of(form, matrix_precision(query.dtype), query.device, dropout.threshold, *seen)
-        line = query.new_empty(plan.cells, plan.width, dtype=torch.float32)
-        biases, table = _operands(form, learned)
-        cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-        plan.lay_out(table, cells, plan.width)
-        context = torch.empty_like(query)
-        log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
-        q, k, v = rows_of(query), rows_of(key), rows_of(value)
-        plan.attend(
-            q, k, v, rows_of(context), log_sum, biases, cells, padding, dropout, *plan.numbers
-        )
-        ctx.save_for_backward(query, key, value, context, log_sum, line, padding, *learned)
-        ctx.plan, ctx.dropout = plan, dropout
-        return context
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        # Read once: under activation checkpointing a second read fails.
-        query, key, value, context, log_sum, line, padding, *learned = ctx.saved_tensors
-        plan, dropout = ctx.plan, ctx.dropout
-        (d_context,) = with_unit_stride(d_context)
-        d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
-        d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
-        d_row = d_numbers = None
-        if plan.form.is_dman:
-            d_row = torch.empty_like(log_sum)
-        else:
-            d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
-        q, k, v, g = rows_of(query), rows_of(key), rows_of(value), rows_of(d_context)
-        d_q, d_k, d_v = map(rows_of, d_qkv)
-        biases, table = _operands(plan.form, learned)
-        cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-        d_lines = Line(d_line, 0, plan.line_origin)
-        inputs = biases, table, cells, padding, dropout
-        of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
-        launches = plan.differentiate(*map(alike, (query, key, value, context, d_context)))
-        if plan.whole:
-            launches[0](q, k, v, rows_of(context), g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
-        else:
-            of_queries, of_keys = launches
-            delta = torch.empty_like(log_sum)
-            of_queries(
-                q, k, v, rows_of(context), g, log_sum, *inputs, d_q, delta, *of_lines, plan.parts
-            )
-            of_keys(
-                q, k, v, g, log_sum, delta, biases, cells, padding, dropout, d_k, d_v, *plan.numbers
-            )
-        d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
-        batch, (heads, queries, keys, _) = query.size(0), plan.numbers
-        if plan.form.is_dman:
-            d_query_bias, d_head_bias, d_table = d_learned
-            sizes = plan.lines, plan.line_width, batch, heads, queries, keys
-            plan.fold(d_lines, d_row, table, d_table, d_query_bias, d_head_bias, *sizes)
-        else:
-            d_shift, d_weight = d_learned
-            plan.fold(d_numbers, d_weight, d_shift, batch, heads, plan.parts)
-        return *d_qkv, None, None, None, *d_learned
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    row: Tensor | None
+    head: Tensor
+    table: Tensor | None
+    padding: Tensor | None
+    seed: Tensor | None
+    threshold: int
+    mechanism: str
+    causal: bool
+    clip: float
 
 
-def _operands(form: Form, learned: Sequence[Any]) -> tuple[Biases, Table | Mapping]:
-    """Return the learned tensors as kernel arguments."""
-    if form.is_dman:
-        query_bias, head_bias, table = learned
-        return Biases(query_bias, head_bias), Table(table, table.size(0) // 2, table.size(0))
-    shift, weight = learned
-    numbers = form.threshold, form.largest, form.log_largest
-    return Biases(None, None), Mapping(weight, shift, *numbers)
+def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
+    """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
+    query = given.query
+    cells = 1 if given.mechanism == "dman" else query.size(1)
+    width = line_width(query.size(2), given.key.size(2))
+    line = query.new_empty(cells, width, dtype=torch.float32)
+    return empty_rows(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
+
+
+def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:
+    """Return context, logarithms of sums and lines of cells."""
+    results = context, log_sum, line = allocate(given)
+    plan, given = _plan(given)
+    biases, table, cells, dropout = _operands(plan, given, line)
+    plan.lay_out(table, cells, plan.width)
+    q, k, v = rows_of(given.query), rows_of(given.key), rows_of(given.value)
+    inputs = biases, cells, given.padding, dropout
+    plan.attend(q, k, v, rows_of(context), log_sum, *inputs, *plan.numbers)
+    return results
+
+
+def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
+    """Return the gradients of query, key, value and the learned tensors that are not None."""
+    context, log_sum, line = results
+    plan, given = _plan(given)
+    query, key, value, *learned = given[:6]
+    d_context = in_rows(d_context)
+    d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
+    d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
+    d_row = d_numbers = None
+    if plan.form.is_dman:
+        d_row = torch.empty_like(log_sum)
+    else:
+        d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
+    q, k, v, c, g = map(rows_of, (query, key, value, context, d_context))
+    d_q, d_k, d_v = map(rows_of, d_qkv)
+    biases, table, cells, dropout = _operands(plan, given, line)
+    d_lines = Line(d_line, 0, plan.line_origin)
+    inputs = biases, table, cells, given.padding, dropout
+    of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
+    # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
+    launches = plan.differentiate(query, key, value, context, d_context)
+    if plan.whole:
+        launches[0](q, k, v, c, g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
+    else:
+        of_queries, of_keys = launches
+        delta = torch.empty_like(log_sum)
+        of_queries(q, k, v, c, g, log_sum, *inputs, d_q, delta, *of_lines, plan.parts)
+        seen = biases, cells, given.padding, dropout
+        of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
+    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
+    batch, (heads, queries, keys, _) = query.size(0), plan.numbers
+    if plan.form.is_dman:
+        d_query_bias, d_head_bias, d_table = d_learned
+        sizes = plan.lines, plan.line_width, batch, heads, queries, keys
+        plan.fold(d_lines, d_row, table, d_table, d_query_bias, d_head_bias, *sizes)
+    else:
+        _, d_weight, d_shift = d_learned
+        plan.fold(d_numbers, d_weight, d_shift, batch, heads, plan.parts)
+    return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
+
+
+def _plan(given: Given) -> tuple[DistancePlan, Given]:
+    """Return the plan, and the arguments as the kernels read them."""
+    given = all_in_rows(given)
+    form = Form(given.mechanism, given.causal, given.clip)
+    return plan_of(form, kind_of(given.threshold, *given[:8])), given
+
+
+def _operands(
+    plan: DistancePlan, given: Given, line: Tensor
+) -> tuple[Biases, Table | Mapping, Line, Drawn]:
+    """Return learned tensors, cells and dropout as kernel arguments."""
+    cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
+    dropout, table = drawn(given.seed, given.threshold), given.table
+    if given.mechanism == "dman":
+        assert table is not None
+        numbers = table.size(0) // 2, table.size(0)
+        return Biases(given.row, given.head), Table(table, *numbers), cells, dropout
+    largest = largest_coefficient(given.query.dtype)
+    mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
+    return Biases(None, None), mapping, cells, dropout
+
+
+differentiable = DifferentiableKernels("distance_attention", Given, 6, forward, backward, allocate)
 
 
 def dynamic_mask_attention_triton(
@@ -261,7 +241,10 @@ def dynamic_mask_attention_triton(
 
     Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    return _attend(call, query, key, value, "dman", (query_bias, head_bias, distance_bias))
+    learned = query_bias, head_bias, distance_bias
+    dropout = draw_dropout(call.dropout_p, query.device)
+    inputs = query, key, value, *learned, call.key_padding_mask
+    return differentiable(*inputs, *dropout, "dman", call.causal, 0.0)
 
 
 def distance_aware_attention_triton(
@@ -276,25 +259,7 @@ def distance_aware_attention_triton(
     clip_threshold: float,
 ) -> Tensor:
     """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
-    largest = largest_coefficient(query.dtype)
-    numbers = float(clip_threshold), largest, math.log(largest)
-    shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
-    return _attend(call, query, key, value, mapping, (shift, distance_weight), *numbers)
-
-
-def _attend(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mechanism: str,
-    learned: tuple[Tensor | None, ...],
-    *numbers: float,
-) -> Tensor:
-    form = Form(mechanism, call.causal, *numbers)
+    learned = None, distance_weight, sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
     dropout = draw_dropout(call.dropout_p, query.device)
-    # torch has no types for apply
-    context: Tensor = DistanceScoredAttention.apply(  # type: ignore[no-untyped-call]
-        query, key, value, call.key_padding_mask, form, dropout, *learned
-    )
-    return context
+    inputs = query, key, value, *learned, call.key_padding_mask
+    return differentiable(*inputs, *dropout, mapping, call.causal, float(clip_threshold))

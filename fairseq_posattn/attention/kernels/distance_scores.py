@@ -265,25 +265,25 @@ def differentiate_keys(
     Q, K, V, D_CONTEXT, LOG_SUM, DELTA, BIASES, LINE, PADDING, DROPOUT, D_K, D_V,
     heads, queries, keys, scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of a block of keys of one head and of their values."""
-    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK), heads)
+    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     queries_before = head_index.to(tl.int64) * queries
     offset = keys - queries
     cells = LINE.start + h * LINE.head + LINE.origin
-    first_key = block * BLOCK
-    key = first_key + tl.arange(0, BLOCK)
+    first_key = block * BLOCK_K
+    key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
     v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
 
-    d_k = tl.zeros((BLOCK, BLOCK_D), tl.float32)
-    d_v = tl.zeros((BLOCK, BLOCK_D), tl.float32)
+    d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
+    d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     start = 0
     if CAUSAL:
-        start = tl.maximum(first_key - offset, 0) // BLOCK * BLOCK
-    for first_query in range(start, queries, BLOCK):
-        query = first_query + tl.arange(0, BLOCK)
+        start = tl.maximum(first_key - offset, 0) // BLOCK_Q * BLOCK_Q
+    for first_query in range(start, queries, BLOCK_Q):
+        query = first_query + tl.arange(0, BLOCK_Q)
         inside = query < queries
         q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
         g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)

@@ -1,9 +1,6 @@
-"""Preparation of kernel launches: tile sizes, strides, precision, dropout."""
+"""Preparation of kernel launches: kinds of calls, dropout, lines by distance."""
 
-import json
-from collections.abc import Callable, Mapping
-from functools import cache
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,6 +9,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tile import Drawn, Rows
+from fairseq_posattn.attention.kernels.tiles import block_of
 
 # Two programs for each multiprocessor of an H100 or H200, to fill the GPU.
 PROGRAMS = 264
@@ -19,69 +17,24 @@ PROGRAMS = 264
 MARGIN = 128
 
 
-def draw_dropout(probability: float, device: torch.device) -> Drawn:
-    """Draw the seed of a call's dropout; the scale uses the rounded probability.
+def draw_dropout(probability: float, device: torch.device) -> tuple[Tensor | None, int]:
+    """Draw the seed of a call's dropout; return it and the threshold of :class:`Drawn`.
 
     The seed, int64 in device memory, is from PyTorch's generator: ``torch.manual_seed`` repeats it,
     and a CUDA graph draws a new one at each replay.
     """
     if probability <= 0:
-        return Drawn(None, 2**16, 1.0)
-    threshold = round((1 - probability) * 2**16)
-    seed = torch.randint(2**62, (1,), device=device)
+        return None, 2**16
+    return torch.randint(2**62, (1,), device=device), round((1 - probability) * 2**16)
+
+
+def drawn(seed: Tensor | None, threshold: int) -> Drawn:
+    """Return dropout as a kernel argument; the scale uses the rounded probability."""
     return Drawn(seed, threshold, 2**16 / threshold if threshold else 0.0)
-
-
-def block_of(length: int, largest: int) -> int:
-    """Return the smallest power of two >= ``length``, from 16 to ``largest``."""
-    return min(largest, max(16, 1 << (length - 1).bit_length()))
 
 
 def blocks_of(length: int, block: int) -> int:
     return -(-length // block)
-
-
-class Tile(NamedTuple):
-    """Largest tile of a kernel, and its launch options."""
-
-    queries: int
-    keys: int
-    warps: int
-    stages: int
-
-    def fit(self, queries: int, keys: int) -> "Tile":
-        """Return the tile for these lengths, without warps that would compute the same rows."""
-        rows = block_of(queries, self.queries)
-        warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
-        return Tile(rows, block_of(keys, self.keys), warps, self.stages)
-
-    @property
-    def options(self) -> dict[str, int]:
-        return {"num_warps": self.warps, "num_stages": self.stages}
-
-
-# Written by benchmarks/tiles.py: by GPU and kind, a forward and a backward tile.
-TILES = Path(__file__).with_name("tiles.json")
-
-
-def kind_of_tiles(kernels: str, dtype: torch.dtype, features: int) -> str:
-    """Return the key of a tile search: the kernels' file, the type and the size of a head."""
-    return f"{kernels} {str(dtype).removeprefix('torch.')} {block_of(features, 128)}"
-
-
-@cache
-def searched_tiles(device: torch.device) -> dict[str, tuple[Tile, Tile]]:
-    """Load the search results for this GPU by :func:`kind_of_tiles`; none on a CPU."""
-    if device.type != "cuda" or not TILES.exists():
-        return {}
-    by_gpu = json.loads(TILES.read_text(encoding="utf-8"))
-    tiles = by_gpu.get(torch.cuda.get_device_name(device), {})
-    return {kind: (Tile(*pair[0]), Tile(*pair[1])) for kind, pair in tiles.items()}
-
-
-def matrix_precision(dtype: torch.dtype) -> str:
-    """Return the matmul precision: full for float32, unless PyTorch allows TF32."""
-    return "tf32" if dtype != torch.float32 or tf32_allowed() else "ieee"
 
 
 Alike = tuple[Any, ...] | None
@@ -92,6 +45,42 @@ def alike(tensor: Tensor | None) -> Alike:
     if tensor is None:
         return None
     return tensor.dtype, tensor.shape, tensor.stride(), tensor.data_ptr() % 16 == 0
+
+
+class Kind(NamedTuple):
+    """Properties of a call on which its launches depend.
+
+    Attributes:
+        device, dtype: of the vectors. precision: of matmuls.
+        threshold: of dropout. Triton compiles separate kernels for 1 and for multiples of 16.
+        tensors: the tensors' :func:`alike`.
+    """
+
+    device: torch.device
+    dtype: torch.dtype
+    precision: str
+    threshold: int
+    tensors: tuple[Alike, ...]
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The tensors' shapes; () for None."""
+        return [() if tensor is None else tuple(tensor[1]) for tensor in self.tensors]
+
+    def matrices(self, features: int, block: int = 128) -> dict[str, object]:
+        """Return the constants of matmuls."""
+        sizes = {"FEATURES": features, "BLOCK_D": block_of(features, block)}
+        return {"PRECISION": self.precision, **sizes}
+
+
+def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
+    """Return the kind of a call; the third tensor has the vectors' type and device."""
+    vectors = tensors[2]
+    assert vectors is not None
+    # Full precision for float32, unless PyTorch allows TF32.
+    full = vectors.dtype == torch.float32 and not tf32_allowed()
+    precision = "ieee" if full else "tf32"
+    return Kind(vectors.device, vectors.dtype, precision, threshold, tuple(map(alike, tensors)))
 
 
 class Launch:
@@ -129,15 +118,33 @@ class Launch:
             self._again = compiled[self.grid]
 
 
+class Plan:
+    """Launches for calls of one kind.
+
+    Attributes:
+        backward_launches: arguments and options of the backward pass's :class:`Launch`.
+    """
+
+    backward_launches: Sequence[tuple[Any, Any, Mapping[str, object], dict[str, int]]]
+
+    def __init__(self) -> None:
+        self._launches: dict[tuple[Alike, ...], list[Launch]] = {}
+
+    def differentiate(self, *tensors: Tensor | None) -> list[Launch]:
+        """Return the launches of the backward pass for tensors that are :func:`alike`."""
+        kind = tuple(map(alike, tensors))
+        if kind not in self._launches:
+            self._launches[kind] = [
+                Launch(kernel, programs, constants, **options)
+                for kernel, programs, constants, options in self.backward_launches
+            ]
+        return self._launches[kind]
+
+
 def rows_of(tensor: Tensor) -> Rows:
     """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
     sentence, head, row, _ = tensor.stride()
     return Rows(tensor, sentence, head, row)
-
-
-def with_unit_stride(*tensors: Tensor) -> list[Tensor]:
-    """Return tensors with contiguous last dimension, copied only if necessary."""
-    return [tensor if tensor.stride(-1) == 1 else tensor.contiguous() for tensor in tensors]
 
 
 def line_origin(queries: int, keys: int) -> int:

@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
 
+from fairseq_posattn.attention.cpu.linear import is_recorded
 from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
 from fairseq_posattn.attention.kernels.tile import LOG2_E, load_diagonals
 from fairseq_posattn.attention.masks import DistanceMask
@@ -52,11 +54,35 @@ def mask_arguments(
     """
     if mask is None:
         return None, None
-    values = mask.line if isinstance(mask, DistanceMask) else mask
-    values = values.float().exp() if multiplies else values.float() * LOG2_E.value
-    if isinstance(mask, DistanceMask):
-        return padded_line(values, shape[2], keys, 0.0 if multiplies else -math.inf), mask.reach
-    return values.expand(*shape, keys), None
+    if isinstance(mask, Tensor):
+        return _scaled(mask, multiplies).expand(*shape, keys), None
+    lines = mask.line._base  # those of a MaskBank, for all lengths
+    if lines is None or is_recorded():
+        return _line_arguments(mask, shape[2], keys, multiplies)
+    cache = _prepared.setdefault(lines, {})
+    key = shape[2], keys, multiplies
+    if key not in cache:
+        if len(cache) == CACHED:
+            cache.clear()
+        cache[key] = _line_arguments(mask, shape[2], keys, multiplies)
+    prepared: tuple[Tensor, Tensor] = cache[key]
+    return prepared
+
+
+# By the lines of a MaskBank: the arguments for the lengths so far.
+_prepared = WeakTensorKeyDictionary()
+CACHED = 256
+
+
+def _line_arguments(
+    mask: DistanceMask, queries: int, keys: int, multiplies: bool
+) -> tuple[Tensor, Tensor]:
+    values, beyond = _scaled(mask.line, multiplies), 0.0 if multiplies else -math.inf
+    return padded_line(values, queries, keys, beyond), mask.reach
+
+
+def _scaled(values: Tensor, multiplies: bool) -> Tensor:
+    return values.float().exp() if multiplies else values.float() * LOG2_E.value
 
 
 def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys: int) -> Mask:

@@ -7,23 +7,26 @@ takes blocks of queries in turn and adds the gradients of the keys' scores to it
 sum has a fixed order.
 """
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
-    block_of,
+    Kind,
+    Launch,
+    Plan,
     blocks_of,
     draw_dropout,
-    matrix_precision,
+    drawn,
+    kind_of,
     rows_of,
-    with_unit_stride,
 )
 from fairseq_posattn.attention.kernels.masks import (
     load_mask,
@@ -32,9 +35,9 @@ from fairseq_posattn.attention.kernels.masks import (
     reachable_keys,
     reachable_queries,
 )
+from fairseq_posattn.attention.kernels.operators import DifferentiableKernels, all_in_rows, in_rows
 from fairseq_posattn.attention.kernels.tile import (
     LOG2_E,
-    Drawn,
     at_most,
     block_and_head,
     dropout_mask,
@@ -46,6 +49,7 @@ from fairseq_posattn.attention.kernels.tile import (
     power_of_two,
     store_rows,
 )
+from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 from fairseq_posattn.attention.masks import DistanceMask
 
 
@@ -116,7 +120,7 @@ def attend(
 
 @triton.jit(do_not_specialize=["queries", "keys", "parts"])
 def differentiate_scores(
-    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_QUERY, D_KEY,
+    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_QUERY, LINES,
     heads, heads_per_mask, queries, keys, inverse, parts,
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -124,7 +128,8 @@ def differentiate_scores(
     """Write gradients of the queries' scores in every PARTS-th block, and their keys' part."""
     part, b, h, head_index = block_and_head(parts, heads)
     queries_before = head_index.to(tl.int64) * queries
-    line = D_KEY + tl.program_id(0).to(tl.int64) * keys
+    line = LINES + tl.program_id(0).to(tl.int64) * keys
+    clear_line(line, 0, keys - 1, BLOCK_K)
     mask_head = h // heads_per_mask
     for block in range(part, tl.cdiv(queries, BLOCK_Q), parts):
         first_query = block * BLOCK_Q
@@ -163,14 +168,18 @@ def differentiate_scores(
         tl.store(D_QUERY + queries_before + query, d_query * inverse, mask=inside)
 
 
-@triton.jit(do_not_specialize=["queries", "keys"])
+@triton.jit(do_not_specialize=["queries", "keys", "parts"])
 def differentiate_values(
-    QUERY, KEY, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_V,
-    heads, heads_per_mask, queries, keys, inverse,
+    QUERY, KEY, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_V, LINES, D_KEY,
+    heads, heads_per_mask, queries, keys, inverse, parts,
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of a block of features of the values of a block of keys."""
+    """Write gradients of a block of features of the values of a block of keys, and of its scores.
+
+    Args:
+        LINES: gradients of the scores from the programs of :func:`differentiate_scores`.
+    """
     block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature = tl.program_id(1) * BLOCK_D
     queries_before = head_index.to(tl.int64) * queries
@@ -197,83 +206,110 @@ def differentiate_values(
         g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
         d_v = matmul(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
     store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
+    if first_feature == 0:
+        d_key = tl.zeros((BLOCK_K,), tl.float32)
+        for part in range(0, parts):
+            line = LINES + (head_index.to(tl.int64) * parts + part) * keys
+            d_key += tl.load(line + key, mask=key < keys, other=0.0)
+        tl.store(D_KEY + head_index.to(tl.int64) * keys + key, d_key, mask=key < keys)
 
 
-class AdditiveKernels(torch.autograd.Function):
-    """Kernels as one differentiable function of scores ``[B, H, T]`` and values ``[B, H, Tk, D]``.
+class AdditivePlan(Plan):
+    """Launches for calls with tensors of the same kind; ``sizes`` are B, H, Tq, Tk and D."""
 
-    ``mask`` and ``reach`` are those of :func:`mask_arguments`, perhaps for fewer heads: each mask
-    then serves equally many, one after another.
+    def __init__(self, constant: float, masks: int, kind: Kind, sizes: tuple[int, ...]):
+        super().__init__()
+        batch, heads, queries, keys, features = sizes
+        block = 32 if kind.dtype == torch.float32 else 64
+        tile = Tile(block, block, 4, 2).fit(queries, keys)
+        self.numbers = heads, heads // masks, queries, keys, 1 / constant
+        constants = kind.matrices(features, block=64)
+        feature_blocks = blocks_of(features, block_of(features, 64))
+        constants |= {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
+        query_blocks, pairs = blocks_of(queries, tile.queries), batch * heads
+        self.parts = min(query_blocks, max(16, PROGRAMS // pairs))
+        programs = query_blocks * pairs, feature_blocks
+        self.attend = Launch(attend, programs, constants, **tile.options)
+        key_programs = blocks_of(keys, tile.keys) * pairs, feature_blocks
+        self.backward_launches = [
+            (differentiate_scores, self.parts * pairs, constants, tile.options),
+            (differentiate_values, key_programs, constants, tile.options),
+        ]
+
+
+@lru_cache(maxsize=1024)
+def plan_of(constant: float, kind: Kind) -> AdditivePlan:
+    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
+    scores, _, value, _, reach, *_ = kind.shapes
+    masks = reach[0] if reach else scores[1]
+    return AdditivePlan(constant, masks, kind, (*scores, *value[2:]))
+
+
+class Given(NamedTuple):
+    """Arguments of the kernels.
+
+    Attributes:
+        query_score: ``[B, H, Tq]``. key_score: ``[B, H, Tk]``. value: ``[B, H, Tk, D]``.
+        mask, reach: of :func:`mask_arguments`, perhaps for fewer heads: each mask then serves
+            equally many, one after another. padding: bool ``[B, Tk]``.
+        seed, threshold: of dropout. constant: divides the scores.
     """
 
-    @staticmethod
-    def forward(
-        ctx: Any,
-        query_score: Tensor,
-        key_score: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        reach: Tensor | None,
-        padding: Tensor | None,
-        constant: float,
-        dropout: Drawn,
-    ) -> Tensor:
-        (value,) = with_unit_stride(value)
-        query_score, key_score = query_score.contiguous(), key_score.contiguous()
-        padding = None if padding is None else padding.contiguous()
-        batch, heads, queries = query_score.shape
-        keys, features = value.shape[2:]
-        heads_per_mask = heads // reach.size(0) if reach is not None else 1
-        block_d = block_of(features, 64)
-        block = 32 if value.dtype == torch.float32 else 64
-        block_q, block_k = block_of(queries, block), block_of(keys, block)
-        constants = {
-            "PRECISION": matrix_precision(value.dtype),
-            "FEATURES": features,
-            "BLOCK_D": block_d,
-            "BLOCK_Q": block_q,
-            "BLOCK_K": block_k,
-            "num_warps": 4,
-            "num_stages": 2,
-        }
-        numbers = heads, heads_per_mask, queries, keys, 1 / constant
-        context = value.new_empty(batch, heads, queries, features)
-        log_sum = torch.empty(query_score.shape, dtype=torch.float32, device=value.device)
-        grid = blocks_of(queries, block_q) * batch * heads, blocks_of(features, block_d)
-        attend[grid](
-            query_score, key_score, rows_of(value), rows_of(context), log_sum,
-            mask_operand(mask, reach, queries, keys), padding, dropout, *numbers, **constants,
-        )  # fmt: skip
-        ctx.save_for_backward(query_score, key_score, value, context, log_sum, mask, reach, padding)
-        ctx.constants, ctx.numbers, ctx.dropout = constants, numbers, dropout
-        return context
+    query_score: Tensor
+    key_score: Tensor
+    value: Tensor
+    mask: Tensor | None
+    reach: Tensor | None
+    padding: Tensor | None
+    seed: Tensor | None
+    threshold: int
+    constant: float
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        query_score, key_score, value, context, log_sum, mask, reach, padding = ctx.saved_tensors
-        (d_context,) = with_unit_stride(d_context)
-        batch, heads, queries = query_score.shape
-        keys, features = value.shape[2:]
-        mask = mask_operand(mask, reach, queries, keys)
-        constants = ctx.constants
-        query_blocks = blocks_of(queries, constants["BLOCK_Q"])
-        parts = min(query_blocks, max(16, PROGRAMS // (batch * heads)))
-        d_query = torch.empty_like(log_sum)
-        d_key = torch.zeros(batch, heads, parts, keys, dtype=torch.float32, device=value.device)
-        differentiate_scores[(parts * batch * heads,)](
-            query_score, key_score, rows_of(value), rows_of(context), rows_of(d_context), log_sum,
-            mask, padding, ctx.dropout, d_query, d_key, *ctx.numbers, parts, **constants,
-        )  # fmt: skip
-        d_value = torch.empty_like(value)
-        blocks = blocks_of(keys, constants["BLOCK_K"])
-        grid = blocks * batch * heads, blocks_of(features, constants["BLOCK_D"])
-        differentiate_values[grid](
-            query_score, key_score, rows_of(d_context), log_sum, mask, padding, ctx.dropout,
-            rows_of(d_value), *ctx.numbers, **constants,
-        )  # fmt: skip
-        d_query, d_key = d_query.to(query_score.dtype), d_key.sum(2).to(key_score.dtype)
-        return d_query, d_key, d_value, None, None, None, None, None
+
+def allocate(given: Given) -> tuple[Tensor, Tensor]:
+    """Return empty context and logarithms of sums."""
+    shape, value = given.query_score.shape, given.value
+    return value.new_empty(*shape, value.size(3)), value.new_empty(shape, dtype=torch.float32)
+
+
+def forward(given: Given) -> tuple[Tensor, Tensor]:
+    """Return the context and logarithms of sums."""
+    results = context, log_sum = allocate(given)
+    plan, given, operands = _plan(given)
+    vectors = rows_of(given.value), rows_of(context)
+    plan.attend(*given[:2], *vectors, log_sum, *operands, *plan.numbers)
+    return results
+
+
+def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
+    """Return the gradients of the scores and of the value."""
+    context, log_sum = results
+    plan, given, operands = _plan(given)
+    query_score, key_score, value = tensors = given[:3]
+    d_context = in_rows(d_context)
+    gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in tensors]
+    shape = (*query_score.shape[:2], plan.parts, key_score.size(2))
+    lines = log_sum.new_empty(shape)
+    of_scores, of_values = plan.differentiate(*tensors, context, d_context)
+    v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
+    scores, numbers = (query_score, key_score), (*plan.numbers, plan.parts)
+    of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *numbers)
+    of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *numbers)
+    return gradients
+
+
+def _plan(given: Given) -> tuple[AdditivePlan, Given, tuple[Any, ...]]:
+    """Return the plan, the arguments, and mask, padding and dropout as the kernels take them."""
+    given = all_in_rows(given)
+    kind = kind_of(given.threshold, *given[:7])
+    operand = mask_operand(
+        given.mask, given.reach, given.query_score.size(2), given.key_score.size(2)
+    )
+    plan = plan_of(given.constant, kind)
+    return plan, given, (operand, given.padding, drawn(given.seed, given.threshold))
+
+
+differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
 
 
 def additive_attention_triton(
@@ -291,14 +327,13 @@ def additive_attention_triton(
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
     shape = (batch, query_score.size(1), queries)
-    # torch has no types for apply
-    context: Tensor = AdditiveKernels.apply(  # type: ignore[no-untyped-call]
+    context = differentiable(
         query_score,
         key_score,
         value.reshape(batch, -1, keys, features),
         *mask_arguments(mask, shape, keys, multiplies=False),
         call.key_padding_mask,
-        constant,
-        draw_dropout(call.dropout_p, value.device),
+        *draw_dropout(call.dropout_p, value.device),
+        float(constant),
     )
     return context.view(batch, *heads, queries, features)

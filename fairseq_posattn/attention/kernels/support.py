@@ -1,26 +1,18 @@
-"""Calls that the kernels can serve, and calls that ``auto`` gives them.
+"""Calls that the kernels can serve.
 
 Triton is imported only to run kernels.
-
-The thresholds of ``auto`` are from counts of launches and memory traffic, not from time
-measurements (docs/fused_attention.md). In 16-bit types kernels launch and move less than the
-reference at every length. In float32 without TF32 they do not use tensor cores and are slower than
-the library matmuls of the reference; they save memory on long sentences. ``bash
-benchmarks/gpu.sh`` measures them.
 """
 
 import functools
 import importlib.util
 import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
-
-# Least number of keys for ``auto``: in float32 without TF32, and otherwise.
-LEAST_KEYS_IN_FULL = 2048
-LEAST_KEYS = 1
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -32,19 +24,22 @@ OLDEST_GPU = (8, 0)
 VECTORS = ("query", "key", "value", "source_scores")
 
 
-def kernel_reason(arguments: Arguments, named: bool) -> str | None:
-    """Return why kernels cannot serve a call, or None if they can.
+Function = TypeVar("Function", bound=Callable[..., Any])
 
-    Args:
-        arguments: of an attention function, tensors by name; ``value`` among them.
-        named: ``impl="triton"`` was given; otherwise there must also be enough keys.
+
+def constant(function: Function) -> Function:
+    """Have ``torch.compile`` call a function while it traces, and store the result in the graph.
+
+    The public :func:`torch.compiler.assume_constant_result` imports the compiler, for a second.
     """
-    if torch.compiler.is_compiling():
-        return "is not available under torch.compile"
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def kernel_reason(arguments: Arguments) -> str | None:
+    """Return why kernels cannot serve a call with these arguments, or None if they can."""
     value: Tensor = arguments["value"]
-    if not named and value.size(-2) < _least_keys(value.dtype):
-        return "is no gain for so few keys"
-    reason = _device_reason(value.device) or _installation_reason()
+    reason: str | None = _device_reason(value.device) or _installation_reason()
     if reason is not None:
         return reason
     tensors = [t for name, t in arguments.items() if isinstance(t, Tensor) and name != "mask"]
@@ -71,11 +66,7 @@ def _vectors_reason(arguments: Arguments) -> str | None:
     return None
 
 
-def _least_keys(dtype: torch.dtype) -> int:
-    in_full = dtype == torch.float32 and not tf32_allowed()
-    return LEAST_KEYS_IN_FULL if in_full else LEAST_KEYS
-
-
+@constant
 def tf32_allowed() -> bool:
     """Return whether PyTorch allows TF32 matmuls on a GPU."""
     # Valid for old and new settings; reading ``allow_tf32`` fails after the new one is set.
@@ -91,8 +82,13 @@ def interpreted() -> bool:
     return os.environ.get("TRITON_INTERPRET") == "1"
 
 
-@functools.cache
+@constant
 def _installation_reason() -> str | None:
+    return _installed()
+
+
+@functools.cache
+def _installed() -> str | None:
     if importlib.util.find_spec("triton") is None:
         return "needs Triton, which is not installed (pip install triton)"
     import triton
@@ -103,6 +99,7 @@ def _installation_reason() -> str | None:
     return None
 
 
+@constant
 def _device_reason(device: torch.device) -> str | None:
     if device.type == "cuda":
         if torch.version.hip is not None:

@@ -66,6 +66,29 @@ def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
     return tl.where(seen, maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
 
 
+@triton.jit
+def store_split(
+    X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr
+):  # fmt: skip
+    """Write rows; with SPLIT also what the type rounds off, behind the features of each row."""
+    store_rows(X, b, h, rows, length, tile, FEATURES, BLOCK_D)
+    if SPLIT:
+        rest = tile - tile.to(X.start.dtype.element_ty).to(tl.float32)
+        store_rows(X, b, h, rows, length, rest, FEATURES, BLOCK_D, SHIFT=FEATURES)
+
+
+@triton.jit
+def load_split(
+    X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr
+):  # fmt: skip
+    """Load rows and their rests (:func:`store_split`); without SPLIT the rows twice."""
+    tile = load_rows(X, b, h, rows, length, FEATURES, BLOCK_D)
+    rest = tile
+    if SPLIT:
+        rest = load_rows(X, b, h, rows, length, FEATURES, BLOCK_D, SHIFT=FEATURES)
+    return tile, rest
+
+
 @triton.jit(do_not_specialize=["keys"])
 def find_largest(
     S, PADDING, LARGEST, heads, keys,
@@ -100,6 +123,7 @@ def largest_source(LARGEST, head_index, blocks, BLOCK_D: tl.constexpr):
 def weigh_sources(
     V, S, PADDING, LARGEST, G, GV, DROPOUT, heads, keys,
     LOG_SIGMOID: tl.constexpr, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_K: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Write G and G V of a block of keys of one head."""
     blocks = tl.cdiv(keys, BLOCK_K)
@@ -109,13 +133,13 @@ def weigh_sources(
     scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
     seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
     weight, _ = source_weight(scores, largest[None, :], seen, LOG_SIGMOID)
-    store_rows(G, b, h, key, keys, weight, FEATURES, BLOCK_D)
+    store_split(G, b, h, key, keys, weight, FEATURES, BLOCK_D, SPLIT)
     if DROPOUT.seed is not None:
         keep = dropout_mask(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
         weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
     v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
     weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
-    store_rows(GV, b, h, key, keys, weighed, FEATURES, BLOCK_D)
+    store_split(GV, b, h, key, keys, weighed, FEATURES, BLOCK_D, SPLIT)
 
 
 @triton.jit
@@ -154,7 +178,7 @@ def attend(
     Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
-    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Write the context of a block of queries of one head, and its denominator."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
@@ -169,8 +193,8 @@ def attend(
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
         k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
-        g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
-        gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
+        g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
+        gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
         dots = matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
         mask = load_mask(MASK, b, h, query, key, queries, keys)
         bounds = key_bounds(PADDING, b, key, keys)[None, :]
@@ -184,10 +208,14 @@ def attend(
             decay = power_of_two(largest - shift)[:, None]
             numerator, denominator, largest = numerator * decay, denominator * decay, larger
         denominator = matmul(weight.to(g.dtype), g, denominator, PRECISION)
+        if SPLIT:
+            denominator = matmul(weight.to(g.dtype), g_rest, denominator, PRECISION)
         if DROPOUT.seed is not None:
             keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, BLOCK_K)
             weight = tl.where(keep, weight, 0.0)
         numerator = matmul(weight.to(g.dtype), gv, numerator, PRECISION)
+        if SPLIT:
+            numerator = matmul(weight.to(g.dtype), gv_rest, numerator, PRECISION)
 
     # A query without keys has denominator and numerator zero.
     context = numerator * DROPOUT.scale / tl.where(denominator == 0.0, 1.0, denominator)
@@ -200,8 +228,9 @@ def attend(
 
 @triton.jit
 def pair_gradients(
-    q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries, keys,
-    scale, MASK, PADDING, DROPOUT, LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
+    q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+    head_index, queries, keys, scale, MASK, PADDING, DROPOUT,
+    LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Return a tile's E before and after dropout, and gradients of its scaled dot products.
 
@@ -215,12 +244,17 @@ def pair_gradients(
     bounds = key_bounds(PADDING, b, key, keys)[None, :]
     weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
     d_weight = matmul(d_n, tl.trans(gv), none, PRECISION)
+    if SPLIT:
+        d_weight = matmul(d_n, tl.trans(gv_rest), d_weight, PRECISION)
     dropped = weight
     if DROPOUT.seed is not None:
         keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
         d_weight = tl.where(keep, d_weight, 0.0)
         dropped = tl.where(keep, weight, 0.0)
     d_weight = matmul(d_d, tl.trans(g), d_weight, PRECISION)
+    if SPLIT:
+        d_weight = matmul(d_d, tl.trans(g_rest), d_weight, PRECISION)
+        d_weight = matmul(d_d_rest, tl.trans(g), d_weight, PRECISION)
     d_dots = d_weight * weight * slope
     if LOG_SIGMOID and MASK.start is not None:
         # The weight of a masked source over those seen may overflow float32.
@@ -234,7 +268,7 @@ def differentiate_queries(
     D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q,
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
-    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of a block of queries of one head, its numerators and denominators."""
     block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
@@ -244,11 +278,16 @@ def differentiate_queries(
     c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
     d = load_rows(DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
     d_c = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
+    narrow = G.start.dtype.element_ty
     d_n = tl.where(d == 0.0, 0.0, d_c.to(tl.float32) / tl.where(d == 0.0, 1.0, d))
-    d_d = (-d_n * c.to(tl.float32)).to(G.start.dtype.element_ty)
-    d_n = (d_n * DROPOUT.scale).to(G.start.dtype.element_ty)
+    d_n = (d_n * DROPOUT.scale).to(narrow)
+    # From d_n as rounded: the gradient of a weight is the difference of the two.
+    kept = DROPOUT.threshold * 2.0**-16
+    d_d_full = -d_n.to(tl.float32) * kept * c.to(tl.float32)
+    d_d = d_d_full.to(narrow)
+    d_d_rest = (d_d_full - d_d.to(tl.float32)).to(narrow)
     store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)
-    store_rows(D_DENOMINATOR, b, h, query, queries, d_d, FEATURES, BLOCK_D)
+    store_split(D_DENOMINATOR, b, h, query, queries, d_d_full, FEATURES, BLOCK_D, SPLIT)
     largest = tl.zeros((BLOCK_Q,), tl.float32)
     if not LOG_SIGMOID:
         row = head_index.to(tl.int64) * queries + query
@@ -260,11 +299,11 @@ def differentiate_queries(
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
         k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
-        g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
-        gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
+        g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
+        gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
         _, _, d_dots = pair_gradients(
-            q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
-            keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
+            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+            head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
         )  # fmt: skip
         d_q = matmul(d_dots.to(k.dtype), k, d_q, PRECISION)
     store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
@@ -277,14 +316,15 @@ def differentiate_keys(
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, SOURCE_LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
+    SPLIT: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of a block of keys of one head, their values and source scores."""
     block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
-    g = load_rows(G, b, h, key, keys, FEATURES, BLOCK_D)
-    gv = load_rows(GV, b, h, key, keys, FEATURES, BLOCK_D)
+    g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
+    gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
 
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_gv = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
@@ -296,17 +336,25 @@ def differentiate_keys(
         query = first_query + tl.arange(0, BLOCK_Q)
         q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
         d_n = load_rows(D_NUMERATOR, b, h, query, queries, FEATURES, BLOCK_D)
-        d_d = load_rows(D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
+        d_d, d_d_rest = load_split(
+            D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D, SPLIT
+        )  # fmt: skip
         largest = tl.zeros((BLOCK_Q,), tl.float32)
         if not LOG_SIGMOID:
             row = head_index.to(tl.int64) * queries + query
             largest = tl.load(LARGEST + row, mask=query < queries, other=0.0)
         weight, dropped, d_dots = pair_gradients(
-            q, k, g, gv, d_n, d_d, largest, query, key, first_key, b, h, head_index, queries,
-            keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION,
+            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+            head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
         )  # fmt: skip
         d_gv = matmul(tl.trans(dropped.to(g.dtype)), d_n, d_gv, PRECISION)
         d_g = matmul(tl.trans(weight.to(g.dtype)), d_d, d_g, PRECISION)
+        if SPLIT:
+            d_g = matmul(tl.trans(weight.to(g.dtype)), d_d_rest, d_g, PRECISION)
+            weight_rest = (weight - weight.to(g.dtype).to(tl.float32)).to(g.dtype)
+            dropped_rest = (dropped - dropped.to(g.dtype).to(tl.float32)).to(g.dtype)
+            d_g = matmul(tl.trans(weight_rest), d_d, d_g, PRECISION)
+            d_gv = matmul(tl.trans(dropped_rest), d_n, d_gv, PRECISION)
         d_k = matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
     store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 

@@ -121,11 +121,13 @@ def load_diagonals(line, distance):
 
 
 @triton.jit
-def tile_of_rows(X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr):
+def tile_of_rows(
+    X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SHIFT: tl.constexpr
+):  # fmt: skip
     """Return pointers to rows of one head of ``Rows``, and a mask of those inside.
 
     Args:
-        rows: ``[N]``. first: feature.
+        rows: ``[N]``. first: feature. SHIFT: number before a row's features.
 
     Returns:
         two ``[N, BLOCK_D]``.
@@ -134,23 +136,27 @@ def tile_of_rows(X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: 
     inside = rows[:, None] < length
     if FEATURES % BLOCK_D != 0:
         inside = inside & (features[None, :] < FEATURES)
-    start = X.start + b * X.sentence + h * X.head
+    start = X.start + b * X.sentence + h * X.head + SHIFT
     return start + rows[:, None].to(tl.int64) * X.row + features[None, :], inside
 
 
 @triton.jit
-def load_rows(X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0):
+def load_rows(
+    X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0,
+    SHIFT: tl.constexpr = 0,
+):  # fmt: skip
     """Load rows (:func:`tile_of_rows`); zero beyond the edges."""
-    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
+    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D, SHIFT)
     return tl.load(pointers, mask=inside, other=0.0)
 
 
 @triton.jit
 def store_rows(
-    X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0
+    X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0,
+    SHIFT: tl.constexpr = 0,
 ):  # fmt: skip
     """Write rows (:func:`tile_of_rows`)."""
-    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D)
+    pointers, inside = tile_of_rows(X, b, h, rows, length, first, FEATURES, BLOCK_D, SHIFT)
     tl.store(pointers, tile.to(X.start.dtype.element_ty), mask=inside)
 
 

@@ -2,8 +2,8 @@
 
     %(prog)s checkpoints/iwslt14/checkpoint_best.pt iwslt14-de-en
 
-writes weights (safetensors), configuration, vocabulary and tokenizer of a model that translates,
-summarizes or classifies. Loading it does not need fairseq:
+writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of a model that
+translates, summarizes or classifies. Loading it does not need fairseq:
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -31,10 +31,7 @@ ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "checkpoint",
-        help="checkpoint of fairseq-train, or its folder",
-    )
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
     cli.add_data(parser)
     parser.add_argument(
@@ -89,19 +86,19 @@ def export(args):
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
-    lines, labels = with_words(args.text, args.labels)
+    lines, labels = read_examples(args.text, args.labels)
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
     print(
-        f"{args.folder}: weights, configuration and tokenizer; its scores differ from those of "
-        f"{args.checkpoint} by at most {exported.difference:.1g}"
+        f"{args.folder}: weights, configuration, tokenizer and model card; its scores differ from "
+        f"those of {args.checkpoint} by at most {exported.difference:.1g}"
     )
     if graph:
         write_graphs(args, exported, lines, labels)
 
 
-def with_words(text, labels):
+def read_examples(text, labels):
     """Return the lines that have words, and their labels; None for a missing file.
 
     Raises:
@@ -117,21 +114,20 @@ def with_words(text, labels):
 
 def write_graphs(args, exported, lines, labels):
     """Write the graphs beside the model, and print their quality."""
-    from fairseq_posattn.export import onnx
+    from fairseq_posattn.export import card, int8, onnx
 
-    folder = Path(args.folder)
-    writes = exported.model.config.is_encoder_decoder
+    folder, is_generator = Path(args.folder), exported.model.config.is_encoder_decoder
     logging.disable(logging.WARNING)  # optional packages are missing
-    if args.onnx or not writes:
+    if args.onnx or not is_generator:
         difference = onnx.write(exported.model, folder)
         print(f"{folder / onnx.NAME}: differs from the model by at most {difference:.1g}")
-    if args.int8 and not writes:
+    if args.int8 and is_generator:
+        print("int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading")
+    elif args.int8:
         onnx.quantise(folder)
         sizes = [(folder / name).stat().st_size / 1000 for name in (onnx.NAME, onnx.INT8)]
         print(f"{folder / onnx.INT8}: {sizes[1]:,.0f} kB, and {onnx.NAME} {sizes[0]:,.0f}")
-    elif args.int8:
-        print("int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading")
     if lines is not None:
-        from fairseq_posattn.export import int8
-
-        print(*int8.compare(exported, folder, lines, labels), sep="\n")
+        results = int8.compare(exported, folder, lines, labels)
+        card.add_measurements(folder, results)
+        print(*results, sep="\n")

@@ -1,30 +1,25 @@
 "use strict";
 
-// What the page shows: see view.py. Weights are whole thousandths.
+// The data: see view.py. Weights are whole thousandths.
 const data = JSON.parse(document.getElementById("data").textContent);
-const MEAN = -1; // in place of a head
+const MEAN = -1; // of all heads
 const STRONGEST = 8;
 const MOST_SENTENCES = 50; // of those typed
 
-// What is chosen; numbers from 0. `pointed` is the word under the pointer, until it leaves.
+// The choices, counted from 0; `pointed` is the word under the pointer.
 const state = { sentence: 0, place: 0, head: MEAN, word: 0, pointed: null };
 
 const $ = (id) => document.getElementById(id);
 
-/* Texts are set as text, never as HTML: what somebody typed is shown, and nothing else. */
-function element(name, attributes = {}, ...content) {
-  const made = document.createElement(name);
+/* Texts are set as text, never as HTML. */
+const builder = (create) => (name, attributes = {}, ...content) => {
+  const made = create(name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   made.append(...content);
   return made;
-}
-
-function drawing(name, attributes, ...content) {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...content);
-  return made;
-}
+};
+const element = builder((name) => document.createElement(name));
+const drawing = builder((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
 
 const place = () => data.model.places[state.place];
 const sentence = () => data.sentences[state.sentence];
@@ -34,7 +29,7 @@ const query = () => (state.pointed === null ? state.word : state.pointed);
 
 /* --- Numbers ------------------------------------------------------------------------------- */
 
-/* Of one head, or the mean of all: a row for each query, or one row where words are pooled. */
+/* One head or the mean of all: a row for each query, or one row if words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
   const mean = (lists) =>
@@ -43,7 +38,7 @@ function ofHead(heads, head) {
   return heads[0].map((_, row) => mean(heads.map((one) => one[row])));
 }
 
-/* What the chosen query gives to each key, from 0 to 1. */
+/* The chosen query's weight of each key, from 0 to 1. */
 function shares() {
   const heads = found().weights.map((one) => (place().query ? one[query()] : one));
   return ofHead(heads, state.head).map((weight) => weight / 1000);
@@ -52,7 +47,7 @@ function shares() {
 /* Colours grow with the root: heads that look everywhere have small weights. */
 const depth = (share) => Math.sqrt(Math.min(Math.max(share, 0), 1)).toFixed(3);
 
-/* Points [how far the key is from the query, value] of what the mechanism has of its own. */
+/* Points [distance of the key from the query, value] of the mechanism's positional part. */
 function ownPoints() {
   const one = found();
   if (one.factors) {
@@ -69,7 +64,7 @@ function ownPoints() {
 
 /* --- Choices ------------------------------------------------------------------------------- */
 
-/* A row of choices, of which one is made; `options` are [value, label] or elements. */
+/* A row of radio buttons; `options` are [value, ...label]. */
 function choose(id, title, options, chosen, change) {
   const field = $(id);
   field.hidden = options.length < 2;
@@ -79,13 +74,13 @@ function choose(id, title, options, chosen, change) {
     input.addEventListener("change", () => change(value));
     return element("label", {}, input, ...label);
   });
-  // The one that has the focus keeps it when all are made anew.
+  // The focus stays when all are rebuilt.
   const hadFocus = field.contains(document.activeElement);
   field.replaceChildren(element("legend", {}, title), ...labels);
   if (hadFocus) field.querySelector("input:checked")?.focus();
 }
 
-/* The place of a part that is most like the one chosen. */
+/* Go to the place with these properties that is most like the present one. */
 function goTo(wanted) {
   const now = { ...place(), ...wanted };
   const places = data.model.places;
@@ -109,7 +104,11 @@ function showChoices() {
     fixed[id] = here[id];
   }
   const heads = [...(here.heads.length > 1 ? [MEAN] : []), ...here.heads.keys()];
-  const label = (head) => [head, thumbnail(head), head === MEAN ? "mean" : `${head + 1}`, ...headNote(head)];
+  const label = (head) => {
+    const note = here.heads[head];
+    const name = head === MEAN ? "mean" : `${head + 1}`;
+    return [head, thumbnail(head), name, ...(note ? [element("small", {}, note)] : [])];
+  };
   choose("head", "Head", heads.map(label), state.head, (head) => {
     state.head = head;
     show();
@@ -121,12 +120,7 @@ function showChoices() {
   $("sentences").hidden = sentences.length < 2;
 }
 
-function headNote(head) {
-  const note = place().heads[head];
-  return note ? [element("small", {}, note)] : [];
-}
-
-/* All of a head at a glance: a row a query, a column a key. */
+/* A head's weights as a picture: a row for each query, a column for each key. */
 function thumbnail(head) {
   const weights = ofHead(found().weights, head);
   const lines = place().query ? weights : [weights];
@@ -161,7 +155,7 @@ const isRightToLeft = (words) => {
   return 2 * letters(RIGHT) > letters(/\p{L}/gu);
 };
 
-/* A piece of a word, with the signs that say how pieces are joined in a fainter tone. */
+/* A subword, with its joining marks in a fainter tone. */
 function pieceOf(word) {
   const [, before, text, after] = /^(▁|##)?(.*?)(@@)?$/su.exec(word);
   const sign = (mark) => (mark ? [element("span", { class: "sign" }, mark)] : []);
@@ -221,7 +215,7 @@ function move(event, words, rightToLeft) {
   words[to].focus();
 }
 
-/* --- Where the word attends ---------------------------------------------------------------- */
+/* --- Attention ----------------------------------------------------------------------------- */
 
 function showAttention() {
   const here = place();
@@ -242,7 +236,7 @@ function showAttention() {
   showOwn();
 }
 
-/* A bar for each [name, value], as long as its part of the greatest, or of `most`. */
+/* A bar for each [name, value]; `most` has full length. */
 function bars(shown, most = Math.max(...shown.map(([, value]) => value), 1e-9)) {
   const list = element("dl", { class: "bars" });
   for (const [word, value] of shown) {
@@ -256,7 +250,7 @@ function bars(shown, most = Math.max(...shown.map(([, value]) => value), 1e-9)) 
   return list;
 }
 
-/* Words and values, the greatest first. */
+/* The largest values and their words. */
 function greatest(words, values) {
   return words
     .map((word, index) => [word, values[index]])
@@ -268,7 +262,7 @@ function greatest(words, values) {
 function showStrongest(given) {
   const here = place();
   const word = here.query && element("bdi", {}, pieceOf(rows()[here.query][query()]));
-  let title = ["The pooling weighs most"];
+  let title = ["Pooling weighs most"];
   if (here.query === "target") title = ["Writing ", word, ", the model attends most to"];
   else if (here.query) title = [word, " attends most to"];
   $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
@@ -295,7 +289,7 @@ function showOwn() {
   $("own").replaceChildren(...shown);
 }
 
-/* A value for each distance; dots where the sentence has a word. */
+/* A curve of values by distance, with dots at the words of the sentence. */
 function curve(points) {
   const [width, height, left, bottom] = [300, 130, 32, 24];
   const furthest = Math.max(...points.map(([at]) => Math.abs(at)), 1);
@@ -308,10 +302,10 @@ function curve(points) {
   const dots = points
     .filter(([at]) => query() + at >= 0 && query() + at < keys)
     .map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 }));
-  const told = "value by how far the word attended to is";
+  const label = "value by distance to the word attended to";
   return drawing(
     "svg",
-    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": told },
+    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
     drawing("line", { class: "axis", x1: left, x2: width, y1: y(0), y2: y(0) }),
     drawing("line", { class: "axis", x1: x(0), x2: x(0), y1: 6, y2: y(0) }),
     drawing("polyline", { class: "curve", points: line }),
@@ -324,15 +318,15 @@ function curve(points) {
   );
 }
 
-/* --- What the model says ------------------------------------------------------------------- */
+/* --- Output -------------------------------------------------------------------------------- */
 
 function showOutcome() {
   const { text, outcome } = sentence();
   const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
   if (outcome.text !== undefined) {
-    const made = `What the model makes of it, log-probability ${outcome.score}`;
-    const how = outcome.given ? "A translation that was given" : made;
-    shown.push(element("h2", {}, how), element("p", { class: "said", dir: "auto" }, outcome.text));
+    const made = `The model's output, log-probability ${outcome.score}`;
+    const title = outcome.given ? "The given translation" : made;
+    shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
   } else {
     const said = outcome.label ?? `${outcome.score}`;
     shown.push(element("h2", {}, "Predicted"), element("p", { class: "said" }, said));
@@ -358,7 +352,7 @@ function show() {
   remember();
 }
 
-/* What is chosen stands in the address, from 1, and can be sent to others. */
+/* The address holds the choices, counted from 1. */
 function remember() {
   const { sentence, place, head, word } = state;
   const chosen = { sentence: sentence + 1, place: place + 1 };

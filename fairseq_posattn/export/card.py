@@ -1,0 +1,101 @@
+"""The model card of an exported folder: how to load it, what it is, its data and metrics."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from transformers import PreTrainedConfig
+
+from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.text.manifest import Manifest
+
+NAME = "README.md"
+CARD = """---
+library_name: transformers
+pipeline_tag: {pipeline}
+tags: [fairseq-posattn]
+---
+# {name}
+
+A model for {pipeline}, exported from a fairseq checkpoint by
+[fairseq-posattn](https://github.com/fairseq-posattn/fairseq-posattn). To load it:
+
+```python
+import fairseq_posattn.hugging_face  # registers the model; pip install 'fairseq-posattn[export]'
+from transformers import {auto}, AutoTokenizer
+
+tokenizer = AutoTokenizer.from_pretrained("{name}")
+model = {auto}.from_pretrained("{name}")
+inputs = tokenizer({text}, return_tensors="pt")
+print({result})
+```
+"""
+
+
+def write(
+    folder: Path, trained: TrainedModel, config: PreTrainedConfig, rules: Manifest | None
+) -> None:
+    """Write ``README.md``.
+
+    Args:
+        folder: of the exported model, which its name loads.
+        trained: the model.
+        config: of the exported model.
+        rules: description of its data; None if unknown.
+    """
+    if config.is_encoder_decoder:
+        languages = [trained.task.cfg.source_lang, trained.task.cfg.target_lang]
+        is_summary = "source" in languages or "rouge" in str(rules and rules.metric)
+        pipeline = "summarization" if is_summary else "translation"
+        auto, text = "AutoModelForSeq2SeqLM", '"A sentence."'
+        result = "tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)"
+    else:
+        languages, pipeline = [], "text-classification"
+        text = '"A sentence.", "Another one."' if config.encodes_pairs else '"A sentence."'
+        auto = "AutoModelForSequenceClassification"
+        result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
+    fields = {"pipeline": pipeline, "name": folder.name, "auto": auto}
+    card = CARD.format(**fields, text=text, result=result)
+    data = {"languages": " to ".join(languages), "tokenization": "tokens separated by spaces"}
+    if rules is not None:
+        data |= {
+            "corpus": rules.corpus,
+            "examples": ", ".join(f"{count:,} {name}" for name, count in rules.examples.items()),
+            "tokenization": rules.word_rule + (", lower-cased" if rules.lower else ""),
+            "subwords": rules.subwords,
+        }
+    sections = {"Model": _model(trained, config), "Data": data, "Metrics": _metrics(trained.path)}
+    for title, rows in sections.items():
+        lines = [f"| {name} | {value} |" for name, value in rows.items() if value]
+        if lines:
+            card += "\n".join([f"\n## {title}", "", "| | |", "|---|---|", *lines, ""])
+    (folder / NAME).write_text(card, encoding="utf-8")
+
+
+def add_measurements(folder: Path, lines: Sequence[object]) -> None:
+    """Append the results of a comparison to the card."""
+    with open(folder / NAME, "a", encoding="utf-8") as file:
+        file.write("\n## Measured at export\n\n" + "".join(f"- {line}\n" for line in lines))
+
+
+def _model(trained, config):
+    options = config.options
+    count = sum(parameter.numel() for parameter in trained.model.parameters())
+    rows = {"architecture": getattr(trained.config, "_name", None), "parameters": f"{count:,}"}
+    if config.is_encoder_decoder:
+        for side in ("encoder", "decoder"):
+            rows[side] = f"{options[f'{side}_layers']} layers of {options[f'{side}_sublayers']}"
+        return rows
+    rows |= {name: options[name] for name in ("encoder", "pooling")}
+    return rows | {"classes": ", ".join(config.id2label.values())}
+
+
+def _metrics(path):
+    """Return the updates and the validation metric that the checkpoint stores."""
+    state = read_checkpoint(path, "meta")
+    settings = (state.get("cfg") or {}).get("checkpoint") or {}
+    name = settings.get("best_checkpoint_metric", "loss")
+    value = (state.get("extra_state") or {}).get("val_loss")
+    history = state.get("optimizer_history") or [{}]
+    rows = {"updates": history[-1].get("num_updates")}
+    return rows if value is None else rows | {f"validation {name}": f"{value:.4g}"}
