@@ -1,7 +1,6 @@
 """fairseq-generate and fairseq-interactive."""
 
 import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ import torch
 from fairseq import search, tokenizer, utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -87,7 +85,7 @@ def translate_shard(main, cfg, *args, **kwargs):
 
 # --- Tokens that the model does not know ----------------------------------------------------------
 # Input with many of them is in another language, or tokenized in another way than the training
-# data. fairseq is silent.
+# data. Commands of posattn warn; fairseq's are silent.
 
 
 def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
@@ -128,40 +126,6 @@ class UnknownWords:
             f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
             f"{self.hint}?"
         )
-
-
-_input = UnknownWords(kind="tokens", hint=TOKENIZED)
-
-
-def _warn_if_unknown():
-    if warning := _input.warning():  # the log goes to standard output
-        print(f"fairseq_posattn: warning: {warning}", file=sys.stderr)
-
-
-@around(FairseqTask, "get_interactive_tokens_and_lengths")
-def warn_at_once(get_tokens_and_lengths, self, lines, encode_fn):
-    """Warn if most input tokens of ``fairseq-interactive`` are unknown."""
-    tokens, lengths = get_tokens_and_lengths(self, lines, encode_fn)
-    for sentence in tokens:
-        _input.add(sentence, self.source_dictionary)
-    _warn_if_unknown()
-    return tokens, lengths
-
-
-@around(lambda: generation_loop() and FairseqTask, "inference_step")
-def count_unknown(inference_step, self, generator, models, sample, *args, **kwargs):
-    """Count the unknown input tokens of ``fairseq-generate``."""
-    if self.source_dictionary is not None:
-        _input.add(sample["net_input"]["src_tokens"], self.source_dictionary)
-    return inference_step(self, generator, models, sample, *args, **kwargs)
-
-
-@around(generation_loop, "_main")
-def warn_at_the_end(main, *args, **kwargs):
-    """Warn if most input tokens of ``fairseq-generate`` were unknown."""
-    result = main(*args, **kwargs)
-    _warn_if_unknown()
-    return result
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------
