@@ -136,10 +136,7 @@ def running_text(
         pairs: hypotheses and references.
         sides: which of them are Moses' tokens.
         language: of the detokenizer; None for English.
-        raw_references: the references before tokenization, if available.
-
-    Raises:
-        UsageError: the numbers of raw references and hypotheses differ.
+        raw_references: the references before tokenization, one for each pair, if available.
     """
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:

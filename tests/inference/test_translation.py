@@ -490,6 +490,9 @@ def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch)
     assert best.text == "AB, C's"
     assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
     assert best.alignment.target == ("AB", ",", "C", "'s")
+    translator.lines.encode("Zug " * 99)
+    warning = translator.lines.unknown.warning()
+    assert warning.endswith(" subwords are unknown to the model: is the text in its language?")
 
 
 def align_of_equal_weights(source, target, weights, *rest):
