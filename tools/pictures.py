@@ -1,16 +1,22 @@
 """Draw the pictures of the documentation: the idea, the results, memory and time by length.
 
     python tools/pictures.py [FOLDER]    # default: docs/pictures
+    python tools/pictures.py --look data-bin/quickstart/checkpoints
 
 idea.png shows a layer as a list of sublayers and the attention of each mechanism, by its position
 alone; results.png the measured differences from plain attention; sequence_length.png the report
-of benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b).
+of benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). --look draws look.png instead: the
+page of `posattn look` for the quickstart's model, as a headless Chromium shows it.
 """
 
+import argparse
+import shutil
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -57,6 +63,9 @@ MATRICES: tuple[tuple[str, str, tuple[str, int] | None], ...] = (
 # The tables of the results, by the starts of their titles.
 FAMILIES = ("Mechanisms in translation", "All classifiers side by side, as small", "Semantic roles")
 LIMIT = 6.0  # of the horizontal axes, in points
+NUMBER = "achtunddreißigtausendneunhundertvierundsechzig"
+CHOICES = "sentence=1&place=1&head=2&word=4"  # on the page of look.png
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def draw_idea(path: Path) -> None:
@@ -176,10 +185,33 @@ def draw_lengths(report: dict[str, Any], path: Path) -> None:
     write_picture(figure, str(path))
 
 
+def draw_look(checkpoint: str, text: str, path: Path) -> None:
+    """Take a screenshot of the page of ``posattn look``."""
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if browser is None:
+        sys.exit("look.png: no Chromium or Chrome on the PATH; install one")
+    with TemporaryDirectory() as folder:
+        page, sentences = Path(folder, "page.html"), Path(folder, "text")
+        sentences.write_text(f"{text}\n", encoding="utf-8")
+        look = [sys.executable, "-m", "fairseq_posattn.cli", "look", checkpoint]
+        subprocess.run([*look, "--sentences", sentences, "--output", page], check=True, cwd=ROOT)
+        window = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,850"]
+        address = f"{page.as_uri()}#{CHOICES}"
+        subprocess.run([browser, *window, f"--screenshot={path}", address], check=True)
+
+
 def main(arguments: Sequence[str]) -> None:
     """Draw all pictures."""
-    folder = Path(arguments[0]) if arguments else ROOT / "docs" / "pictures"
+    parser = argparse.ArgumentParser(description="Draw the pictures of the documentation.")
+    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "pictures")
+    parser.add_argument("--look", metavar="CHECKPOINT", help="draw look.png of this model instead")
+    parser.add_argument("--text", default=NUMBER, help="text of look.png (default: %(default)s)")
+    args = parser.parse_args(arguments)
+    folder = args.folder
     folder.mkdir(parents=True, exist_ok=True)
+    if args.look:
+        draw_look(args.look, args.text, folder.resolve() / "look.png")
+        return
     draw_idea(folder / "idea.png")
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
