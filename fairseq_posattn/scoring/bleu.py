@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.languages import CODES, code_hint
 

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 
 __all__ = ["comet_of_each", "signature"]
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group, compare, tests_of
 
 __all__ = ["Result"]

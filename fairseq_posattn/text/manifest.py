@@ -1,4 +1,4 @@
-"""``preparation.json`` beside binarised data: how its text was made, and what it contains.
+"""``preparation.json`` beside binarized data: how its text was made, and what it contains.
 
 Prediction, translation and export tokenize new text by the same rules as the training data.
 ``posattn train`` chooses its settings by it.
@@ -17,7 +17,7 @@ FIX = "prepare the data again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of binarised data and of how its text was made.
+    """Description of binarized data and of how its text was made.
 
     Attributes:
         corpus: its name, such as ``sst5``.
@@ -59,13 +59,13 @@ class Manifest:
 
 
 def write(folder, manifest):
-    """Write the manifest of a folder of binarised data."""
+    """Write the manifest of a folder of binarized data."""
     text = json.dumps(asdict(manifest), indent=1)
     (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
 
 
 def read(folder) -> Manifest | None:
-    """Return the manifest of a folder of binarised data; None if there is none.
+    """Return the manifest of a folder of binarized data; None if there is none.
 
     Raises:
         UsageError: it is damaged.

@@ -164,7 +164,7 @@ def write_manifest(data, **told):
     (data / "preparation.json").write_text(json.dumps(told))
 
 
-def test_words_are_made_by_the_rule_of_the_data(data):
+def test_text_is_tokenized_by_the_rule_of_the_data(data):
     for name, expected in (
         ("spaces", "It isn't (good)!"),
         ("moses", "It is n't ( good ) !"),
@@ -191,7 +191,7 @@ def test_unknown_rules_are_named(data):
         load(data)
 
 
-def test_the_command_makes_words_of_plain_text(data, tmp_path, monkeypatch):
+def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
     """Without a manifest by Moses; documents sentence by sentence."""
     (tmp_path / "text").write_text("It isn't good! Is it?\n")
     seen = []

@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.pairs import Pairs, split_punctuation
+from fairseq_posattn.scoring.outputs import Pairs, split_punctuation
 from fairseq_posattn.scoring.rouge import (
     lead,
     rouge_by_files2rouge,

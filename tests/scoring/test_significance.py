@@ -14,7 +14,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import comet
 from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.commands.score import score
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.sentence_statistics import metric_of, read_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, compare, of_sentences
 

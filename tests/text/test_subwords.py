@@ -10,7 +10,7 @@ from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import remove_marks
+from fairseq_posattn.scoring.outputs import remove_marks
 from fairseq_posattn.text import subwords
 from fairseq_posattn.text.subwords import (
     BERT_SYMBOLS,

@@ -1,7 +1,7 @@
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import find_marks, from_files, from_generated, remove_marks
+from fairseq_posattn.scoring.outputs import find_marks, from_files, from_generated, remove_marks
 
 # Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
 GENERATED = """\
@@ -110,7 +110,7 @@ def test_wrong_plain_files_are_refused(write, tmp_path, hypotheses, message):
         ("plain a@b text", "plain a@b text"),
     ],
 )
-def test_marks_of_subwords_are_recognised_and_removed(marked, words):
+def test_subword_marks_are_removed(marked, words):
     assert remove_marks([marked]) == [words]
     assert remove_marks([marked], find_marks([marked])) == [words]
     assert remove_marks([marked], "none") == [marked]
