@@ -148,13 +148,13 @@ def replace_before_joining(
     align_dict,
     tgt_dict,
     remove_bpe=None,
-    ignored=None,
+    extra_symbols_to_ignore=None,
 ):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
     given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
     if align_dict is None or remove_bpe is None:
-        return post_process(*given, remove_bpe, ignored)
-    _, subwords, _ = post_process(*given, None, ignored)
+        return post_process(*given, remove_bpe, extra_symbols_to_ignore)
+    _, subwords, _ = post_process(*given, None, extra_symbols_to_ignore)
     words = data_utils.post_process(subwords, remove_bpe)
     return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
 
