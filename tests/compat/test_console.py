@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+import torch
 from fairseq import options
 from fairseq.logging import progress_bar
 
@@ -120,7 +121,8 @@ def test_the_line_of_all_settings_is_left_to_the_log_file(capsys):
         console.hide_settings()
         root.info({"common": {"seed": 1}})
         root.info("message")
-    assert capsys.readouterr().out == "message\n"
+        root.info(torch.nn.Embedding(2, 3))  # as fairseq-train prints the model
+    assert capsys.readouterr().out == "message\nEmbedding(2, 3)\n"
 
 
 def test_stale_warnings_are_ignored():
