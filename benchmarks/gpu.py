@@ -68,7 +68,7 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     lengths = {"flagship": (26, 64, 128), "long": (2048,), "others": (512, 32, 8192, 128, 1024)}
     if tiny:
         device, mechanisms, pairs, half = ("--device", "cpu"), ("dman",), PAIRS[:1], ()
-        tests += ["-k", "lone or cannot_return"]
+        tests += ["-k", "lone or cannot_return or repeats_from_the_seed"]
         lengths = dict.fromkeys(lengths, (8,))
         small = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
         search = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
