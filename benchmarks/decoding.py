@@ -1,60 +1,121 @@
-"""Time of beam search: the plugin's models beside fairseq's.
+"""Time of beam search: the plugin's models beside fairseq's Transformer and CTranslate2.
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
     python benchmarks/decoding.py --int8
 
-Models with random weights translate random sentences into exactly --target-length tokens by the
-beam search of fairseq-generate. The two models of a pair take turns, batch by batch.
+Models with random weights translate random sentences into exactly --target-length tokens with beam
+search. All take turns, batch by batch: ours, the stock Transformer as a model of the plugin
+(`san` sublayers, the same weights), fairseq's, and on a CPU CTranslate2 with the same weights
+(`pip install ctranslate2`), in float32 and, with --int8, in int8.
 """
+
+import importlib.util
+import os
+import statistics
+import tempfile
 
 import machine
 import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
+from fairseq_posattn.inference.translation.search import ForcedSearch
 from fairseq_posattn.model.projections import quantize_linear_layers
+
+COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2")]
 
 
 def measure(name, words, shape, arguments):
-    """Return the times of a pair."""
+    """Return the times of a pair's models."""
     batch = pairs.random_batch(words, shape, arguments.device)
-    models = pairs.build_pair(name, words, arguments)
+    ours, stock = pairs.build_pair(name, words, arguments)
+    plain = pairs.build_plain(name, stock, words, arguments)
+    searches = {
+        "ours": search(ForcedSearch, ours, words, batch, shape, arguments),
+        "plain": search(ForcedSearch, plain, words, batch, shape, arguments),
+        "stock": search(SequenceGenerator, stock, words, batch, shape, arguments),
+    }
+    if arguments.device == "cpu" and importlib.util.find_spec("ctranslate2"):
+        kind = "int8" if arguments.int8 else "float32"
+        searches["ctranslate2"] = search_by_ctranslate2(
+            stock, words, batch, shape, arguments.beam, kind
+        )
     if arguments.int8:
-        quantize_linear_layers(models[0])
+        quantize_linear_layers(ours)
+        quantize_linear_layers(plain)
+    rounds = arguments.batches, arguments.warmup, arguments.device
+    times = dict(
+        zip(searches, machine.take_turns(name, list(searches.values()), *rounds), strict=True)
+    )
+    row = {"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches}
+    row["milliseconds"] = {
+        model: round(1e3 * statistics.median(each), 1) for model, each in times.items()
+    }
+    ratios = {
+        f"{a}_over_{b}": machine.compare(times[a], times[b]) for a, b in COMPARED if b in times
+    }
+    return {**row, **machine.compare(times["ours"], times["stock"]), **ratios}
+
+
+def search(kind, model, words, batch, shape, arguments):
+    """Return a function that translates the batch by fairseq's search or the plugin's."""
+    model.eval().make_generation_fast_(need_attn=False)
+    limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
+    generator = kind([model], words, beam_size=arguments.beam, **limits)
     sample = {
         "id": torch.arange(len(batch.source)),
         "net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths},
     }
+    return lambda: generator.generate([model], sample)
 
-    def translator(model):
-        model.eval().make_generation_fast_(need_attn=False)
-        limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
-        generator = SequenceGenerator([model], words, beam_size=arguments.beam, **limits)
-        return lambda: generator.generate([model], sample)
 
-    return {
-        "beam": arguments.beam,
-        "int8": arguments.int8,
-        "batches": arguments.batches,
-        **machine.beside_stock(
-            name,
-            *map(translator, models),
-            arguments.batches,
-            arguments.warmup,
-            arguments.device,
-        ),
-    }
+@torch.no_grad()
+def search_by_ctranslate2(stock, words, batch, shape, beam, kind):
+    """Return a function that translates the batch by CTranslate2 with the stock model's weights."""
+    os.environ["CT2_VERBOSE"] = "-1"
+    import ctranslate2
+    from ctranslate2.converters import fairseq as converter
+
+    spec = converter._get_model_spec(stock.args)
+    converter.set_transformer_encoder(spec.encoder, stock.encoder)
+    converter.set_transformer_decoder(spec.decoder, stock.decoder)
+    spec.register_source_vocabulary(converter._get_vocab(words))
+    spec.register_target_vocabulary(converter._get_vocab(words))
+    spec.config.decoder_start_token = spec.config.eos_token
+    spec.validate()
+    spec.optimize(quantization=kind)
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        translator = ctranslate2.Translator(
+            folder, compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
+        )
+    sentences = [[words[token] for token in row if token != words.pad()] for row in batch.source]
+    length = shape["target_length"]
+    return lambda: translator.translate_batch(
+        sentences, beam_size=beam, min_decoding_length=length, max_decoding_length=length
+    )
 
 
 def tables(report):
     """Return the report's Markdown."""
-    head = "time, ours / fairseq's (rounds)"
-    rows = [
-        pairs.describe(pair, report) | {head: machine.ratio(pair, "batches")}
-        for pair in report["pairs"]
-    ]
-    return {"": machine.table(rows)}
+    return {"": machine.table([describe(pair, report) for pair in report["pairs"]])}
+
+
+def describe(pair, report):
+    """Return a row of the table."""
+    columns = {
+        "time, ours / fairseq's (rounds)": pair,
+        "plain Transformer, ours / fairseq's": pair.get("plain_over_stock"),
+        "ours / CTranslate2's": pair.get("ours_over_ctranslate2"),
+        "plain Transformer, ours / CTranslate2's": pair.get("plain_over_ctranslate2"),
+    }
+    ratios = {
+        column: machine.ratio({**pair, **ratio}, "batches")
+        for column, ratio in columns.items()
+        if ratio
+    }
+    return pairs.describe(pair, report) | ratios
 
 
 def main():
@@ -62,9 +123,7 @@ def main():
     parser = machine.make_parser(__doc__)
     pairs.add_arguments(parser, rounds=7, warmup=1, unit="batches")
     parser.add_argument("--beam", type=int, default=5, help="hypotheses per sentence")
-    parser.add_argument(
-        "--int8", action="store_true", help="run the linear layers of our models in int8"
-    )
+    parser.add_argument("--int8", action="store_true", help="int8, except for fairseq's model")
     pairs.run("decoding", parser.parse_args(), measure, tables)
 
 

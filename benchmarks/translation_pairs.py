@@ -114,6 +114,41 @@ def build_pair(name: str, words: Dictionary, arguments) -> list:
     return [build(*command(name, stock), *precision) for stock in (False, True)]
 
 
+def build_plain(name: str, stock, words: Dictionary, arguments):
+    """Return the stock model as one of the plugin: ``san`` sublayers with the same weights."""
+    flags = f"{EMBEDDINGS} --encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
+    sizes = [
+        f"--{side}-{size} {getattr(getattr(stock.cfg, side), size.replace('-', '_'))}"
+        for side in ("encoder", "decoder")
+        for size in ("embed-dim", "ffn-embed-dim", "attention-heads", "layers")
+    ]
+    flags = " ".join([flags, *sizes, PAIRS[name].flags])
+    plain = build("posattn_transformer", flags, words, arguments.device, arguments.dtype)
+    weights = stock.state_dict()
+    plain.load_state_dict({name: rename(name, weights) for name in plain.state_dict()})
+    return plain
+
+
+def rename(name: str, weights: dict) -> torch.Tensor:
+    """Return the stock model's weight for the parameter of a ``san`` model with this name."""
+    if ".sublayers." not in name:
+        return weights[name]
+    layer, rest = name.split(".sublayers.")
+    place, part = rest.split(".", 1)
+    parts = ["self_attn", *(["encoder_attn"] if layer.startswith("decoder") else []), "final"]
+    part_of = parts[int(place)]
+    if part.startswith("layer_norm"):
+        return weights[f"{layer}.{part_of}_{part}"]
+    part = part.removeprefix("sublayer.")
+    if part_of == "final":
+        return weights[f"{layer}.{part}"]
+    projection, kind = part.split(".")
+    letters = {"qkv_proj": "qkv", "query_proj": "q", "kv_proj": "kv"}.get(projection)
+    if letters is None:
+        return weights[f"{layer}.{part_of}.{part}"]
+    return torch.cat([weights[f"{layer}.{part_of}.{letter}_proj.{kind}"] for letter in letters])
+
+
 def batch_shape(name: str, arguments) -> dict:
     """Return the sizes of a batch: those of the options, else the pair's."""
     sizes = ("sentences", "source_length", "target_length")

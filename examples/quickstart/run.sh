@@ -6,32 +6,28 @@ usage() {
     cat <<'END'
 usage: bash examples/quickstart/run.sh [--out DIR] [fairseq-train options]
 
-Makes a Python environment if there is none, generates a German-English corpus of written-out
-numbers, trains a small DMAN Transformer on it, translates numbers that it has not seen, and
-prints BLEU and some of the translations. It needs no GPU: about a minute on a CPU core,
-after the environment is made.
+Creates a Python environment if there is none, and then takes the way of your own corpus: plain
+text, posattn prepare, posattn train, posattn translate, posattn score. The corpus is generated:
+numbers, written out in German and English. No GPU is needed: about a minute on a CPU.
 
-  --out DIR   where everything goes (default: data-bin/quickstart in the checkout):
-              corpus/           the text in word pieces
-              binarised/        what fairseq-preprocess makes of it
-              checkpoints/      the model
-              translations.txt  what fairseq-generate wrote
-              *.log             all that the steps said
+  --out DIR   folder of all results (default: data-bin/quickstart in the checkout):
+              text/         plain text, a number a line
+              numbers/      prepared data
+              checkpoints/  the model and train.log
               Files of an earlier run are replaced.
-  --help      shows this.
+  --help      show this.
 
-Whatever else is given goes to fairseq-train and comes before what is set here. To compare:
+Other options go to fairseq-train. To compare:
 
   run.sh --encoder-sublayers san,ffn                              a plain Transformer
   run.sh --encoder-sublayers san,san,ffn                          about as many parameters as DMAN
-  run.sh --encoder-sublayers sman,san,ffn                         masks that are not learned
+  run.sh --encoder-sublayers sman,san,ffn                         fixed masks
   run.sh --decoder-sublayers dman,san,cross,ffn                   DMAN in the decoder, too
   run.sh --seed 2 --max-update 400                                another seed, fewer updates
 END
 }
 
 root="$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)"
-quickstart="$root/examples/quickstart"
 
 die() {
     printf 'quickstart: error: %s\n' "$*" >&2
@@ -39,27 +35,6 @@ die() {
 }
 
 headline() { printf '\n== %s\n' "$*"; }
-
-logged() { # COMMAND...: runs it and keeps a copy of all that it says
-    local log="$out/$1.log"
-    "$@" 2>&1 | tee "$log" || die "$1 failed: $(tail -n 1 "$log") (the whole of it: $log)"
-}
-
-training_progress() { # of fairseq-train's log, a short line for each that tells of progress
-    local line total='?'
-    update() { printf '   update %4s of %s   %s loss %s\n' "$2" "$total" "$3" "$1"; }
-    while IFS= read -r line; do
-        if [[ $line =~ "'max_update': "([0-9]+) ]]; then
-            total="${BASH_REMATCH[1]}"
-        elif [[ $line =~ 'num. shared model params: '([0-9,]+) ]]; then
-            printf '   %s parameters\n' "${BASH_REMATCH[1]}"
-        elif [[ $line =~ '| train_inner |'.*' loss='([^,]+).*num_updates=([0-9]+) ]]; then
-            update "${BASH_REMATCH[@]:1}" training
-        elif [[ $line =~ 'valid on'.*'| loss '([^ ]+).*'num_updates '([0-9]+) ]]; then
-            update "${BASH_REMATCH[@]:1}" validation
-        fi
-    done
-}
 
 out="$root/data-bin/quickstart"
 options=()
@@ -70,65 +45,58 @@ while (($#)); do
             exit
             ;;
         --out)
-            [[ -n "${2:-}" ]] || die "--out needs a directory"
+            [[ -n "${2:-}" ]] || die "--out: needs a directory"
             out="$2"
             shift
             ;;
         --out=*) out="${1#--out=}" ;;
-        --save-dir | --save-dir=*) die "say --out instead of --save-dir: the model goes there, too" ;;
+        --save-dir | --save-dir=*) die "--save-dir: give --out, which also holds the model" ;;
         *) options+=("$1") ;;
     esac
     shift
 done
 
 commands="$(bash "$root/scripts/environment.sh")"
-SECONDS=0 # only now: an environment is made once
+SECONDS=0 # the environment is created once
+activate=""
+[[ "$(command -v posattn)" == "$commands/posattn" ]] || activate="source $commands/activate"
 export PATH="$commands:$PATH"
-export PYTHONUTF8=1                            # umlauts, whatever the locale
+export PYTHONUTF8=1                            # umlauts in any locale
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" # tensors this small gain nothing from a second core
-mkdir -p "$out" 2>/dev/null || die "$out cannot be made: choose another directory with --out"
-out="$(cd "$out" && pwd -P)"
+mkdir -p "$out" 2>/dev/null || die "--out $out: cannot be created; choose another directory"
+[[ "$(cd "$out" && pwd -P)" == "$(pwd -P)"/* ]] && out="$(realpath --relative-to . "$out")"
+text="$out/text" data="$out/numbers" model="$out/checkpoints"
 
-headline "1/4 Corpus: German and English numbers in word pieces"
-PYTHONPATH="$root" python -m fairseq_posattn.recipes.tiny text "$out/corpus" \
+headline "1/5 Plain text, a number a line"
+PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}" python -m fairseq_posattn.recipes.tiny text "$text" \
     --train 30000 --valid 500 --test 500
-paste -d '\n' "$out/corpus/train.de" "$out/corpus/train.en" | sed -n 's/^/   /; 1,4p'
+paste "$text/train.de" "$text/train.en" | sed -n 's/^/   /; 1,3p'
 
-headline "2/4 Binarise: fairseq-preprocess"
-rm -f "$out"/binarised/dict.{de,en}.txt # which it would not replace
-logged fairseq-preprocess \
-    --source-lang de --target-lang en --joined-dictionary \
-    --trainpref "$out/corpus/train" --validpref "$out/corpus/valid" --testpref "$out/corpus/test" \
-    --destdir "$out/binarised" |
-    sed -n 's/.*corpus\/\([a-z]*\.[a-z]*: [0-9]* sents, [0-9]* tokens\).*/   \1/p'
+headline "2/5 Tokens, subwords, binarized data: posattn prepare translation own"
+posattn prepare translation own --train "$text/train.de" "$text/train.en" \
+    --valid "$text/valid.de" "$text/valid.en" --test "$text/test.de" "$text/test.en" \
+    --bpe-operations 100 --dest "$data" >"$out/prepare.log" 2>&1 ||
+    die "$(tail -n 1 "$out/prepare.log") (log: $out/prepare.log)"
+grep '^\(split\|train\|valid\|test\) ' "$out/prepare.log"
 
-headline "3/4 Train: fairseq-train"
-model=(
-    --user-dir "$root/fairseq_posattn" --arch dman_iwslt_de_en --share-all-embeddings
-    --encoder-layers 2 --encoder-embed-dim 64 --encoder-ffn-embed-dim 128
-    --decoder-layers 2 --decoder-embed-dim 64 --decoder-ffn-embed-dim 128
-    --dropout 0.1
-)
-training=(
-    --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-    --optimizer adam --adam-betas '(0.9, 0.98)' --clip-norm 1
-    --lr 3e-3 --lr-scheduler cosine --warmup-updates 100
-    --max-tokens 1000 --max-update 700
-)
-computing=(--cpu --distributed-world-size 1 --num-workers 0)
-saving=(--save-dir "$out/checkpoints" --restore-file '' --no-epoch-checkpoints) # always from scratch
-reporting=(--log-format simple --log-interval 50)
-logged fairseq-train "$out/binarised" \
-    "${model[@]}" "${training[@]}" "${computing[@]}" "${saving[@]}" "${reporting[@]}" \
-    ${options[@]+"${options[@]}"} |
-    training_progress
+headline "3/5 Train: posattn train"
+settings=(--restore-file '' --max-update 700 --lr-scheduler cosine --lr 3e-3 --warmup-updates 100)
+for side in encoder decoder; do
+    settings+=("--$side-embed-dim" 64 "--$side-ffn-embed-dim" 128)
+done
+posattn train "$data" --size tiny --cpu --save-dir "$model" -- \
+    "${settings[@]}" ${options[@]+"${options[@]}"}
 
-headline "4/4 Translate the test set: fairseq-generate"
-fairseq-generate "$out/binarised" \
-    --user-dir "$root/fairseq_posattn" --path "$out/checkpoints/checkpoint_last.pt" \
-    --cpu --distributed-world-size 1 --max-tokens 4000 \
-    --beam 5 --post-process subword_nmt --scoring sacrebleu \
-    >"$out/translations.txt" 2>"$out/fairseq-generate.log" ||
-    die "fairseq-generate failed: $(tail -n 1 "$out/fairseq-generate.log")"
-python "$quickstart/show_translations.py" "$out/translations.txt"
-printf '\nThe model is %s (%d s in all).\n' "$out/checkpoints/checkpoint_last.pt" "$SECONDS"
+headline "4/5 Translate the test set: posattn translate"
+posattn translate "$model" --cpu --input "$data/test.de" --output "$model/test.en"
+paste "$data/test.de" "$model/test.en" | sed -n 's/^/   /; 1,5p'
+
+headline "5/5 Score: posattn score bleu"
+posattn score bleu --hypotheses "$model/test.en" --references "$data/test.en" --language en
+exact="$(paste "$model/test.en" "$data/test.en" | awk -F '\t' '$1 == $2 { n++ } END { print n + 0 }')"
+printf '%s of %s translations are exact\n' "$exact" "$(wc -l <"$data/test.en")"
+
+printf '\nDone in %s s. Try the model:\n' "$SECONDS"
+[[ -z "$activate" ]] || printf '    %s\n' "$activate"
+printf '    echo "dreiundzwanzig" | posattn translate %q\n' "$model"
+printf '    posattn look %q --serve\n' "$model"

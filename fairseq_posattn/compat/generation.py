@@ -1,7 +1,6 @@
 """fairseq-generate and fairseq-interactive."""
 
 import math
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,7 +8,6 @@ import torch
 from fairseq import search, tokenizer, utils
 from fairseq.data import Dictionary, data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -87,7 +85,7 @@ def translate_shard(main, cfg, *args, **kwargs):
 
 # --- Tokens that the model does not know ----------------------------------------------------------
 # Input with many of them is in another language, or tokenized in another way than the training
-# data. fairseq is silent.
+# data. Commands of posattn warn; fairseq's are silent.
 
 
 def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
@@ -130,40 +128,6 @@ class UnknownWords:
         )
 
 
-_input = UnknownWords(kind="tokens", hint=TOKENIZED)
-
-
-def _warn_if_unknown():
-    if warning := _input.warning():  # the log goes to standard output
-        print(f"fairseq_posattn: warning: {warning}", file=sys.stderr)
-
-
-@around(FairseqTask, "get_interactive_tokens_and_lengths")
-def warn_at_once(get_tokens_and_lengths, self, lines, encode_fn):
-    """Warn if most input tokens of ``fairseq-interactive`` are unknown."""
-    tokens, lengths = get_tokens_and_lengths(self, lines, encode_fn)
-    for sentence in tokens:
-        _input.add(sentence, self.source_dictionary)
-    _warn_if_unknown()
-    return tokens, lengths
-
-
-@around(lambda: generation_loop() and FairseqTask, "inference_step")
-def count_unknown(inference_step, self, generator, models, sample, *args, **kwargs):
-    """Count the unknown input tokens of ``fairseq-generate``."""
-    if self.source_dictionary is not None:
-        _input.add(sample["net_input"]["src_tokens"], self.source_dictionary)
-    return inference_step(self, generator, models, sample, *args, **kwargs)
-
-
-@around(generation_loop, "_main")
-def warn_at_the_end(main, *args, **kwargs):
-    """Warn if most input tokens of ``fairseq-generate`` were unknown."""
-    result = main(*args, **kwargs)
-    _warn_if_unknown()
-    return result
-
-
 # --- --replace-unk and --post-process -------------------------------------------------------------
 
 VALUE_WITHOUT_FILE = "@@ "
@@ -176,23 +140,14 @@ def copy_without_file(load_align_dict, replace_unk):
 
 
 @around(utils, "post_process_prediction")
-def replace_before_joining(
-    post_process,
-    hypo_tokens,
-    src_str,
-    alignment,
-    align_dict,
-    tgt_dict,
-    remove_bpe=None,
-    ignored=None,
-):
+def replace_before_joining(post_process_prediction, remove_bpe=None, **given):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
-    given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
-    if align_dict is None or remove_bpe is None:
-        return post_process(*given, remove_bpe, ignored)
-    _, subwords, _ = post_process(*given, None, ignored)
+    if given["align_dict"] is None or remove_bpe is None:
+        return post_process_prediction(remove_bpe=remove_bpe, **given)
+    _, subwords, _ = post_process_prediction(remove_bpe=None, **given)
     words = data_utils.post_process(subwords, remove_bpe)
-    return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
+    tokens = given["tgt_dict"].encode_line(words, add_if_not_exist=True)
+    return tokens, words, given["alignment"]
 
 
 @instead(utils, "replace_unk")

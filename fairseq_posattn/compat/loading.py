@@ -23,7 +23,7 @@ from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import settings
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.reading import find_checkpoint, read_checkpoint
 from fairseq_posattn.compat.matching import complete
 from fairseq_posattn.compat.patching import around, instead, when_applied
 
@@ -152,9 +152,11 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
 
     Since PyTorch 2.6 ``torch.load`` refuses the settings and metrics in fairseq's checkpoints,
-    because a pickle can run code, and fairseq can read none of them.
+    because a pickle can run code, and fairseq can read none of them. A folder stands for its best
+    or else its last checkpoint.
     """
-    state = read_checkpoint(PathManager.get_local_path(path))
+    path = find_checkpoint(PathManager.get_local_path(path))
+    state = read_checkpoint(path)
     overrides = arg_overrides or {}
     settings.check(path, state, overrides)
     check_declared_sizes(path, state)

@@ -34,7 +34,7 @@ from fairseq_posattn.compat.generation import UnknownWords, word_numbers  # noqa
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.training.criterions.score_criterions import expected_score  # noqa: E402
+from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
     SequenceTaggingTask,

@@ -72,15 +72,21 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
 
 def _text_reader(trained: TrainedModel) -> tuple[Callable[[str], Tensor], object]:
     """Return a function from a line to token ids, and its owner, which counts unknown tokens."""
-    task, model = trained.task, trained.model
+    task = trained.task
     if translates(trained):
-        longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
-        lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, longest, 0)
+        lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, _longest(trained), 0)
         return lambda text: lines.encode(text).tokens, lines
     predictor = predictor_of(trained, device="cpu")
     if predictor.encodes_apart:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
     return lambda text: predictor.encode(text.split("\t"))[0], predictor
+
+
+def _longest(trained: TrainedModel) -> int:
+    """Return the maximum source length, with the end symbol."""
+    limits = trained.task.max_positions(), trained.model.max_positions()
+    longest = utils.resolve_max_positions(*limits)
+    return longest[0] if isinstance(longest, tuple) else longest
 
 
 def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
@@ -89,7 +95,7 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     Raises:
         UsageError: there is no such split, or a sentence is longer than the model reads.
     """
-    task, longest = trained.task, encoder_of(trained).max_positions()
+    task, longest = trained.task, _longest(trained)
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:

@@ -2,7 +2,7 @@
 
 To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
 Its flags are fields of ``MechanismConfig`` in
-``fairseq_posattn/training/models/mechanism_config.py``.
+``fairseq_posattn/training/flags.py``.
 """
 
 from argparse import Namespace

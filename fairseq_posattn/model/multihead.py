@@ -104,18 +104,76 @@ def is_identity_order(new_order: Tensor, count: int) -> bool:
     return torch.equal(new_order, torch.arange(count))
 
 
-class CachedAttention(nn.Module):
-    """Base of self and cross attention: a cache of tensors for incremental decoding."""
+class PositionCache:
+    """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
-    def cached(self, incremental_state: IncrementalState | None) -> dict[str, Tensor] | None:
-        return None if incremental_state is None else incremental_state.get((self, "attention"))
+    A beam search reorders its hypotheses at each step. Their rows are copied when the next position
+    is appended, into a free buffer, which all layers share: nothing is allocated. Without a new
+    order the position is written in place.
 
-    def cache(self, incremental_state: IncrementalState | None, tensors: dict[str, Tensor]) -> None:
-        if incremental_state is not None:
-            incremental_state[self, "attention"] = tensors
+    Args:
+        free: buffers that no cache uses.
+    """
+
+    positions_at_once = 16  # a new buffer has room for so many more
+
+    def __init__(self, free: list[Tensor]):
+        self.free = free
+        self.tensors: dict[str, Tensor] = {}
+        self.buffers: dict[str, Tensor] = {}
+        self.order: Tensor | None = None
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Select and order the rows; repeated orders follow each other."""
+        if self.order is not None:
+            self.order = self.order[new_order]
+        elif not is_identity_order(new_order, self.tensors["key"].size(1)):
+            self.order = new_order
+
+    def append(self, newest: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Append positions ``[T, B, ...]``; return all so far."""
+        if "padding" in {**self.tensors, **newest}:
+            newest = {"padding": _no_padding(newest["key"]), **newest}
+            if self.tensors:
+                self.tensors.setdefault("padding", _no_padding(self.tensors["key"]))
+        order, self.order = self.order, None
+        self.tensors = {name: self._append(name, order, newest[name]) for name in newest}
+        return self.tensors
+
+    def _append(self, name: str, order: Tensor | None, newest: Tensor) -> Tensor:
+        past = self.tensors.get(name, newest[:0])
+        if past.requires_grad or newest.requires_grad:
+            return torch.cat([past if order is None else past.index_select(1, order), newest])
+        length = past.size(0)
+        shape = (length + newest.size(0), *newest.shape[1:])
+        size, before = math.prod(shape), self.buffers.get(name)
+        buffer = before
+        if order is not None or buffer is None or buffer.numel() < size:
+            buffer = self._take(newest, size)
+        grown = buffer[:size].view(shape)
+        if buffer is not before:
+            if order is not None:
+                torch.index_select(past, 1, order, out=grown[:length])
+            else:
+                grown[:length] = past
+            if before is not None and before.numel() >= size:
+                self.free.append(before)
+        grown[length:] = newest
+        self.buffers[name] = buffer
+        return grown
+
+    def _take(self, like: Tensor, size: int) -> Tensor:
+        for number, buffer in enumerate(self.free):
+            if buffer.numel() >= size and buffer.dtype == like.dtype:
+                return self.free.pop(number)
+        return like.new_empty(size + self.positions_at_once * like[0].numel())
 
 
-class MultiheadSelfAttention(CachedAttention):
+def _no_padding(key: Tensor) -> Tensor:
+    return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
+
+
+class MultiheadSelfAttention(nn.Module):
     """Multi-head self attention by one mechanism.
 
     Args:
@@ -163,9 +221,14 @@ class MultiheadSelfAttention(CachedAttention):
         parts = self.qkv_proj.split(x)
         query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
         if incremental_state is not None:
-            key, value, key_padding_mask = self._extend_cache(
-                incremental_state, key, value, key_padding_mask
-            )
+            newest = {"key": key, "value": value}
+            if key_padding_mask is not None:
+                newest["padding"] = key_padding_mask.t()
+            free = incremental_state.setdefault("free", [])
+            cached = incremental_state.setdefault((self, "attention"), PositionCache(free))
+            tensors = cached.append(newest)
+            key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
+            key_padding_mask = None if padding is None else padding.t()
         query, key, value = (split_heads(part, self.num_heads) for part in (query, key, value))
         attended = self.mechanism(
             x.transpose(0, 1),
@@ -178,71 +241,22 @@ class MultiheadSelfAttention(CachedAttention):
         context, weights = attended if need_weights else (attended, None)
         return self.out_proj(merge_heads(context)), weights
 
-    def _extend_cache(
-        self,
-        incremental_state: IncrementalState,
-        key: Tensor,
-        value: Tensor,
-        padding: Tensor | None,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return key and value ``[T, B, C]`` and padding ``[B, T]`` of all positions so far."""
-        newest = {"key": key, "value": value}
-        if padding is not None:
-            newest["padding"] = padding.t()
-        past = self.cached(incremental_state)
-        if past is not None:
-            order = past.get("order")
-            if "padding" in {**past, **newest}:
-                past = {"padding": _no_padding(past["key"]), **past}
-                newest = {"padding": _no_padding(key), **newest}
-            newest = {name: _append(past[name], order, newest[name]) for name in newest}
-        self.cache(incremental_state, newest)
-        padding = newest.get("padding")
-        return newest["key"], newest["value"], None if padding is None else padding.t()
-
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
-        """Store the order of a beam search's hypotheses.
-
-        It is applied when the next position is appended, so that the cache is copied once.
-        """
-        past = self.cached(incremental_state)
-        if past is not None:
-            order = past["order"][new_order] if "order" in past else new_order
-            self.cache(incremental_state, {**past, "order": order})
+        """Select and order the hypotheses of a beam search."""
+        if (self, "attention") in incremental_state:
+            incremental_state[self, "attention"].reorder(new_order)
         return incremental_state
 
 
-def _no_padding(key: Tensor) -> Tensor:
-    return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
-
-
-def _append(past: Tensor, order: Tensor | None, newest: Tensor) -> Tensor:
-    """Append ``newest`` to the rows ``order`` of ``past`` ``[T, B, ...]``; None for all rows."""
-    if order is None:
-        return torch.cat([past, newest])
-    if past.requires_grad:
-        return torch.cat([past.index_select(1, order), newest])
-    length = past.size(0)
-    grown = past.new_empty(length + newest.size(0), *newest.shape[1:])
-    torch.index_select(past, 1, order, out=grown[:length])
-    grown[length:] = newest
-    return grown
-
-
-class MultiheadCrossAttention(CachedAttention):
+class MultiheadCrossAttention(nn.Module):
     """Dot-product attention from a decoder to the encoder's output.
 
     Args:
         embed_dim: C of the decoder.
         encoder_dim: features of the encoder's output.
-        num_heads: H.
-        mechanism: attention within the heads, not causal.
-        heads: activation and dropout of the concatenated heads.
-
-    Raises:
-        ValueError: H does not divide C.
+        num_heads, mechanism, heads: see :class:`MultiheadSelfAttention`; not causal.
     """
 
     def __init__(
@@ -283,21 +297,11 @@ class MultiheadCrossAttention(CachedAttention):
         """
         length, batch = x.size(0), encoder_out.size(1)
         hypotheses = x.size(1) // batch
-        past = self.cached(incremental_state)
-        if past is None:
-            key, value = (
-                split_heads(part, self.num_heads) for part in self.kv_proj.split(encoder_out)
-            )
-            if incremental_state is not None:  # copied once, not for the matmul of each step
-                key, value = key.contiguous(), value.contiguous()
-                incremental_state[self, "hypotheses"] = hypotheses
-            self.cache(incremental_state, {"key": key, "value": value})
-        else:
-            key, value = past["key"], past["value"]
-        hidden = x if hypotheses == 1 else gather_hypotheses(x, batch)  # [N*T, B, C]
-        query = split_heads(self.query_proj(hidden), self.num_heads)
+        key, value = self._encoded(encoder_out, incremental_state, hypotheses)
+        query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
+        query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
         attended = self.mechanism(
-            hidden.transpose(0, 1),
+            x.transpose(0, 1),
             query,
             key,
             value,
@@ -305,33 +309,34 @@ class MultiheadCrossAttention(CachedAttention):
             need_weights=need_weights,
         )
         context, weights = attended if need_weights else (attended, None)
-        output = self.out_proj(merge_heads(context))
-        if hypotheses > 1:
-            output = spread_hypotheses(output, length)
-            if weights is not None:  # [B, H, N*T, S]
-                weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
+        context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
+        output = self.out_proj(context.reshape(x.size(0), x.size(1), -1))  # [T, B*N, C]
+        if weights is not None:  # [B, H, N*T, S]
+            weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
+
+    def _encoded(
+        self, encoder_out: Tensor, incremental_state: IncrementalState | None, hypotheses: int
+    ) -> tuple[Tensor, Tensor]:
+        """Return key and value, ``[B, H, S, D]``."""
+        if incremental_state is not None and (self, "attention") in incremental_state:
+            return incremental_state[self, "attention"]
+        parts = self.kv_proj.split(encoder_out)
+        key, value = (split_heads(part, self.num_heads) for part in parts)
+        if incremental_state is not None:  # copied once, not for the matmul of each step
+            key, value = key.contiguous(), value.contiguous()
+            incremental_state[self, "attention"] = key, value
+            incremental_state[self, "hypotheses"] = hypotheses
+        return key, value
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
     ) -> IncrementalState:
         """Reorder the cached sentences; a sentence's hypotheses stay consecutive."""
-        tensors = self.cached(incremental_state)
-        if tensors is not None:
+        if (self, "attention") in incremental_state:
+            tensors = incremental_state[self, "attention"]
             sentences = select_sentences(new_order, incremental_state[self, "hypotheses"])
-            if not is_identity_order(sentences, tensors["key"].size(0)):
-                tensors = {name: one.index_select(0, sentences) for name, one in tensors.items()}
-                self.cache(incremental_state, tensors)
+            if not is_identity_order(sentences, tensors[0].size(0)):
+                selected = tuple(tensor.index_select(0, sentences) for tensor in tensors)
+                incremental_state[self, "attention"] = selected
         return incremental_state
-
-
-def gather_hypotheses(x: Tensor, batch: int) -> Tensor:
-    """Concatenate each sentence's hypotheses: ``[T, B*N, C]`` to ``[N*T, B, C]``."""
-    hypotheses: Tensor = x.unflatten(1, (batch, -1))
-    return hypotheses.permute(2, 0, 1, 3).flatten(0, 1)
-
-
-def spread_hypotheses(x: Tensor, length: int) -> Tensor:
-    """Invert :func:`gather_hypotheses`: ``[N*T, B, C]`` to ``[T, B*N, C]``."""
-    hypotheses: Tensor = x.unflatten(0, (-1, length))
-    return hypotheses.permute(1, 2, 0, 3).flatten(1, 2)

@@ -1,14 +1,16 @@
 """The output projection to logits, and int8 linear layers for CPUs."""
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu.linear import Linear, is_recorded, product
+from fairseq_posattn.attention.cpu.linear import Linear, is_recorded, library, product
 
 INT8_MAX = 127
 # CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.
@@ -53,6 +55,45 @@ class _Logits(torch.autograd.Function):
             product(rows, weight.t()).view(x.shape) if needs_x else None,
             product(rows.t(), x.flatten(0, -2).t()) if needs_weight else None,
         )
+
+
+# Rows of the matmul for which weights are packed; other numbers are served as well.
+PACKED_ROWS = 160
+FEWEST_ROWS = 4
+
+
+@torch.no_grad()
+def pack_linear_layers(model: nn.Module) -> None:
+    """Store the weights of a float32 model on a CPU a second time, as the matmul reads them.
+
+    Matmuls of some ten rows, as in beam search, take half to four fifths of the time. The model can
+    no longer be trained.
+    """
+    if not torch.backends.mkl.is_available():
+        return
+    for layer in model.modules():
+        if isinstance(layer, Linear) and "product" not in vars(layer):
+            weight = layer.weight
+            if weight.device.type == "cpu" and weight.dtype == torch.float32:
+                layer.product = _packed_product(layer)  # type: ignore[method-assign]
+
+
+def _packed_product(layer: Linear) -> Callable[[Tensor], Tensor]:
+    weight, bias = layer.weight.detach(), layer.bias
+    if library() == "onednn":
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_ROWS)
+        return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
+    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_ROWS)
+
+    def product(x: Tensor) -> Tensor:
+        rows = x.numel() // x.size(-1)
+        if rows < FEWEST_ROWS:
+            return F.linear(x, weight, bias)
+        # PyTorch would ignore weights that are packed for other numbers of rows, MKL does not.
+        result: Tensor = torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
+        return result
+
+    return product
 
 
 @torch.no_grad()

@@ -76,16 +76,13 @@ def preprocess(dest, jobs, tell=say, **options):
     Raises:
         UsageError: it fails; the message ends with its last line.
     """
-    flags = []
-    for name, value in options.items():
-        if value is False or value is None:
-            continue
-        flags.append(f"--{name.replace('_', '-')}")
-        if value is not True:
-            flags.append(str(value))
     command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
+    for name, value in {"workers": jobs, **options}.items():
+        if value is not False:
+            flag = f"--{name.replace('_', '-')}"
+            command += [flag] if value is True else [flag, str(value)]
     process = subprocess.Popen(
-        [*command, "--workers", str(jobs), *flags],
+        command,
         env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -4,16 +4,16 @@
     python -m fairseq_posattn.recipes.tiny numbers FOLDER SOURCE TARGET
     python -m fairseq_posattn.recipes.tiny datasets FOLDER trec sick ewt ...
 
-``text`` writes a German-English corpus of spelled-out numbers in subwords, "@@" marking a word that
-continues. German puts the units before the tens, English the tens first:
+``text`` writes a German-English corpus of spelled-out numbers as plain text. German puts the units
+before the tens, English the tens first:
 
-    321405   drei@@ hundert@@ ein@@ und@@ zwan@@ zig@@ tausend@@ vier@@ hundert@@ fünf
-             three hundred twen@@ ty-@@ one thousand four hundred five
+    321405   dreihunderteinundzwanzigtausendvierhundertfünf
+             three hundred twenty-one thousand four hundred five
 
-``numbers`` binarises 200 such pairs, under any pair of languages. ``datasets`` makes FOLDER/trec
-and so on of made-up words: one word tells the class; related pairs share more words; A0 precedes
-the predicate and A1 follows it; users click on news that share a word with their history. Cross
-validation has two folds.
+``numbers`` binarises 200 such pairs in subwords, under any pair of languages. ``datasets`` makes
+FOLDER/trec and so on of made-up words: one word tells the class; related pairs share more words; A0
+precedes the predicate and A1 follows it; users click on news that share a word with their history.
+Cross validation has two folds.
 """
 
 import argparse
@@ -122,13 +122,19 @@ def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[
 
 
 def write_corpus(
-    folder: Path, splits: Mapping[str, Sequence[int]], languages: Sequence[str] = ("de", "en")
+    folder: Path,
+    splits: Mapping[str, Sequence[int]],
+    languages: Sequence[str] = ("de", "en"),
+    joint: str = "@@ ",
 ) -> None:
-    """Write ``train.de``, ``train.en``, ``valid.de``, ..., a number a line."""
+    """Write ``train.de``, ``train.en``, ``valid.de``, ..., a number a line.
+
+    ``joint`` is between the subwords of a word; "" writes plain text.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for split, numbers in splits.items():
         for language, spell in zip(languages, (german, english), strict=True):
-            text = "".join(f"{spell(number)}\n" for number in numbers)
+            text = "".join(f"{spell(number)}\n" for number in numbers).replace("@@ ", joint)
             write_text(folder / f"{split}.{language}", text)
 
 
@@ -383,7 +389,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if args.command == "text":
         try:
-            write_corpus(args.folder, draw_splits(args.train, args.valid, args.test, args.seed))
+            splits = draw_splits(args.train, args.valid, args.test, args.seed)
+            write_corpus(args.folder, splits, joint="")
         except (OSError, ValueError) as error:
             sys.exit(f"{parser.prog}: error: {error}")
         return

@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.languages import CODES, code_hint
 
@@ -136,10 +136,7 @@ def running_text(
         pairs: hypotheses and references.
         sides: which of them are Moses' tokens.
         language: of the detokenizer; None for English.
-        raw_references: the references before tokenization, if available.
-
-    Raises:
-        UsageError: the numbers of raw references and hypotheses differ.
+        raw_references: the references before tokenization, one for each pair, if available.
     """
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 
 __all__ = ["comet_of_each", "signature"]
 
@@ -15,15 +15,10 @@ MODEL = "Unbabel/wmt22-comet-da"
 
 
 def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
-    """Return the score of every sentence of every run, in percent.
-
-    Args:
-        runs: detokenized text, as many sentences as ``sources``.
-        sources: untokenized source sentences.
-        name: of the model, which is downloaded once.
+    """Return the score of every sentence of every run of detokenized text, in percent.
 
     Raises:
-        UsageError: unbabel-comet is not installed, or has no such model.
+        UsageError: unbabel-comet is not installed, or has no model ``name``.
     """
     model = _model(name)
     gpus = int(sys.modules["torch"].cuda.is_available())  # comet has imported torch

@@ -24,11 +24,7 @@ __all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read
 
 
 def read_labels(path: Path) -> list[str]:
-    """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them.
-
-    Raises:
-        UsageError: a line is a JSON object without a label.
-    """
+    """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them."""
     return [_label(line, f"{path}:{row}") for row, line in enumerate(read_file(path), 1)]
 
 
@@ -67,10 +63,7 @@ MACRO_F1 = OfSums(_mean_f1)
 def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
     """Return the macro-F1 of runs in percent.
 
-    Args:
-        runs: predicted labels.
-        labels: correct labels.
-        classes: all that occur or are predicted in any of the compared runs.
+    ``classes`` are all that occur or are predicted in any of the compared runs.
     """
     import numpy
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group, compare, tests_of
 
 __all__ = ["Result"]
@@ -37,9 +37,8 @@ class Result:
         """Test each score of a system against the baseline's, and add the comparison.
 
         Args:
-            groups: scores of the system, by name.
-            baselines: scores of the baseline by the same names, the main score first.
-            called: names of the scores to print.
+            groups, baselines: scores of both by the same names, the main score first.
+            called: names to print; other scores are in JSON only.
         """
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))

@@ -66,9 +66,9 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
 
 def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
-    wanted, found = Counter(arguments(gold)), Counter(arguments(predicted))
-    right, excess, missed = map(_by_label, (wanted & found, found - wanted, wanted - found))
-    return Counts(right, excess, missed, propositions=1, complete=int(wanted == found))
+    wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
+    right, excess, missed = map(_by_label, (wanted & given, given - wanted, wanted - given))
+    return Counts(right, excess, missed, propositions=1, complete=int(wanted == given))
 
 
 def compare(
@@ -91,13 +91,13 @@ def compare(
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
     counts, lacking, ignored = Counts(), 0, 0
-    for wanted, found in zip(gold, predicted, strict=True):
-        if wanted.length != found.length:
+    for wanted, given in zip(gold, predicted, strict=True):
+        if wanted.length != given.length:
             raise UsageError(
-                f"{names[1]}:{found.line}: a sentence of {found.length} words, but {wanted.length} "
+                f"{names[1]}:{given.line}: a sentence of {given.length} words, but {wanted.length} "
                 f"at {names[0]}:{wanted.line}"
             )
-        by_place = {proposition.place: proposition for proposition in found.propositions}
+        by_place = {proposition.place: proposition for proposition in given.propositions}
         for proposition in wanted.propositions:
             same = by_place.pop(proposition.place, None)
             if same is None or same.predicate != proposition.predicate:
@@ -119,8 +119,8 @@ def compare(
     return counts
 
 
-def _by_label(found: Counter[tuple[str, Spans]]) -> Counter[str]:
-    return Counter(label for label, _ in found.elements())
+def _by_label(counts: Counter[tuple[str, Spans]]) -> Counter[str]:
+    return Counter(label for label, _ in counts.elements())
 
 
 def _scores(correct: int, excess: int, missed: int) -> dict[str, float]:

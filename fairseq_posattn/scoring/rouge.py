@@ -27,7 +27,7 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.words import split_sentences
 
 __all__ = ["lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]

@@ -1,4 +1,4 @@
-"""``preparation.json`` beside binarised data: how its text was made, and what it contains.
+"""``preparation.json`` beside binarized data: how its text was made, and what it contains.
 
 Prediction, translation and export tokenize new text by the same rules as the training data.
 ``posattn train`` chooses its settings by it.
@@ -17,7 +17,7 @@ FIX = "prepare the data again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of binarised data and of how its text was made.
+    """Description of binarized data and of how its text was made.
 
     Attributes:
         corpus: its name, such as ``sst5``.
@@ -59,13 +59,13 @@ class Manifest:
 
 
 def write(folder, manifest):
-    """Write the manifest of a folder of binarised data."""
+    """Write the manifest of a folder of binarized data."""
     text = json.dumps(asdict(manifest), indent=1)
     (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
 
 
 def read(folder) -> Manifest | None:
-    """Return the manifest of a folder of binarised data; None if there is none.
+    """Return the manifest of a folder of binarized data; None if there is none.
 
     Raises:
         UsageError: it is damaged.
@@ -80,33 +80,28 @@ def read(folder) -> Manifest | None:
     return Manifest(**_checked(content, path))
 
 
-def _is_text(values):
-    return all(isinstance(value, str) for value in values)
+def _all(kind, values):
+    return all(isinstance(value, kind) for value in values)
 
 
-def _is_count(value):
-    return type(value) is int and value > 0
-
-
-_NUMBERS = ("longest", "classes", "longest_text", "features")
+# By the type of a field.
 _CHECKS = {
-    **dict.fromkeys(("lower", "cased", "joined"), lambda value: isinstance(value, bool)),
-    **dict.fromkeys(_NUMBERS, lambda value: value is None or _is_count(value)),
-    **dict.fromkeys(
-        ("subwords", "metric", "criterion"), lambda value: value is None or isinstance(value, str)
-    ),
-    "languages": lambda value: isinstance(value, list) and _is_text(value),
-    "versions": lambda value: isinstance(value, dict) and _is_text(value.values()),
-    "examples": lambda value: isinstance(value, dict) and all(map(_is_count, value.values())),
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    str | None: lambda value: value is None or isinstance(value, str),
+    int | None: lambda value: value is None or type(value) is int and value > 0,
+    tuple[str, ...]: lambda value: isinstance(value, list) and _all(str, value),
+    dict[str, str]: lambda value: isinstance(value, dict) and _all(str, value.values()),
+    dict[str, int]: lambda value: isinstance(value, dict) and _all(int, value.values()),
 }
 
 
 def _checked(content, path):
     if not isinstance(content, dict) or not content.keys() >= {"corpus", "task", "word_rule"}:
         raise UsageError(f"{path}: lacks corpus, task or word_rule; {FIX}")
-    known = {one.name for one in fields(Manifest)}  # a newer version may write more
+    known = {one.name: one.type for one in fields(Manifest)}  # a newer version may write more
     content = {name: value for name, value in content.items() if name in known}
     for name, value in content.items():
-        if not _CHECKS.get(name, lambda value: isinstance(value, str))(value):
+        if not _CHECKS[known[name]](value):
             raise UsageError(f"{path}: {name} is {value!r}; {FIX}")
     return {**content, "languages": tuple(content.get("languages", ()))}

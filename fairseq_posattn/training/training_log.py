@@ -9,15 +9,12 @@ import re
 from math import isfinite, nan
 from pathlib import Path
 
-from fairseq_posattn.common.errors import UsageError
-
 Numbers = dict[str, float]
 Points = list[tuple[int, float]]
 
 BOOKKEEPING = {"epoch", "wps", "wpb", "bsz", "num_updates", "ups", "wall", "train_wall"}
 LOSSES = {"loss", "nll_loss"}
 TAGS = ("train_inner", "train", "valid")
-MAX_LINE = 1 << 20  # characters
 MAX_VALUE = 1e100  # larger values are not plotted
 
 _TEXT = re.compile(r'\{"|epoch \d+(?: \||:)')
@@ -86,19 +83,12 @@ class TrainingLog:
 
     Args:
         path: log of one or several parts of the training.
-
-    Raises:
-        UsageError: a line is too long to be text.
     """
 
     def __init__(self, path: Path) -> None:
         self._lines: dict[str, list[Numbers]] = {tag: [] for tag in TAGS}
         with open(path, encoding="utf-8", errors="replace") as file:
-            while line := file.readline(MAX_LINE):
-                if len(line) == MAX_LINE:
-                    raise UsageError(
-                        f"{path}: not a log: a line has {MAX_LINE:,} characters or more"
-                    )
+            for line in file:
                 result = read_line(line)
                 if result and result[0] in TAGS and isfinite(result[1].get("num_updates", nan)):
                     self._add(*result)

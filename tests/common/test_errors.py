@@ -23,7 +23,7 @@ def last_words(raised):
     return finished.stderr
 
 
-def test_a_usage_error_is_one_line_that_does_not_steer_the_terminal(capsys):
+def test_usage_errors_are_one_printable_line(capsys):
     """Nor hides what follows, as characters that turn the direction of writing do."""
     message = "a\x1b[2J\x1b]0;b\x07\u202ec\nd"
     line = "error: a\\x1b[2J\\x1b]0;b\\x07\\u202ec d\n"
@@ -44,7 +44,7 @@ def test_a_usage_error_is_one_line_that_does_not_steer_the_terminal(capsys):
         ("", None, 0, ""),  # a pipe that nobody reads
     ],
 )
-def test_what_cannot_be_printed_is_one_line(setting, output, status, words):
+def test_output_errors_are_one_line(setting, output, status, words):
     code = (
         "from fairseq_posattn.common.cli import end; exit(end('posattn', lambda: print('\u2713')))"
     )

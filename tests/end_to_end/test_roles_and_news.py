@@ -111,12 +111,9 @@ def tagger(tmp_path_factory, user_dir):
     return checkpoint, log, splits["valid"], folder
 
 
-def test_a_tagger_learns_roles(tagger):
-    assert last_valid(tagger[1], "f1") > 90
-
-
-def test_what_it_predicts_has_the_scores_of_its_validation(tagger, tmp_path, capsys):
+def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys):
     checkpoint, log, lines, _ = tagger
+    assert last_valid(log, "f1") > 90
     gold = []
     roles = tmp_path / "valid.roles"
     rows = list(zip(*(lines[name] for name in ("words", "predicate", "tags")), strict=True))
@@ -141,7 +138,7 @@ def _sentence(place, tags):
     return Sentence(len(tags.split()), [Proposition("x", place, pieces)])
 
 
-def test_sentences_with_given_predicates(tagger):
+def test_lines_with_given_predicates(tagger):
     predictor = prediction.load(tagger[0])
     lines = [b"1\ta B c\n", b"\n", b"1,2\ta B C d\n"]
     ((first, blank, both),) = predictor.read_groups([lines], "typed")
@@ -150,16 +147,12 @@ def test_sentences_with_given_predicates(tagger):
     assert str(both).count("\t") == 1
     told = json.loads(first.as_json())
     assert told["words"] == ["a", "B", "c"]
-    assert told["propositions"][0]["arguments"][2] == {
-        "label": "A1",
-        "start": 2,
-        "end": 2,
-        "text": "c",
-    }
+    last = told["propositions"][0]["arguments"][2]
+    assert last == {"label": "A1", "start": 2, "end": 2, "text": "c"}
 
 
-def test_tags_go_together_where_that_is_asked_for(tagger, tmp_path, monkeypatch, capsys):
-    """Of a model whose best tags do not."""
+def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, capsys):
+    """Those of a model whose best tags are invalid."""
     predictor = prediction.load(tagger[0])
     torch.manual_seed(1)
     torch.nn.init.normal_(predictor.model.output.weight)
@@ -198,22 +191,9 @@ def test_tags_go_together_where_that_is_asked_for(tagger, tmp_path, monkeypatch,
         (b"1\t\xff\n", "typed:1: not UTF-8"),
     ],
 )
-def test_a_line_that_cannot_be_tagged_names_itself(tagger, line, message):
+def test_wrong_lines_are_named(tagger, line, message):
     with pytest.raises(UsageError, match=re.escape(message)):
         list(prediction.load(tagger[0]).read_groups([[line]], "typed"))
-
-
-def test_unequal_columns_end_training_in_one_line(tagger, user_dir, tmp_path):
-    lines = role_lines(random.Random(2), 5)
-    lines["tags"][2] = "B-V"
-    tags = ["B-A0", "B-A1", "B-V", "I-A0", "I-A1"]
-    symbols = {"words": "abcdefABC", "predicate": "01", "tags": tags}
-    binarise(tmp_path, symbols, {"train": lines, "valid": lines})
-    log = tmp_path / "log"
-    arguments = [tmp_path, "--user-dir", user_dir, "--task", "sequence_tagging", *TINY]
-    arguments += ["--criterion", "sequence_tagging", "--arch", "mtsa_tagger", "--batch-size", "4"]
-    assert forked_commands.run("train", arguments, log) == 1
-    assert "valid, row 3: " in log.read_text().splitlines()[-1]
 
 
 # --- News ------------------------------------------------------------------------------------
@@ -264,14 +244,10 @@ def recommender(news, user_dir):
     )
 
 
-def test_a_recommender_learns_what_users_click(recommender):
-    _, log = recommender
+def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, capsys):
+    checkpoint, log = recommender
     assert last_valid(log, "auc") > 0.8
     assert last_valid(log, "ndcg5") > 0.6
-
-
-def test_what_is_ranked_has_the_scores_of_its_validation(recommender, news, tmp_path, capsys):
-    checkpoint, log = recommender
     scores, submission = tmp_path / "scores.tsv", tmp_path / "prediction.txt"
     arguments = [str(checkpoint), "--split", "valid", "--scores", str(scores), "--cpu"]
     arguments += ["--submission", str(submission), "--batch-size", "7"]
@@ -292,15 +268,14 @@ def test_what_is_ranked_has_the_scores_of_its_validation(recommender, news, tmp_
     assert ranks.index(1) == first.index(max(first))
 
 
-def test_what_both_levels_learned_of_distance(recommender, tmp_path):
+def test_parameters_of_a_recommender_are_shown_without_sentences(recommender, tmp_path, capsys):
     """DA-Transformer, Figure 7."""
     checkpoint = recommender[0]
-    told = tmp_path / "weights.json"
-    picture = tmp_path / "weights.png"
-    outputs = ["--json", str(told), "--output", str(picture)]
+    numbers, picture = tmp_path / "weights.json", tmp_path / "weights.png"
+    outputs = ["--json", str(numbers), "--output", str(picture)]
     analyse(["parameters", str(checkpoint), "--plot", "weights", *outputs])
     model = read_checkpoint(checkpoint)["model"]
-    sublayers = json.loads(told.read_text())["sublayers"]
+    sublayers = json.loads(numbers.read_text())["sublayers"]
     found = {sublayer["sublayer"]: sublayer["parameters"] for sublayer in sublayers}
     assert list(found) == ["words.da", "clicks.da"]
     for level in ("words", "clicks"):
@@ -309,15 +284,12 @@ def test_what_both_levels_learned_of_distance(recommender, tmp_path):
             values = sorted(model[mechanism + parameter].tolist())
             assert [bar["value"] for bar in found[f"{level}.da"][name]] == values
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_what_a_recommender_attends_to_is_not_shown_in_sentences(recommender, tmp_path, capsys):
-    arguments = ["heatmap", str(recommender[0]), "--split", "valid"]
-    assert analyse([*arguments, "--json", str(tmp_path / "heatmap.json")]) == 1
+    arguments = ["heatmap", str(checkpoint), "--split", "valid", "--json", str(numbers)]
+    assert analyse(arguments) == 1
     assert "only its parameters can be shown" in capsys.readouterr().err
 
 
-def test_a_score_that_is_not_finite_is_one_line(recommender, tmp_path, capsys):
+def test_infinite_scores_are_one_line(recommender, tmp_path, capsys):
     state = read_checkpoint(recommender[0])
     state["model"]["no_history"].fill_(3e38)  # a number, but no dot product with it is
     state["model"]["clicks.pooling.hidden.bias"].fill_(3e38)

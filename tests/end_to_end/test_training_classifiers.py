@@ -131,7 +131,7 @@ def test_documents_are_encoded_sentence_by_sentence(train):
 @pytest.mark.parametrize(
     ("flags", "complaint"),
     [
-        ("--encoder-embed-path nowhere.txt", "nowhere.txt cannot be read: No such file"),
+        ("--encoder-embed-path nowhere.txt", "nowhere.txt: cannot be read: No such file"),
         ("--encoder-hidden-dim 7", "--encoder-hidden-dim 7: --encoder mpsan has as many"),
         ("--max-positions 4", "--max-positions"),
         ("--num-classes 1", "classes"),

@@ -1,4 +1,4 @@
-"""Raw text to what fairseq-generate makes of the prepared test set, by a folder that moved."""
+"""Translation of plain text equals fairseq-generate; unknown tokens are reported."""
 
 import itertools
 import json
@@ -7,10 +7,12 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import fairseq
 import forked_commands
+import numpy
 import pytest
 
 import fairseq_posattn
@@ -27,7 +29,7 @@ SPLITS = {"train": slice(0, None), "val": slice(0, 9), "test_2016_flickr": slice
 
 
 def captions():
-    """All sentences that the words above make, as pairs."""
+    """Yield all pairs of sentences that the words above make."""
     parts = itertools.product(*(words.items() for words in (SUBJECTS, VERBS, THINGS, ENDS)))
     for subject, verb, thing, end in parts:
         yield tuple(f"{subject[i]} {verb[i]} {thing[i]}{end[i]}" for i in range(2))
@@ -35,7 +37,7 @@ def captions():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory, train_arguments):
-    """``raw``, ``data``, and ``moved``, where training has left its checkpoint."""
+    """Prepare ``raw`` to ``data``, train, and move the checkpoints' folder to ``moved``."""
     folder = tmp_path_factory.mktemp("multi30k")
     (folder / "raw").mkdir()
     for split, part in SPLITS.items():
@@ -59,7 +61,7 @@ DECODING = ["--beam", "3", "--lenpen", "0.7"]
 
 
 def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",), **others):
-    """The pieces that one of fairseq's commands prints, and their scores, in order."""
+    """Return the subwords that one of fairseq's commands prints, and their scores, in order."""
     log = folder / "fairseq.log"
     log.unlink(missing_ok=True)
     models = ":".join(str(folder / "moved" / path) for path in paths)
@@ -74,7 +76,7 @@ def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",
 
 
 def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
-    """The same, of posattn translate, and the texts."""
+    """Return the same of posattn translate, and the texts."""
     models = [folder / "moved" / path for path in paths]
     words = [*models, "--cpu", "--json", *DECODING, *options]
     assert translate.main(list(map(str, words))) == 0
@@ -92,23 +94,17 @@ def agree(ours, fairseqs):
 
 @pytest.fixture(scope="module")
 def generated(folder, user_dir):
-    """What fairseq-generate makes of the prepared test set, in its order, and with which score."""
-    return by_fairseq(folder, user_dir, "generate", "--batch-size", "9")
+    return by_fairseq(folder, user_dir, "generate", "--batch-size", "9", paths=("",))  # the folder
 
 
-def test_what_a_checkpoint_needs_lies_beside_it(folder):
-    names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}
-    there = {name for name in os.listdir(folder / "moved") if name[0] != "."}
-    assert {name for name in there if not name.startswith("checkpoint")} == names
-    for name in ("dict.de.txt", "dict.en.txt", "preparation.json"):
-        assert (folder / "moved" / name).read_bytes() == (folder / "data" / name).read_bytes()
-
-
-def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_path, capsys):
+def test_plain_text_is_translated_like_the_prepared_test_set(folder, generated, tmp_path, capsys):
+    """By the files beside the checkpoint, elsewhere and without the training data."""
     moved = tmp_path / "elsewhere"
     shutil.copytree(folder / "moved", moved)
+    names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}
+    assert names == {one for one in os.listdir(moved) if not one.startswith(("checkpoint", "."))}
     (folder / "data").rename(folder / "gone")
-    words = [moved / "checkpoint_last.pt", "--input", folder / "raw/test_2016_flickr.de", "--cpu"]
+    words = [moved, "--input", folder / "raw/test_2016_flickr.de", "--cpu"]
     words += [*DECODING, "--buffer-size", "10"]
     try:
         assert translate.main(list(map(str, words))) == 0
@@ -116,7 +112,7 @@ def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_
         assert translate.main(list(map(str, [*words, "--json"]))) == 0
     finally:
         (folder / "gone").rename(folder / "data")
-    assert "warning" not in plain.err
+    assert "warning" not in plain.err and "using its checkpoint_last.pt" in plain.err
     rows = [json.loads(line)["hypotheses"][0] for line in capsys.readouterr().out.splitlines()]
     agree([(row["pieces"], row["score"]) for row in rows], generated)
     assert [row["text"] for row in rows] == plain.out.splitlines()
@@ -124,7 +120,7 @@ def test_raw_text_is_translated_as_the_prepared_test_set(folder, generated, tmp_
     assert not any("@@" in row["text"] or " ." in row["text"] for row in rows)
 
 
-def test_an_ensemble_and_its_best_are_fairseqs(folder, user_dir, capsys):
+def test_an_ensembles_best_hypotheses_are_fairseqs(folder, user_dir, capsys):
     earlier = next((folder / "moved").glob("checkpoint_*_47.pt")).name
     paths = (earlier, "checkpoint_last.pt")
     fairseqs = by_fairseq(folder, user_dir, "generate", "--nbest", "2", paths=paths)
@@ -136,7 +132,7 @@ def test_an_ensemble_and_its_best_are_fairseqs(folder, user_dir, capsys):
 
 
 def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
-    """As it is, fairseq translates all sentences in each."""
+    """Unpatched, fairseq translates all sentences in each."""
     given = ["--batch-size", "9", "--num-shards", "2", "--shard-id"]
     shards = [by_fairseq(folder, user_dir, "generate", *given, number) for number in ("0", "1")]
     assert all(shards)
@@ -188,11 +184,11 @@ def example(beginning, folder):
     return "\n".join([*program, f"print({last})"])
 
 
-def test_the_pages_programs_translate_alike(folder, tmp_path, capsys):
+def test_the_programs_of_the_page_translate_alike(folder, tmp_path, capsys):
     exec(example("from fairseq_posattn.inference import translation", folder), {})
     expected = capsys.readouterr().out
     assert len(expected.split()) > 1
-    # fairseq and the plugin beside each other, as where both are installed
+    # both in one folder, as if installed
     site = tmp_path / "site"
     (site / "fairseq").mkdir(parents=True)
     for file in Path(fairseq.__file__).parent.iterdir():
@@ -207,7 +203,7 @@ def test_the_pages_programs_translate_alike(folder, tmp_path, capsys):
     assert finished.stdout == expected
 
 
-def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):
+def test_failing_copies_stop_no_training(folder, train_arguments):
     (folder / "read").mkdir()
     (folder / "read" / "dict.de.txt").mkdir()  # in the place of the copy
     options = ["--save-dir", folder / "read", "--max-update", "1", "--disable-validation"]
@@ -220,7 +216,7 @@ def test_that_nothing_can_be_copied_stops_no_training(folder, train_arguments):
 
 
 def stories(split):
-    """Gigaword's sentences and headlines, with what only SentencePiece gives back."""
+    """Yield sentences and headlines like Gigaword's, which SentencePiece can restore."""
     for number in range({"train": 60, "dev": 6, "test": 20}[split]):
         place, thing = ("paris", "lagos", "lima")[number % 3], ("storm", "vote")[number % 2]
         yield f"a {thing} ( no. {number} ) hit {place} & its port today .", f"{thing} hits {place}"
@@ -228,7 +224,7 @@ def stories(split):
 
 @pytest.fixture(scope="module")
 def summarised(tmp_path_factory, train_arguments):
-    """As ``folder``, of summaries in SentencePieces."""
+    """Prepare and train summarization with SentencePiece."""
     folder = tmp_path_factory.mktemp("gigaword")
     (folder / "raw").mkdir()
     for split in ("train", "dev", "test"):
@@ -247,7 +243,7 @@ def summarised(tmp_path_factory, train_arguments):
     return folder
 
 
-def test_raw_text_is_summarised_as_the_prepared_test_set(summarised, user_dir, capsys):
+def test_plain_text_is_summarized_like_the_prepared_test_set(summarised, user_dir, capsys):
     path, log = summarised / "saved/checkpoint_last.pt", summarised / "generate.log"
     options = ["--user-dir", user_dir, "--cpu", "--max-len-b", "12", "--no-repeat-ngram-size", "3"]
     arguments = [summarised / "data", "--path", path, *options, "--remove-bpe", "sentencepiece"]
@@ -260,3 +256,50 @@ def test_raw_text_is_summarised_as_the_prepared_test_set(summarised, user_dir, c
     assert output.out.splitlines() == expected
     assert len(set(expected)) > 3
     assert "warning" not in output.err
+
+
+# --- fairseq's commands ---------------------------------------------------------------------------
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
+UNKNOWN = 3  # its number in every dictionary of fairseq's
+
+
+def test_unknown_tokens_are_reported(tmp_path, user_dir):
+    for name, line in (("strange", "x y a\n"), ("half", "x a\n")):
+        (tmp_path / name).write_text(line)
+    data = tmp_path / "data"
+    shutil.copytree(FIXTURE / "data", data)
+    tokens = data / "test.de-en.de.bin"
+    numpy.full(tokens.stat().st_size // 2, UNKNOWN, "<u2").tofile(tokens)
+    flags = ["--path", FIXTURE / "checkpoint.pt", "--cpu", "--num-workers", "0", "--beam", "1"]
+    flags += ["--user-dir", user_dir, "--batch-size", "4"]
+    commands = [
+        ("interactive", [FIXTURE / "data", *flags, "--buffer-size", "4"], tmp_path / "strange"),
+        ("interactive", [FIXTURE / "data", *flags, "--buffer-size", "4"], tmp_path / "half"),
+        ("generate", [data, *flags], "/dev/null"),
+        ("generate", [FIXTURE / "data", *flags], "/dev/null"),
+    ]
+    done = forked_commands.run_all(user_dir, commands, tmp_path)
+    assert [code for code, _, _ in done] == [0] * 4
+    strange, half, unknown, known = (errors for _, _, errors in done)
+    assert strange.startswith("fairseq_posattn: warning: 2 of 3 tokens are unknown to the model")
+    count = len(numpy.fromfile(tokens, "<u2"))
+    assert unknown.startswith(f"fairseq_posattn: warning: {count} of {count} tokens are unknown")
+    assert strange.count("\n") == unknown.count("\n") == 1
+    assert half == known == ""
+
+
+def test_unsatisfiable_constraints_affect_no_other_line(tmp_path, user_dir):
+    (tmp_path / "text").write_text("a b\ta b\na b\tC C C C C C\nb a\n")
+    flags = [FIXTURE / "data", "--path", FIXTURE / "checkpoint.pt", "--cpu", "--beam", "2"]
+    flags += ["--user-dir", user_dir, "--buffer-size", "3", "--max-len-b", "4", "--constraints"]
+    commands = [("interactive", flags, tmp_path / "text")]
+    [(code, output, errors)] = forked_commands.run_all(user_dir, commands, tmp_path)
+    assert code == 0, errors
+    assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
+
+    log = tmp_path / "fairseq.log"
+    without = partial(forked_commands.leave_out, "stop_at_max_length")
+    options = {"stdin": tmp_path / "text", "before": without}
+    assert forked_commands.run("interactive", flags, log, **options) != 0
+    assert "AssertionError: 4 < 4" in log.read_text()

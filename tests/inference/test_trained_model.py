@@ -31,7 +31,7 @@ def test_a_folder_stands_for_its_best_or_last_checkpoint(tmp_path, capsys):
         assert line == f"fairseq_posattn: {folder} is a folder: using its {name}"
 
 
-def test_sentences_of_the_data_are_not_looked_for_beside_the_checkpoint(tmp_path):
+def test_sentences_are_read_from_the_training_data(tmp_path):
     """Where training has left the dictionaries and the manifest, but no sentences."""
     data, saved = tmp_path / "data", tmp_path / "saved"
     shutil.copytree(FIXTURE / "data", data)

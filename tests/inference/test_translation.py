@@ -106,7 +106,7 @@ def test_int8_is_for_a_cpu():
         translation.load([CHECKPOINT], str(FIXTURE / "data"), device="meta", int8=True)
 
 
-def test_a_batch_in_any_order_is_answered_in_it(translator, source, monkeypatch):
+def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
     """fairseq sorts it by length."""
     monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
     assert [found.text for found in translator(source)] == EXPECTED
@@ -490,6 +490,9 @@ def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch)
     assert best.text == "AB, C's"
     assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
     assert best.alignment.target == ("AB", ",", "C", "'s")
+    translator.lines.encode("Zug " * 99)
+    warning = translator.lines.unknown.warning()
+    assert warning.endswith(" subwords are unknown to the model: is the text in its language?")
 
 
 def align_of_equal_weights(source, target, weights, *rest):
@@ -499,7 +502,7 @@ def align_of_equal_weights(source, target, weights, *rest):
 # --- Models --------------------------------------------------------------------------------------
 
 
-def test_an_ensemble_of_equals_is_each_of_them(source):
+def test_an_ensemble_of_equal_models_changes_nothing(source):
     ensemble = load(CHECKPOINT, CHECKPOINT)
     assert len(ensemble.models) == 2
     assert [found.text for found in ensemble(source)] == EXPECTED

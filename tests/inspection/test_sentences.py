@@ -90,11 +90,12 @@ def test_unknown_and_cut_text_gets_a_warning(trained, tmp_path, capsys):
     assert cut.endswith("1 line was cut to the 16 subwords that the model reads")
 
 
-def test_a_sentence_of_a_split_that_is_too_long_is_refused(trained):
-    model = trained("translation")
-    longest = max(map(len, read_split("test", model).values()))
-    model.model.encoder.max_source_positions = longest - 1
-    with pytest.raises(
-        UsageError, match=rf"^--split test:\d+: {longest} tokens .* {longest - 1} at"
-    ):
-        read_split("test", model)
+@pytest.mark.parametrize("kind, split", [("translation", "test"), ("classification", "valid")])
+def test_a_long_sentence_of_a_split_is_refused(trained, kind, split):
+    model = trained(kind)
+    lengths = list(map(len, read_split(split, model).values()))
+    assert len(lengths) == 8
+    model.task.max_positions = lambda: max(lengths) - 1
+    message = f"^--split {split}:.*: {max(lengths)} tokens with the end symbol; the model takes"
+    with pytest.raises(UsageError, match=message):
+        read_split(split, model)

@@ -5,7 +5,7 @@ import torch
 
 from fairseq_posattn.attention.declare import IMPLEMENTATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.flags import MechanismConfig
 
 LAYER = LayerDescription(("san", "ffn"), embed_dim=32, num_heads=2, ffn_dim=32, max_positions=16)
 

@@ -7,7 +7,7 @@ from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSe
 
 
 @pytest.mark.parametrize("length", [1, 3])
-def test_hypotheses_of_a_sentence_attend_as_if_each_had_its_own_encoding(length):
+def test_hypotheses_that_share_an_encoding_attend_as_with_one_each(length):
     torch.manual_seed(0)
     attention = MultiheadCrossAttention(8, 6, 2, DotProductAttention()).double()
     encoded = torch.randn(5, 2, 6).double()  # [S, B, C]
@@ -22,7 +22,7 @@ def test_hypotheses_of_a_sentence_attend_as_if_each_had_its_own_encoding(length)
 
 
 class _Copied(TorchDispatchMode):
-    """The sizes of what was copied."""
+    """Recorder of the sizes of copied tensors."""
 
     def __init__(self):
         super().__init__()
@@ -34,7 +34,7 @@ class _Copied(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_the_encoding_is_laid_out_once_and_not_for_each_step():
+def test_the_encoding_is_copied_once_and_not_at_each_step():
     attention = MultiheadCrossAttention(8, 8, 2, DotProductAttention()).eval()
     encoded, state = torch.randn(50, 3, 8), {}
     with torch.no_grad():
@@ -44,8 +44,7 @@ def test_the_encoding_is_laid_out_once_and_not_for_each_step():
             assert (max(copied.sizes) >= encoded.numel()) == (step == 0)
 
 
-def test_orders_given_before_the_next_position_follow_each_other():
-    """A search may reorder more than once, as fairseq's caches allow."""
+def test_repeated_orders_follow_each_other():
     attention = MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)).eval()
     start, newest = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
     orders = torch.tensor([2, 0, 1]), torch.tensor([0, 0, 2])
@@ -57,3 +56,18 @@ def test_orders_given_before_the_next_position_follow_each_other():
             attention.reorder_incremental_state(state, order)
         outputs.append(attention(newest, incremental_state=state)[0])
     torch.testing.assert_close(*outputs)
+
+
+def test_caches_of_all_layers_are_allocated_once():
+    """Every order copies rows into a free buffer, which all layers share."""
+    layers = [MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)) for _ in range(3)]
+    state, buffers = {}, set()
+    with torch.no_grad():
+        for step in range(12):
+            for layer in layers:
+                layer(torch.randn(1, 4, 8), incremental_state=state)
+                cached = state[layer, "attention"]
+                buffers |= {buffer.data_ptr() for buffer in cached.buffers.values()}
+                order = torch.arange(4).roll(step % 2)  # the identity at times
+                layer.reorder_incremental_state(state, order)
+    assert len(buffers) == 2 * len(layers) + 1

@@ -13,7 +13,7 @@ register()
 from fairseq_posattn.model.initialization import INITIALIZATIONS  # noqa: E402
 from fairseq_posattn.model.mechanisms import LayerDescription  # noqa: E402
 from fairseq_posattn.model.transformer_layer import build_decoder_layer, build_encoder_layer  # noqa: E402
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig  # noqa: E402
+from fairseq_posattn.training.flags import MechanismConfig  # noqa: E402
 
 C, FFN = 96, 160
 

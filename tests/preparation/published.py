@@ -5,19 +5,15 @@ import random
 
 from archive_files import write_archive, write_folder
 
-WORDS = ["a", "the", "film", "camera", "it", "is", "good", "bad", "great"] + [
-    "awful",
-    "works",
-    "fails",
-    ".",
-    ",",
-    "\xe9t\xe9",
-]
+WORDS = ["a", "the", "film", "camera", "it", "is", "good", "bad", "great", "awful", "works"]
+WORDS += ["fails", ".", ",", "\xe9t\xe9"]
 
 
-def publish(name, folder, size=30):
-    """Write data set ``name`` into ``folder``; returns what to give to ``--source``."""
+def publish(name, folder, size=30, sentence=None):
+    """Write data set ``name`` into ``folder``, of one sentence or random ones; return its path."""
     text = Text(name)
+    if sentence is not None:
+        text.sentence = lambda: sentence
     return PUBLISHERS[name](text, folder, size)
 
 

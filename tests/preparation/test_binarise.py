@@ -5,8 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import binarise
-from fairseq_posattn.preparation.binarise import binarise_pairs, check_rows, preprocess
+from fairseq_posattn.preparation.binarise import check_rows, preprocess
 
 
 @pytest.fixture
@@ -23,18 +22,6 @@ def stand_in(tmp_path, monkeypatch):
         return lambda: json.loads((tmp_path / "flags").read_text())
 
     return play
-
-
-def test_flags(stand_in, tmp_path, monkeypatch):
-    monkeypatch.setattr(binarise, "check_rows", lambda index, text: None)
-    flags = stand_in()
-    prefixes = {"train": "text/bpe.train", "test": "text/bpe.test"}
-    options = {"joined_dictionary": True, "only_source": False, "srcdict": None, "thresholdsrc": 2}
-    binarise_pairs("de", "en", prefixes, tmp_path, 3, **options)
-    assert " ".join(flags()) == (
-        f"--destdir {tmp_path} --workers 3 --source-lang de --target-lang en "
-        "--trainpref text/bpe.train --testpref text/bpe.test --joined-dictionary --thresholdsrc 2"
-    )
 
 
 def test_sizes_are_told_once_and_the_log_goes(stand_in, tmp_path):

@@ -54,18 +54,6 @@ def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, words):
     assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"4 3\n{VECTORS}", "glove.txt:2: 3 numbers where the first line has 1"),
-        ("", "no vectors"),
-    ],
-)
-def test_a_header_and_an_empty_file_are_refused(vectors, text, words):
-    with pytest.raises(UsageError, match=words):
-        glove.read_vectors(*vectors(text), {"the"})
-
-
 def test_fairseq_reads_what_is_written(tmp_path):
     path = tmp_path / "glove.txt"
     glove.write_embeddings(path, ["the", "cat", "dog"], {"the": "0.1 -0.2 1e-05"}, 3, seed=1)
@@ -77,19 +65,6 @@ def test_fairseq_reads_what_is_written(tmp_path):
     made_up = torch.stack([embeddings[word] for word in ("cat", "dog")])
     assert made_up.abs().max() <= 0.05
     assert made_up.unique().numel() == 6
-
-
-def test_made_up_vectors_are_uniform(tmp_path):
-    words = [str(number) for number in range(2000)]
-    glove.write_embeddings(tmp_path / "glove.txt", words, {}, 10, seed=1)
-    numbers = torch.stack(list(parse_embedding(tmp_path / "glove.txt").values())).flatten()
-    shares = torch.histc(numbers, bins=4, min=-0.05, max=0.05) / numbers.numel()
-    assert (shares - 0.25).abs().max() < 0.02
-
-
-def test_coverage_counts_words_and_their_occurrences():
-    counts = Counter({"the": 6, "cat": 3, "zzz": 1})
-    assert glove.coverage(counts, {"the", "cat"}) == (2, 3, 9, 10)
 
 
 def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):

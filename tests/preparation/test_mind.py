@@ -1,7 +1,5 @@
 """MIND, made up in its layout: news.tsv and behaviors.tsv, zipped or unpacked."""
 
-import tracemalloc
-
 import pytest
 from archive_files import write_archive, write_folder
 
@@ -9,7 +7,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import mind
 from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.preparation.kinds.recommendation import write_impressions
 
 NEWS = """\
 N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]
@@ -65,15 +62,6 @@ def test_a_mistake_names_file_and_line(tmp_path, line, message):
         list(mind.impressions(archive))
 
 
-def test_parts_that_are_missing_or_double_are_named(tmp_path):
-    with pytest.raises(UsageError, match="holds no MINDsmall_train"):
-        mind.parts(tmp_path)
-    release(tmp_path)
-    (tmp_path / "MINDlarge_dev.zip").write_bytes(b"")
-    with pytest.raises(UsageError, match="remove one"):
-        mind.parts(tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, capsys, zipped):
@@ -98,25 +86,6 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
     assert "left out 1 news that news.tsv lacks" in output.err
     for column in ("history", "candidates", "labels"):
         assert (dest / column / "submission.idx").is_file()
-
-
-@pytest.mark.slow
-def test_impressions_are_streamed(tmp_path):
-    """Check that memory does not grow with impressions, even if all lack news."""
-
-    def peak(size):
-        impressions = (
-            mind.Impression(f"{number:09}", None, ["N1"] * 4, [f"N{number}", "N1"], [0, 1], "f:1")
-            for number in range(2, size)
-        )
-        tracemalloc.start()
-        write_impressions(impressions, tmp_path / "train", {"N1": 0}, max_unknown=1.0)
-        result = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        return result
-
-    few = peak(8000)  # beside what is held of each, files hold some thousand lines
-    assert peak(24000) < few + 16000 * 8
 
 
 def test_mind_is_never_downloaded(tmp_path, capsys):

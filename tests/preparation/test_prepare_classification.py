@@ -239,19 +239,6 @@ def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsy
     assert not (dest / "dict.txt").exists()
 
 
-def test_the_next_command_is_the_recipe(tmp_path, fairseq_here, capsys):
-    prepare("sick", tmp_path)
-    command = capsys.readouterr().out.splitlines()[-1]
-    assert command.strip() == f"posattn recipe mpsan/table7_sick --datasets sick --data {tmp_path}"
-
-
-@pytest.mark.parametrize("fraction", ["0", "0.6", "x"])
-def test_a_fraction_is_a_fraction(fraction, capsys):
-    with pytest.raises(SystemExit):
-        main(["trec", "--valid-fraction", fraction])
-    assert "is not above 0 and at most 0.5" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 def test_the_script_by_itself(tmp_path, vectors):
     """Run real processes: workers for the text, fairseq-preprocess for the rest."""

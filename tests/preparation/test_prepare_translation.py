@@ -10,8 +10,7 @@ from pathlib import Path
 
 import corpora
 import pytest
-from archive_files import tree, write_folder
-from packing import tarred
+from archive_files import tarred, tree, write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
@@ -127,25 +126,6 @@ def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source
         "subwords: done already",
     ]
     assert tree(dest) == tree(prepared[0])
-
-
-def test_prepared_once_it_needs_no_source(prepared, start):
-    dest, printed, _ = prepared
-    before = {path: path.stat().st_mtime_ns for path in dest.rglob("*") if path.is_file()}
-    process = start("--dest", dest)
-    printed_again, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    assert printed_again == printed
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
-def test_failure_is_one_line(start, tmp_path):
-    process = start("--source", tmp_path / "nowhere", "--dest", tmp_path / "dest")
-    printed, said = process.communicate(timeout=300)
-    assert process.returncode == 1
-    assert not printed
-    assert said == f"prepare_translation: error: {tmp_path}/nowhere: no such file or folder\n"
-    assert not (tmp_path / "dest").exists()
 
 
 @pytest.mark.parametrize(

@@ -134,20 +134,6 @@ def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
         read_ewt(folder)
 
 
-def test_ewt_skips_blank_lines_of_its_lists_and_names_the_others(release):
-    before = read_ewt(release)
-    for path in release.rglob("files.*"):
-        path.write_text(f"\n{path.read_text()}\n")
-    assert read_ewt(release) == before
-    (path,) = release.rglob("files.dev")
-    path.write_text("answers/two.xml.conllu\ntwo\n")
-    with pytest.raises(UsageError, match=f"^{path}:2: not in a folder of its genre"):
-        read_ewt(release)
-    write_folder(release, {"00/one.xml.gold_skel": ""})
-    with pytest.raises(UsageError, match="00/one.xml.gold_skel: not in a folder of its genre"):
-        read_ewt(release)
-
-
 # --- CoNLL-2005 ------------------------------------------------------------------------------
 
 TREE = """

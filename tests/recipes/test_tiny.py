@@ -73,7 +73,7 @@ def test_the_command_writes_parallel_files(tmp_path):
     for split, numbers in tiny.draw_splits(**sizes).items():
         for language, spell in (("de", tiny.german), ("en", tiny.english)):
             lines = (folder / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
-            assert lines == list(map(spell, numbers))
+            assert lines == [spell(number).replace("@@ ", "") for number in numbers]
     assert len(list(folder.iterdir())) == 6
 
 

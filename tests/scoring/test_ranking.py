@@ -21,7 +21,7 @@ from fairseq_posattn.scoring.ranking import (
 )
 
 
-def test_of_equal_scores_the_later_one_ranks_first():
+def test_the_later_of_equal_scores_ranks_first():
     assert ranking([0.5, 0.9, 0.5, 0.1]) == [1, 2, 0, 3]
 
 

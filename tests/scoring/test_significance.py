@@ -14,7 +14,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import comet
 from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.commands.score import score
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.sentence_statistics import metric_of, read_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, compare, of_sentences
 
@@ -54,14 +54,14 @@ def test_p_is_sacrebleus(texts):
             assert 1 / 1001 < after.p_value < 1  # of a difference that could be chance
 
 
-def test_equal_translations_differ_by_chance(texts):
-    """Where sacreBLEU prints its smallest p."""
+def test_equal_translations_have_p_1(texts):
+    """sacreBLEU prints its smallest p."""
     references, system, _ = texts
     same = compare(*by_metric(BLEU(force=True), references, system, system))
     assert same.p == same.p_randomisation == 1
 
 
-def test_few_other_outputs_are_no_difference():
+def test_two_other_outputs_are_not_significant():
     """Of two sentences either is as likely; sacreBLEU's tests have p below 0.001 and 0.06."""
     baseline = of_scores([0, 0, *[1] * 98])
     found = compare(of_scores([1] * 100), baseline)
@@ -77,7 +77,7 @@ def of_scores(*runs):
     return Group(MEAN_OF_SENTENCES, [of_sentences(scores) for scores in runs])
 
 
-def test_scores_of_sentences_are_resampled_together():
+def test_sentences_are_resampled_in_pairs():
     generator = numpy.random.default_rng(1)
     baseline = generator.uniform(0, 100, size=30)
     system = baseline + generator.normal(2, 8, size=30)
@@ -112,7 +112,7 @@ def test_runs_are_drawn_one_fewer_than_there_are():
     assert of_scores([0] * 5, [10] * 5).interval == (0, 10)
 
 
-def test_the_interval_is_of_sentences_and_of_runs():
+def test_the_interval_covers_sentences_and_runs():
     """Their variances, s² / n, add up: of the difference of two systems."""
     generator = numpy.random.default_rng(2)
     runs, sentences = 8, 400
@@ -127,7 +127,7 @@ def test_the_interval_is_of_sentences_and_of_runs():
     assert 1.96 * spread > 2 * 1.96 * gain.std() / sentences**0.5  # runs weigh more here
 
 
-def test_p_is_of_both_sides_and_of_runs():
+def test_p_is_two_sided_and_over_runs():
     # One of 9 and 11 is drawn, 1 away from their mean, as zero is from a difference of 1.
     assert compare(of_scores([9] * 4, [11] * 4), of_scores([9] * 4, [9] * 4)).p == 1
     # And 2 away is further than any that is drawn; what was observed counts for one.
@@ -137,7 +137,7 @@ def test_p_is_of_both_sides_and_of_runs():
     assert same.p == same.p_randomisation == 1
 
 
-def test_the_outputs_of_a_sentence_are_dealt_out_among_all_runs():
+def test_outputs_of_a_sentence_are_permuted_among_all_runs():
     # Of the six ways to deal two ones and two zeros to two systems, two keep them apart.
     one = compare(of_scores([1], [1]), of_scores([0], [0]))
     assert one.p_randomisation == pytest.approx(1 / 3, abs=0.05)
@@ -164,25 +164,36 @@ def files(texts, tmp_path):
     ]
 
 
+def as_json(kind, arguments, capsys):
+    assert score(kind, [*arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+ENGLISH = ["--language", "en"]
+
+
 @pytest.mark.slow
-def test_bleu_against_a_baseline(files, texts, capsys):
-    assert score("bleu", [*files, "--json", "--language", "en"]) == 0
-    result = json.loads(capsys.readouterr().out)
+def test_bleu_against_a_baseline(files, texts, tmp_path, capsys):
+    result = as_json("bleu", [*files, *ENGLISH], capsys)
     expected = compare(*by_metric(BLEU(force=True), *texts))
     assert result["p"] == expected.p == result["significance"]["bleu"]["p"]
     assert result["baseline"] == expected.baseline
     assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
     assert result["significance"]["ter"]["difference"] < 0
     assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in result["significance"]["tests"]
-    assert score("bleu", [*files, "--language", "en"]) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told if " against " in line] == ["BLEU", "chrF2", "TER"]
+    assert score("bleu", [*files, *ENGLISH]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if " against " in line] == ["BLEU", "chrF2", "TER"]
+    # The same as fairseq-generate prints it.
+    references, system, baseline = texts
+    arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
+    arguments += ["--baseline", write(tmp_path / "g2", generated(baseline, references))]
+    assert as_json("bleu", [*arguments, *ENGLISH], capsys) == result
 
 
 def test_rouge_against_a_baseline(files, capsys):
     pytest.importorskip("rouge_score")
-    assert score("rouge", [*files, "--json", "--jobs", "1"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = as_json("rouge", [*files, "--jobs", "1"], capsys)
     assert result["rouge1"] == pytest.approx(result["baseline"] + result["difference"])
     assert 0 < result["p"] < 1
     assert set(result["significance"]) == {"rouge1", "rouge2", "rougeL", "tests"}
@@ -196,26 +207,23 @@ def generated(lines, references):
     ]
 
 
-@pytest.mark.slow
-def test_baselines_as_fairseq_generate_wrote_them(files, texts, tmp_path, capsys):
+def test_other_test_sets_are_refused(files, texts, tmp_path, capsys):
     references, system, baseline = texts
-    assert score("bleu", [*files, "--json", "--language", "en"]) == 0
-    expected = json.loads(capsys.readouterr().out)
-    arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
-    arguments += ["--baseline", write(tmp_path / "g2", generated(baseline, references))]
-    assert score("bleu", [*arguments, "--json", "--language", "en"]) == 0
-    assert json.loads(capsys.readouterr().out) == expected
-
-
-def test_another_test_set_is_no_baseline(files, texts, tmp_path, capsys):
-    references, system, baseline = texts
-    files[-1] = write(tmp_path / "short", baseline[1:])
-    assert score("bleu", files) == 1
-    assert "short: 39 lines for 40 scored sentences" in capsys.readouterr().err
-    arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
-    other = generated(baseline, references[::-1])
-    assert score("bleu", [*arguments, "--baseline", write(tmp_path / "g2", other)]) == 1
-    assert "g2: its references differ from the scored ones" in capsys.readouterr().err
+    generations = {
+        "g1": generated(system, references),
+        "g2": generated(baseline, references[::-1]),
+        "short": baseline[1:],
+    }
+    g1, g2, short = (write(tmp_path / name, lines) for name, lines in generations.items())
+    for arguments, words in (
+        ([*files[:-1], short], "short: 39 lines for 40 scored sentences"),
+        ([*files, "--comet", short], "short: 39 lines for 40 scored sentences"),
+        (["--generated", g1, "--baseline", g2], "g2: its references differ from the scored ones"),
+        (["--generated", g1, g2], "g2: its references differ from those of "),
+    ):
+        assert score("bleu", arguments) == 1
+        error = capsys.readouterr().err
+        assert words in error and error.count("\n") == 1
 
 
 # --- Several runs, by the command ---------------------------------------------------------------
@@ -234,8 +242,7 @@ def groups(texts, tmp_path):
 @pytest.mark.slow
 def test_runs_of_translation_are_groups(groups, texts, capsys):
     flags, runs = groups
-    assert score("bleu", [*flags, "--json", "--language", "en"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = as_json("bleu", [*flags, *ENGLISH], capsys)
     values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
     assert found["bleu"] == pytest.approx((values[0] + values[1]) / 2)
     assert found["bleu_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
@@ -247,33 +254,21 @@ def test_runs_of_translation_are_groups(groups, texts, capsys):
     assert found["significance"]["tests"].startswith("sentences and runs, ")
     assert found["counts"]["scored"] == 80
     assert score("bleu", [*flags, "--language", "en"]) == 0
-    told = capsys.readouterr().out
-    assert "mean ± standard deviation of 2 runs" in told
+    assert "mean ± standard deviation of 2 runs" in capsys.readouterr().out
 
 
 def test_runs_of_summaries_are_groups(groups, capsys):
     pytest.importorskip("rouge_score")
-    assert score("rouge", [*groups[0], "--json", "--jobs", "1"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = as_json("rouge", [*groups[0], "--jobs", "1"], capsys)
     assert found["rougeL_deviation"] > 0 and found["p"] < 0.05
     assert found["intervals"]["rouge1"] == found["interval"]
-
-
-def test_runs_of_other_test_sets_are_refused(texts, tmp_path, capsys):
-    references, system, _ = texts
-    paths = [
-        write(tmp_path / "g1", generated(system, references)),
-        write(tmp_path / "g2", generated(system, references[::-1])),
-    ]
-    assert score("bleu", ["--generated", *paths]) == 1
-    assert "g2: its references differ from those of " in capsys.readouterr().err
 
 
 # --- What a run keeps ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
+def test_stored_statistics_give_the_same_p(files, tmp_path, capsys):
     for kind in ("bleu", "rouge"):
         kept = []
         for name in ("hypotheses", "baseline"):
@@ -282,8 +277,7 @@ def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
             assert score(kind, [*text, "--statistics", str(path)]) == 0
             kept.append(read_statistics(path))
         capsys.readouterr()
-        assert score(kind, [*files, "--json"]) == 0
-        expected = json.loads(capsys.readouterr().out)["significance"]
+        expected = as_json(kind, files, capsys)["significance"]
         assert kept[0].test_set == kept[1].test_set
         assert {*kept[0].metrics, "tests"} == expected.keys()
         for name, found in expected.items():
@@ -304,7 +298,7 @@ def test_of_what_is_kept_the_same_is_found(files, tmp_path, capsys):
         '{"test set": "x", "metrics": {"bleu": [["a"]]}}',
     ],
 )
-def test_a_file_that_keeps_something_else_is_one_line(tmp_path, content):
+def test_other_files_are_no_statistics(tmp_path, content):
     (tmp_path / "kept").write_text(content)
     with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
         read_statistics(tmp_path / "kept")
@@ -349,8 +343,7 @@ def fake_comet(monkeypatch):
 @pytest.mark.slow
 def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
     sources = ["--comet", write(tmp_path / "sources", texts[0])]
-    assert score("bleu", [*files, *sources, "--json", "--language", "en"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = as_json("bleu", [*files, *sources, *ENGLISH], capsys)
     shares = [
         [len(line.split()) / len(one.split()) for line, one in zip(lines, texts[0], strict=True)]
         for lines in texts[1:]
@@ -366,13 +359,7 @@ def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
     assert "--comet-model other: " in error and error.count("\n") == 1
 
 
-def test_comet_needs_a_source_for_each(files, texts, tmp_path, capsys):
-    short = write(tmp_path / "short", texts[0][1:])
-    assert score("bleu", [*files, "--comet", short]) == 1
-    assert "short: 39 lines for 40 scored sentences" in capsys.readouterr().err
-
-
-def test_without_comet_it_is_one_line(files, texts, tmp_path, capsys, monkeypatch):
+def test_missing_comet_is_one_line(files, texts, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)
     comet._model.cache_clear()
     assert score("bleu", [*files, "--comet", write(tmp_path / "sources", texts[0])]) == 1

@@ -18,43 +18,44 @@ def lines(content, **options):
     return list(read_lines(io.BytesIO(content), "text.de", **options))
 
 
-def test_lines_come_without_their_ends():
-    assert lines(b"eins\r\nzwei\n\n drei ") == ["eins", "zwei", "", " drei "]
+ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h"
 
 
-def test_byte_order_mark_is_no_text():
-    assert lines("\ufeffeins\nzwei\n".encode()) == ["eins", "zwei"]
+@pytest.mark.parametrize(
+    ("content", "options", "expected"),
+    [
+        (b"eins\r\nzwei\n\n drei ", {}, ["eins", "zwei", "", " drei "]),
+        ("\ufeffeins\nzwei\n".encode(), {}, ["eins", "zwei"]),
+        (f"{ODD}\nend\n".encode(), {}, [ODD, "end"]),  # only line feeds end a line
+        ("Größe\n".encode("latin-1"), {"encoding": "latin-1"}, ["Größe"]),
+        (b"\n", {}, [""]),
+        (b"", {"allow_empty": True}, []),
+    ],
+)
+def test_lines_of_a_file(content, options, expected):
+    assert lines(content, **options) == expected
 
 
-def test_only_line_feeds_end_a_line():
-    odd = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h"
-    assert lines(f"{odd}\nend\n".encode()) == [odd, "end"]
-
-
-def test_other_encodings():
-    assert lines("Größe\n".encode("latin-1"), encoding="latin-1") == ["Größe"]
-
-
-def test_wrong_encoding_names_file_line_and_byte():
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "text.de: the file is empty"),
+        (
+            b"eins\nGr\xf6\xdfe\n",
+            "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv -f ITS-ENCODING "
+            "-t UTF-8",
+        ),
+    ],
+)
+def test_wrong_files_are_named_with_line_and_byte(content, message):
     with pytest.raises(UsageError) as caught:
-        lines(b"eins\nGr\xf6\xdfe\n")
-    assert str(caught.value) == (
-        "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv -f ITS-ENCODING -t UTF-8"
-    )
+        lines(content)
+    assert str(caught.value) == message
 
 
-def test_empty_file():
-    with pytest.raises(UsageError, match="text.de: the file is empty"):
-        lines(b"")
-    assert lines(b"", allow_empty=True) == []
-    assert lines(b"\n") == [""]
-
-
-def test_lines_that_belong_together():
-    assert list(parallel_lines(de=["eins", "zwei"], en=["one", "two"])) == [
-        ("eins", "one"),
-        ("zwei", "two"),
-    ]
+def test_parallel_lines_are_tuples():
+    sides = {"de": ["eins", "zwei"], "en": ["one", "two"]}
+    assert list(parallel_lines(**sides)) == [("eins", "one"), ("zwei", "two")]
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_older_folders_have_none(tmp_path):
         b'{"corpus": "c", "task": "t", "word_rule": "w", "examples": {"train": "a"}}',
     ],
 )
-def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
+def test_other_files_are_no_manifests(tmp_path, content):
     (tmp_path / manifest.NAME).write_bytes(content)
     with pytest.raises(UsageError) as caught:
         read(tmp_path)
@@ -80,7 +80,7 @@ def test_what_is_no_manifest_is_one_line_that_names_it(tmp_path, content):
     assert "\n" not in str(caught.value)
 
 
-def test_a_later_project_may_tell_more(tmp_path):
+def test_unknown_fields_are_ignored(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path)
     path = tmp_path / manifest.NAME
     rules = json.loads(path.read_text())
@@ -88,7 +88,7 @@ def test_a_later_project_may_tell_more(tmp_path):
     assert read(tmp_path).corpus == "cr"
 
 
-def test_every_corpus_names_a_rule_that_there_is():
+def test_every_corpus_names_a_known_rule():
     for corpus in (*corpora.CLASSIFICATION.values(), *corpora.SUMMARIZATION.values()):
         assert corpus.word_rule in words.RULES
     for corpus in corpora.TRANSLATION.values():

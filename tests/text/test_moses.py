@@ -43,7 +43,7 @@ def test_normalised(language, line, expected):
     assert Tokeniser(language, normalise=True)(line) == expected
 
 
-def test_other_processes_get_one():
+def test_tokenizers_can_be_pickled():
     """As the tokenisers of exported models do, which have one."""
     line = "Mr. Smith saw 3.5 m. of it, e.g. here."
     tokenise = Tokeniser("en")

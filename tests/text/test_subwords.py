@@ -1,32 +1,47 @@
-"""Subwords: the same units as the command lines of subword-nmt make of the same text."""
+"""Subwords: those of subword-nmt, SentencePiece and BERT, learned the same each time."""
 
 import io
+import random
+import subprocess
+import sys
 
 import pytest
-import test_wordpiece
 from subword_nmt.apply_bpe import BPE
 from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.outputs import remove_marks
 from fairseq_posattn.text import subwords
 from fairseq_posattn.text.subwords import (
+    BERT_SYMBOLS,
     BytePairEncoder,
     SentencePieceEncoder,
+    WordPieceEncoder,
     count_words,
     learn_bpe,
+    learn_wordpiece,
+    read_wordpieces,
     train_sentencepiece,
+    whole_words,
 )
 
 
-@pytest.fixture(scope="module")
 def text():
-    return test_wordpiece.text()
+    """Return words made of a few syllables, some of which are as frequent as others."""
+    draw = random.Random(1)
+    syllables = ["Ein", "und", "zwei", "ö", "the", "er", "@", "7", "北"]
+    words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(80)]
+    return [" ".join(draw.choices(words, k=draw.randint(1, 9))) for _ in range(200)]
+
+
+# --- Byte pairs and SentencePiece -----------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
-def codes(text, tmp_path_factory):
+def codes(tmp_path_factory):
     path = tmp_path_factory.mktemp("bpe") / "codes"
     with open(path, "w", encoding="utf-8") as file:
-        learn_bpe(count_words(text), 60, file)
+        learn_bpe(count_words(text()), 60, file)
     return path
 
 
@@ -34,40 +49,129 @@ def test_counting_words():
     assert count_words(["a b  a", "", "b a"]) == {"a": 3, "b": 2}
 
 
-def test_merges_are_those_learned_from_text(text, codes):
+def test_merges_are_those_learned_from_text(codes):
     expected = io.StringIO()
-    learn_from_text(io.StringIO("".join(f"{line}\n" for line in text)), expected, 60)
+    learn_from_text(io.StringIO("".join(f"{line}\n" for line in text())), expected, 60)
     assert codes.read_text(encoding="utf-8") == expected.getvalue()
 
 
-def test_units_are_those_of_subword_nmt(text, codes, monkeypatch):
+def test_units_are_those_of_subword_nmt(codes, monkeypatch):
     with open(codes, encoding="utf-8") as file:
         reference = BPE(file)
     encoder = BytePairEncoder(codes)
-    expected = [reference.process_line(line) for line in text]
-    assert [encoder(line) for line in text] == expected
+    expected = [reference.process_line(line) for line in text()]
+    assert [encoder(line) for line in text()] == expected
     assert any("@@ " in line for line in expected)
     # Forgetting words changes nothing.
     monkeypatch.setattr(subwords, "REMEMBERED_WORDS", 3)
-    assert [encoder(line) for line in text] == expected
+    assert [encoder(line) for line in text()] == expected
     assert len(encoder.bpe.cache) < 3 + 9 + 1
 
 
-def test_sentencepiece_pieces_can_be_joined_again(text, tmp_path):
-    train_sentencepiece(text, 40, tmp_path / "pieces")
-    encoder = SentencePieceEncoder(tmp_path / "pieces.model")
-    line = "einund zwei er7"
-    pieces = encoder(line)
-    assert len(pieces.split()) > 3
-    assert pieces.replace(" ", "").replace("▁", " ").strip() == line
-
-
-def test_sentencepiece_makes_the_same_files_under_another_name(text, tmp_path):
+def test_sentencepiece_models_are_reproducible_and_reversible(tmp_path):
     for name in ("one", "another"):
-        train_sentencepiece(text, 40, tmp_path / name, model_type="bpe")
-    assert (tmp_path / "one.model").read_bytes() == (tmp_path / "another.model").read_bytes()
-    assert (tmp_path / "one.vocab").read_bytes() == (tmp_path / "another.vocab").read_bytes()
+        train_sentencepiece(text(), 40, tmp_path / name, model_type="bpe")
+    for suffix in ("model", "vocab"):
+        files = [(tmp_path / f"{name}.{suffix}").read_bytes() for name in ("one", "another")]
+        assert files[0] == files[1]
     vocabulary = [line.split("\t")[0] for line in (tmp_path / "one.vocab").read_text().splitlines()]
     assert len(set(vocabulary)) == 40
-    encoder = SentencePieceEncoder(tmp_path / "one.model")
-    assert set(encoder("einund zwei er7").split()) <= set(vocabulary)
+    pieces = SentencePieceEncoder(tmp_path / "one.model")("einund zwei er7")
+    assert set(pieces.split()) <= set(vocabulary) and len(pieces.split()) > 3
+    assert whole_words(pieces, "sentencepiece") == "einund zwei er7"
+
+
+# --- WordPiece -----------------------------------------------------------------------------------
+
+# The vocabulary and the sentence that BERT's authors test theirs with, and a few more.
+PIECES = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]
+
+
+def vocabulary(path, pieces=(*BERT_SYMBOLS, *PIECES)):
+    path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "line, cased, expected",
+    [
+        ("UNwant\u00e9d,running", False, "un ##want ##ed , runn ##ing"),
+        ("unwanted running", False, "un ##want ##ed runn ##ing"),
+        ("unwantedX running", False, "[UNK] runn ##ing"),  # a word is known whole or not at all
+        ("Unwanted want  wa", True, "Un ##want ##ed want wa"),
+        ("Unwanted", False, "un ##want ##ed"),
+        ("unwant\u00e9d \u00e9", True, "[UNK] é"),
+        ("[SEP]", False, "[ [UNK] ]"),  # what a text says is text
+        ("", False, ""),
+    ],
+)
+def test_wordpieces_are_berts(tmp_path, line, cased, expected):
+    assert WordPieceEncoder(vocabulary(tmp_path / "vocab.txt"), cased)(line) == expected
+
+
+@pytest.fixture(scope="module")
+def learned(tmp_path_factory):
+    path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
+    learn_wordpiece(text, 60, False, path)
+    return path
+
+
+def test_a_vocabulary_of_the_requested_size_is_learned(learned):
+    pieces = read_wordpieces(learned)
+    assert len(pieces) == 60
+    assert pieces[: len(BERT_SYMBOLS)] == list(BERT_SYMBOLS)
+    assert {"zwei", "und", "##zwei"} & set(pieces)
+
+
+def test_wordpieces_of_the_training_text_are_reversible(learned):
+    encoder = WordPieceEncoder(learned, cased=False)
+    pieces = [encoder(line) for line in text()]
+    assert any(" ##" in line for line in pieces) and not any("[UNK]" in line for line in pieces)
+    plain = [
+        line.lower().replace("ö", "o").replace("@", " @ ").replace("北", " 北 ") for line in text()
+    ]
+    assert remove_marks(pieces, "wordpiece") == [" ".join(line.split()) for line in plain]
+
+
+@pytest.mark.slow
+def test_every_process_learns_the_same_vocabulary(learned, tmp_path):
+    """The library by itself numbers subwords in random order."""
+    program = (
+        "import sys, pathlib; sys.path[:0] = sys.argv[2:];"
+        "from test_subwords import text, learn_wordpiece;"
+        "learn_wordpiece(text, 60, False, pathlib.Path(sys.argv[1]))"
+    )
+    for run in range(3):
+        path = tmp_path / f"vocab{run}"
+        subprocess.run([sys.executable, "-c", program, path, *sys.path], check=True)
+        assert path.read_bytes() == learned.read_bytes()
+
+
+def test_cased_pieces_keep_capitals_and_accents(tmp_path):
+    learn_wordpiece(text, 60, True, tmp_path / "vocab.txt")
+    assert {"E", "ö"} <= set(read_wordpieces(tmp_path / "vocab.txt"))
+    encoder = WordPieceEncoder(tmp_path / "vocab.txt", cased=True)
+    assert remove_marks([encoder("Einö")], "wordpiece") == ["Einö"]
+
+
+@pytest.mark.parametrize(
+    "pieces, complaint",
+    [
+        (("a", "b"), "no vocabulary of WordPiece"),
+        ((*BERT_SYMBOLS, "a b"), "no vocabulary of WordPiece"),
+        ((*BERT_SYMBOLS, "a", "", "b"), "no vocabulary of WordPiece"),
+        ((*BERT_SYMBOLS, "a", "b", "a"), "'a' stands in the vocabulary twice"),
+    ],
+)
+def test_other_files_are_no_vocabularies(tmp_path, pieces, complaint):
+    path = vocabulary(tmp_path / "vocab.txt", pieces)
+    with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
+        read_wordpieces(path)
+
+
+def test_a_missing_library_is_named(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    with pytest.raises(
+        UsageError, match="pip install tokenizers, or give --subwords sentencepiece"
+    ):
+        WordPieceEncoder(vocabulary(tmp_path / "vocab.txt"), cased=False)

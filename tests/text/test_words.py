@@ -42,7 +42,7 @@ def test_rules_of_published_text(rule, text, words):
     assert PUBLISHED[rule](text) == words
 
 
-def test_no_text_can_make_a_separator_of_its_own():
+def test_text_cannot_contain_separators():
     assert "<sep>" not in document_words("this <sep> and <SEP>").split()
 
 
@@ -72,7 +72,7 @@ PARTED = [
 
 
 @pytest.mark.parametrize("name", ["treebank", "spaced"])
-def test_what_is_parted_already_is_read_as_it_was_published(name):
+def test_split_text_is_read_as_published(name):
     assert [RULES[name](text) for text in PARTED] == [PUBLISHED[name](text) for text in PARTED]
 
 
@@ -95,7 +95,7 @@ def test_plain_text_is_tokenized_before_it_is_split():
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_every_rule_leaves_parted_words_with_single_spaces_alone(name):
+def test_every_rule_leaves_split_words_alone(name):
     assert RULES[name]("a good film , and short .") == "a good film , and short ."
 
 

@@ -72,7 +72,7 @@ CASES = [(kind, size) for kind in MANIFESTS for size in KINDS.get(kind, KINDS["c
 
 @pytest.mark.parametrize(("kind", "size"), CASES)
 def test_every_size_is_accepted_by_fairseq_and_keeps_two_checkpoints(make, kind, size, tmp_path):
-    prepared = Prepared.read(make(kind))
+    prepared = Prepared(make(kind))
     args = parsed(build_command(prepared, prepared.size(size), None, [], tmp_path / "saved"))
     assert args.no_epoch_checkpoints and args.patience > 0
     assert not args.save_interval_updates
@@ -88,7 +88,7 @@ def test_the_data_decides_about_the_task(make, tmp_path):
         folder = make(kind, **options)
         if kind == "classification":
             (folder / "glove.txt").write_text("3 50\n")
-        prepared = Prepared.read(folder)
+        prepared = Prepared(folder)
         return parsed(build_command(prepared, prepared.size("tiny"), None, [], tmp_path))
 
     pairs = flags("translation")
@@ -105,7 +105,7 @@ def test_the_data_decides_about_the_task(make, tmp_path):
 def test_separate_dictionaries_are_not_shared(make):
     folder = make("translation")
     (folder / "dict.en.txt").write_text("b 1\n")
-    flags = Prepared.read(folder).flags()
+    flags = Prepared(folder).flags()
     assert "--share-all-embeddings" not in flags
     assert "--share-decoder-input-output-embed" in flags
 
@@ -122,7 +122,7 @@ def test_separate_dictionaries_are_not_shared(make):
     ],
 )
 def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
-    flags = batches(Size("dman_iwslt_de_en", "", tokens=tokens), gpus)
+    flags = batches(Size("dman_iwslt_de_en", tokens, ""), gpus)
     assert (int(value(flags, "--max-tokens")), int(value(flags, "--update-freq"))) == expected
     assert ("--cpu" in flags) == (not gpus)
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
@@ -154,10 +154,10 @@ def test_wrong_options_are_named(make, kind, words, message, capsys):
 
 def test_a_folder_without_manifest_is_named(tmp_path, make):
     with pytest.raises(UsageError, match=r"has no preparation\.json; make it with"):
-        Prepared.read(tmp_path)
+        Prepared(tmp_path)
     make("classification").rename(tmp_path / "fold0")
     with pytest.raises(UsageError, match="name one of them, such as .*/fold0"):
-        Prepared.read(tmp_path)
+        Prepared(tmp_path)
 
 
 def log_line(tag, **numbers):
@@ -224,7 +224,7 @@ def test_the_commands_that_follow_are_accepted(make, kind, tmp_path, monkeypatch
         (folder / f"test.{side}").touch()
         (folder / f"text/test.{side}").touch()
     (tmp_path / "saved").mkdir()
-    lines = train.following(Prepared.read(folder), tmp_path / "saved")
+    lines = train.following(Prepared(folder), tmp_path / "saved")
     parse, accepted = argparse.ArgumentParser.parse_args, []
 
     def stop(self, *args, **kwargs):

@@ -30,9 +30,9 @@ def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument(
         "checkpoint",
-        help="file that fairseq-train wrote, or its --save-dir: the best or else last of it",
+        help="checkpoint of fairseq-train, or its folder",
     )
-    add_text(parser, "predicted")
+    add_text(parser)
     parser.add_argument(
         "--json",
         action="store_true",

@@ -28,7 +28,7 @@ def make_parser(prog=None):
     parser.add_argument(
         "--data",
         metavar="FOLDER",
-        help="binarised data with its text (default: the training data)",
+        help="binarized data with its text (default: the training data)",
     )
     parser.add_argument(
         "--split",

@@ -10,8 +10,8 @@ from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 
-def add_text(parser, done: str) -> None:
-    """Add the options that name text, answers (once all is ``done``) and data."""
+def add_text(parser) -> None:
+    """Add the options that name text, answers and data."""
     parser.add_argument(
         "--input", default="-", metavar="FILE", help="text to read (default: standard input)"
     )
@@ -19,7 +19,7 @@ def add_text(parser, done: str) -> None:
         "--output",
         type=output_file,
         metavar="FILE",
-        help=f"file to write, once all is {done} (default: standard output)",
+        help="file to write, once all lines are answered (default: standard output)",
     )
     add_data(parser)
 

@@ -36,7 +36,7 @@ def make_parser(prog=None, about=__doc__, decoding=DECODING):
         metavar="CHECKPOINT",
         help="checkpoints of fairseq-train, or folders of them; several also separated by colons",
     )
-    add_text(parser, "translated")
+    add_text(parser)
     parser.add_argument(
         "--json",
         action="store_true",

@@ -20,7 +20,6 @@ register()  # before the first import of fairseq, which it quiets
 from fairseq import utils  # noqa: E402
 from fairseq.data import data_utils  # noqa: E402
 from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
-from fairseq.sequence_generator import SequenceGenerator  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
@@ -33,6 +32,7 @@ from fairseq_posattn.inference.translation.hypotheses import (  # noqa: E402
     align,
 )
 from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
+from fairseq_posattn.inference.translation.search import ForcedSearch  # noqa: E402
 from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
@@ -322,25 +322,3 @@ class Translator:
             levels = words if self.attention == "words" else (None,)
             alignment = align(line.pieces, pieces.split(" "), weights, *levels)
         return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
-
-
-class ForcedSearch(SequenceGenerator):
-    """fairseq's search, in which no sentence affects the others of its batch.
-
-    fairseq's stops with an assertion if one sentence cannot be completed in time; here that
-    sentence has no hypothesis. fairseq's ignores the minimum length of all sentences while the
-    longest prefix lasts; here it holds.
-    """
-
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
-        self.search.stop_on_max_len = True
-
-    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size):
-        lprobs, tokens, scores = super()._prefix_tokens(
-            step, lprobs, scores, tokens, prefix_tokens, beam_size
-        )
-        if step < self.min_len:
-            free = prefix_tokens[:, step].eq(self.pad).repeat_interleave(beam_size)
-            lprobs[free, self.eos] = -math.inf
-        return lprobs, tokens, scores

@@ -114,10 +114,9 @@ function showChoices() {
     show();
   });
   const option = ({ text }, index) => element("option", { value: index }, `${index + 1}. ${text}`);
-  const sentences = data.sentences.map(option);
-  $("sentence").replaceChildren(...sentences);
+  $("sentence").replaceChildren(...data.sentences.map(option));
   $("sentence").value = state.sentence;
-  $("sentences").hidden = sentences.length < 2;
+  $("sentences").hidden = data.sentences.length < 2;
 }
 
 /* A head's weights as a picture: a row for each query, a column for each key. */
@@ -150,10 +149,8 @@ const TITLES = {
 const FROM_THE_RIGHT = ["Arabic", "Hebrew", "Syriac", "Thaana", "Nko"];
 const RIGHT = new RegExp(`[${FROM_THE_RIGHT.map((script) => `\\p{Script=${script}}`).join("")}]`, "gu");
 
-const isRightToLeft = (words) => {
-  const letters = (pattern) => (words.join("").match(pattern) || []).length;
-  return 2 * letters(RIGHT) > letters(/\p{L}/gu);
-};
+const letters = (words, pattern) => (words.join("").match(pattern) || []).length;
+const isRightToLeft = (words) => 2 * letters(words, RIGHT) > letters(words, /\p{L}/gu);
 
 /* A subword, with its joining marks in a fainter tone. */
 function pieceOf(word) {
@@ -175,9 +172,8 @@ function rowOf(name, points) {
   });
   const rightToLeft = isRightToLeft(words);
   const dir = rightToLeft ? "rtl" : "ltr";
-  const line = element("div", { class: "words", id: `row-${name}`, dir }, ...made);
-  const language = data.model.languages?.[name];
-  if (language) line.setAttribute("lang", language);
+  const lang = data.model.languages?.[name] ?? "";
+  const line = element("div", { class: "words", id: `row-${name}`, dir, lang }, ...made);
   if (points) {
     line.addEventListener("pointerleave", () => point(null));
     line.addEventListener("keydown", (event) => move(event, made, rightToLeft));
@@ -272,14 +268,11 @@ function showOwn() {
   const here = place();
   const shown = [];
   const points = ownPoints();
-  if (points.length) {
-    const { title, about } = here.own;
-    const parameters = here.own.parameters?.[state.head];
-    shown.push(element("h2", {}, title), curve(points));
-    shown.push(element("p", { class: "about" }, [parameters, about].filter(Boolean).join("; ")));
-  } else if (here.own) {
-    const about = "Each head has its own: choose one.";
-    shown.push(element("h2", {}, here.own.title), element("p", { class: "about" }, about));
+  if (here.own) {
+    const about = [here.own.parameters?.[state.head], here.own.about].filter(Boolean).join("; ");
+    shown.push(element("h2", {}, here.own.title), ...(points.length ? [curve(points)] : []));
+    const text = points.length ? about : "Each head has its own: choose one.";
+    shown.push(element("p", { class: "about" }, text));
   }
   if (found().words) {
     const weights = ofHead(found().words, state.head).map((weight) => weight / 1000);

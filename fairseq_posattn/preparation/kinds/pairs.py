@@ -6,19 +6,21 @@ The text folder holds ``{train,valid,test}.{source,target}``, tokenized for tran
 ``spm.`` or ``wordpiece.``.
 """
 
+import shlex
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.preparation.binarise import binarise_pairs
-from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
 from fairseq_posattn.preparation.report import (
     count_lines,
     next_commands,
     report_counts,
     report_splits,
+    shown,
     text_lines,
 )
 from fairseq_posattn.preparation.segmentation import KINDS
@@ -129,7 +131,18 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         if corpus.longest or corpus.longest_words:
             counts = {"raw": count_lines(options.dest / f"text/train.{sides[0]}"), **counts}
         report_counts(counts, corpus.published, options.limit, "pairs")
-    return next_commands(corpus, options.dest)
+    train = next_commands(corpus, options.dest)
+    if corpus.recipe is None:
+        print(f"then, on the raw test set,\n    {shlex.join(_translate(corpus, options.dest))}")
+    return train
+
+
+def _translate(corpus, dest):
+    """Return the words of the command for the raw test set, once the model is trained."""
+    command = "summarize" if corpus.sides == SIDES else "translate"
+    saved, (source, target) = f"checkpoints/{dest.name}", corpus.sides
+    files = ["--input", f"{shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
+    return ["posattn", command, saved, *files]
 
 
 def report_pairs(text, prefix, sides):

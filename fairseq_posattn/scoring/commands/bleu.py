@@ -35,7 +35,7 @@ from fairseq_posattn.scoring.commands.options import (
     read_pairs,
     text_parser,
 )
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
 from fairseq_posattn.scoring.sentence_statistics import write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import (
+from fairseq_posattn.scoring.outputs import (
     MARKS,
     Pairs,
     from_files,

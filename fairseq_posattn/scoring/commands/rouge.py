@@ -25,7 +25,7 @@ from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.options import read_baseline, read_pairs, text_parser
-from fairseq_posattn.scoring.pairs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
 from fairseq_posattn.scoring.sentence_statistics import write_statistics

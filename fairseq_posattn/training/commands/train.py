@@ -32,7 +32,8 @@ from fairseq_posattn.training.training_log import read_line
 
 PLUGIN = Path(__file__).resolve().parents[2]
 LOG = "train.log"
-SAVED = "--no-epoch-checkpoints"  # but checkpoint_best.pt and checkpoint_last.pt
+SAVED = ["--no-epoch-checkpoints"]  # but checkpoint_best.pt and checkpoint_last.pt
+LOGGED = ["--log-format", "json", "--log-interval", "20"]
 DONE = "nothing left to train"
 CPU_TOKENS = 4096
 LONGEST = 1024  # tokens of a sentence, fairseq's default limit
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     )
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
     wanted = parser.parse_args(words[:here])
-    prepared = Prepared.read(wanted.folder)
+    prepared = Prepared(wanted.folder)
     save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
     gpus = [] if wanted.cpu else gpu_memory()
     name = wanted.size or list(KINDS[prepared.kind])[1 if gpus else 0]
@@ -104,26 +105,12 @@ def build_command(
     save_dir: Path,
     extra: Sequence[str] = (),
 ) -> list[str]:
-    """Return the words of a fairseq-train command.
-
-    Args:
-        prepared: the data.
-        size: the model and its settings.
-        arch: architecture instead of the size's.
-        gpus: memory of each GPU in GB; none: train on the CPU.
-        save_dir: folder of the checkpoints.
-        extra: flags that override the settings.
-
-    Raises:
-        UsageError: ``extra`` has another ``--save-dir``.
-    """
+    """Return the words of fairseq-train; ``gpus`` is the memory of each in GB, ``extra`` flags."""
     if any(word.partition("=")[0] == "--save-dir" for word in extra):
         raise UsageError("--save-dir: give it before --")
     words = ["fairseq-train", str(shown(prepared.folder)), "--user-dir", str(PLUGIN)]
-    words += ["--arch", arch or size.arch, *shlex.split(size.flags)]
-    words += prepared.flags()
-    words += batches(size, gpus)
-    words += [SAVED, "--save-dir", str(save_dir), "--log-format", "json", "--log-interval", "20"]
+    words += ["--arch", arch or size.arch, *shlex.split(size.flags), *prepared.flags()]
+    words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     return [*words, *extra]
 
 
@@ -137,8 +124,8 @@ def batches(size: Size, gpus: Sequence[int]) -> list[str]:
         import torch
 
         device = ["--bf16" if torch.cuda.is_bf16_supported() else "--fp16", "--num-workers", "2"]
-    if size.sentences:
-        return ["--batch-size", str(size.sentences), *device]
+    if not size.tokens:
+        return device
     most, workers = GPU_TOKENS * min(gpus) if gpus else CPU_TOKENS, max(1, len(gpus))
     frequency = -(-size.tokens // (most * workers))
     tokens = max(size.tokens // (frequency * workers), LONGEST)
@@ -279,36 +266,39 @@ class TrainingProgress:
             print()
 
 
+# The commands that follow a training, by kind of data.
+FOLLOWING = {
+    "translation": """\
+posattn translate {saved} --input {data}/test.{source} --output {saved}/test.{target}
+posattn score bleu --hypotheses {saved}/test.{target} --references {data}/test.{target} \
+--language {target}""",
+    "summarization": """\
+posattn summarize {saved} --input {data}/test.source --output {saved}/test.target
+posattn score rouge --hypotheses {saved}/test.target --references {data}/test.target""",
+    "classification": """\
+paste {inputs} | posattn predict {saved} --tokenizer none --output {saved}/test.predicted
+posattn score labels --predictions {saved}/test.predicted --references {data}/text/test.label""",
+    "tagging": """\
+posattn predict {saved} --input {data}/text/test.roles --props {data}/text/test.props \
+--output {saved}/test.props
+posattn score srl --gold {data}/text/test.props --predicted {saved}/test.props""",
+    "recommendation": """\
+posattn rank {saved} --split test --scores {saved}/scores.tsv
+posattn score ranking --scores {saved}/scores.tsv""",
+}
+
+
 def following(prepared: Prepared, save_dir: Path) -> list[str]:
     """Return the commands that follow: use, score, curves, look."""
-    folder, saved = shlex.quote(str(shown(prepared.folder))), shlex.quote(str(save_dir))
-    text, kind, sides = f"{folder}/text", prepared.kind, prepared.manifest.languages
-    if kind in ("translation", "summarization"):
-        source, target = sides
-        command, metric = ("translate", "bleu") if kind == "translation" else ("summarize", "rouge")
+    data, saved = shlex.quote(str(shown(prepared.folder))), shlex.quote(str(save_dir))
+    source, target = prepared.manifest.languages or ("", "")
+    inputs = shlex.join(map(str, sorted((prepared.folder / "text").glob("test.input?"))))
+    names = {"data": data, "saved": saved, "source": source, "target": target, "inputs": inputs}
+    lines = FOLLOWING[prepared.kind].format(**names).splitlines()
+    if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
+        command = "translate" if prepared.kind == "translation" else "summarize"
         lines = [f'echo "..." | posattn {command} {saved}']
-        if (prepared.folder / f"test.{source}").exists():
-            made = f"{saved}/test.{target}"
-            lines = [f"posattn {command} {saved} --input {folder}/test.{source} --output {made}"]
-            score = (
-                f"posattn score {metric} --hypotheses {made} --references {folder}/test.{target}"
-            )
-            lines.append(score + (f" --language {target}" if metric == "bleu" else ""))
-    elif kind == "classification":
-        made = f"{saved}/test.predicted"
-        inputs = [str(path) for path in sorted((prepared.folder / "text").glob("test.input?"))]
-        pairs = f"paste {shlex.join(inputs)} | posattn predict {saved} --tokenizer none"
-        lines = [f'echo "..." | posattn predict {saved}', f"{pairs} --output {made}"]
-        if not prepared.is_scored:
-            references = f"--references {text}/test.label"
-            lines.append(f"posattn score labels --predictions {made} {references}")
-    elif kind == "tagging":
-        gold, made = f"{text}/test.props", f"{saved}/test.props"
-        roles = f"--input {text}/test.roles --props {gold}"
-        lines = [f"posattn predict {saved} {roles} --output {made}"]
-        lines.append(f"posattn score srl --gold {gold} --predicted {made}")
-    else:
-        lines = [f"posattn rank {saved} --split test --scores {saved}/scores.tsv"]
-        lines.append(f"posattn score ranking --scores {saved}/scores.tsv")
+    if prepared.is_scored:
+        del lines[1]
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
-    return lines if kind == "recommendation" else [*lines, f"posattn look {saved} --serve"]
+    return lines if prepared.kind == "recommendation" else [*lines, f"posattn look {saved} --serve"]

@@ -8,29 +8,21 @@ from fairseq_posattn.training.criterions.fused_cross_entropy import (
     FusedConfig,
     LabelSmoothedCrossEntropyFused,
 )
-from fairseq_posattn.training.criterions.news_recommendation import (
-    NewsRecommendation,
-    NewsRecommendationCriterionConfig,
-)
-from fairseq_posattn.training.criterions.score_criterions import (
+from fairseq_posattn.training.criterions.news_recommendation import NewsConfig, NewsRecommendation
+from fairseq_posattn.training.criterions.sentences import (
     RatingRegression,
     Relatedness,
     ScoreCriterionConfig,
-)
-from fairseq_posattn.training.criterions.sentence_classification import (
     SentenceClassification,
     SentenceClassificationConfig,
 )
-from fairseq_posattn.training.criterions.sequence_tagging import (
-    SequenceTagging,
-    SequenceTaggingCriterionConfig,
-)
+from fairseq_posattn.training.criterions.sequence_tagging import SequenceTagging, TaggingConfig
 
 CRITERIONS = {
     "label_smoothed_cross_entropy_fused": (LabelSmoothedCrossEntropyFused, FusedConfig),
-    "news_recommendation": (NewsRecommendation, NewsRecommendationCriterionConfig),
+    "news_recommendation": (NewsRecommendation, NewsConfig),
     "rating_regression": (RatingRegression, ScoreCriterionConfig),
     "relatedness": (Relatedness, ScoreCriterionConfig),
     "sentence_classification": (SentenceClassification, SentenceClassificationConfig),
-    "sequence_tagging": (SequenceTagging, SequenceTaggingCriterionConfig),
+    "sequence_tagging": (SequenceTagging, TaggingConfig),
 }

@@ -8,11 +8,11 @@ from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
-from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import log_mean_loss, log_sums
 
 
 @dataclass
-class NewsRecommendationCriterionConfig(FairseqDataclass):
+class NewsConfig(FairseqDataclass):
     """No flags."""
 
 

@@ -1,7 +1,7 @@
 """``--criterion sequence_tagging``: label-smoothed cross entropy of tags; F1 of roles."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.criterions import FairseqCriterion
@@ -11,18 +11,16 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import pieces_of_tags
-from fairseq_posattn.training.criterions.sentence_criterion import log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import log_mean_loss, log_sums
+from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 
 @dataclass
-class SequenceTaggingCriterionConfig(FairseqDataclass):
+class TaggingConfig(FairseqDataclass):
     """Flags of the criterion."""
 
-    label_smoothing: float = field(
-        default=0.0,
-        metadata={"help": "probability spread over the other tags, from 0 to below 1"},
-    )
+    label_smoothing: float = flag(0.0, "probability spread over the other tags, from 0 to below 1")
 
 
 class SequenceTagging(FairseqCriterion):

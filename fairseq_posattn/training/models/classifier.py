@@ -1,7 +1,7 @@
 """``posattn_classifier``: classes or scores of sentences, pairs and documents."""
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Optional
 
 import torch
@@ -13,8 +13,7 @@ from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.classification_head import PAIR_FEATURES
 from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.pooling import POOLINGS
-from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
-from fairseq_posattn.training.models.mechanism_config import read_by
+from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
@@ -23,85 +22,56 @@ from fairseq_posattn.training.models.word_vectors import build_embedding
 class PosAttnClassifierConfig(SentenceEncoderConfig):
     """Flags of the classifiers in addition to those of their encoders."""
 
-    pooling: ChoiceEnum(list(POOLINGS)) = field(
-        default="attention",
-        metadata={
-            "help": "pooling of the tokens to one vector: 'attention' has one learned query, "
-            "'multi_query' several, 'source2token' weights per feature; 'mean_max' concatenates "
-            "both, 'window_max' is the maximum over means of --pooling-window tokens"
-        },
+    pooling: ChoiceEnum(list(POOLINGS)) = flag(
+        "attention",
+        "pooling of the tokens to one vector: 'attention' has one learned query, 'multi_query' "
+        "several, 'source2token' weights per feature; 'mean_max' concatenates both, "
+        "'window_max' is the maximum over means of --pooling-window tokens",
     )
-    pooling_queries: int = field(
-        default=16, metadata=read_by("--pooling multi_query", help="number of learned queries")
+    pooling_queries: int = flag(16, "number of learned queries", "--pooling multi_query")
+    pooling_window: int = flag(5, "tokens of a window", "--pooling window_max")
+    word_ngrams: int = flag(
+        1,
+        "with --encoder none: largest n of n-gram embeddings in addition to those of tokens; 1 "
+        "for none",
     )
-    pooling_window: int = field(
-        default=5, metadata=read_by("--pooling window_max", help="tokens of a window")
+    ngram_buckets: int = flag(2_000_000, "number of buckets that n-grams are hashed to", "none")
+    head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none")
+    head_highway_layers: int = flag(0, "number of highway layers before the classes")
+    no_class_bias: bool = flag(
+        False,
+        "no bias in the linear layer to the classes, as in MTSA's released code except for SNLI",
     )
-    word_ngrams: int = field(
-        default=1,
-        metadata={
-            "help": "with --encoder none: largest n of n-gram embeddings in addition to those of "
-            "tokens; 1 for none"
-        },
+    pair_features: ChoiceEnum(list(PAIR_FEATURES)) = flag(
+        "difference",
+        "input of the head from the vectors a and b of a pair: 'difference' is a, b, a - b and "
+        "a * b, for asymmetric tasks such as entailment; 'distance' is |a - b| and a * b, for "
+        "symmetric ones such as relatedness",
     )
-    ngram_buckets: int = field(
-        default=2_000_000,
-        metadata=read_by("none", help="number of buckets that n-grams are hashed to"),
+    hierarchical: bool = flag(
+        False,
+        "encode each sentence of a document, then the sequence of sentences, with separate "
+        "encoders and poolings",
     )
-    head_dim: int = field(
-        default=0, metadata={"help": "features of a hidden layer before the classes; 0 for none"}
+    sentence_separator: str = flag(
+        "<sep>", "token between the sentences of a document, for --hierarchical"
     )
-    head_highway_layers: int = field(
-        default=0, metadata={"help": "number of highway layers before the classes"}
+    sentence_ends: str = flag(
+        "",
+        "tokens that end a sentence, separated by spaces, such as '. ! ?', for --hierarchical "
+        "and documents without separators",
     )
-    no_class_bias: bool = field(
-        default=False,
-        metadata={
-            "help": "no bias in the linear layer to the classes, as in MTSA's released code except "
-            "for SNLI"
-        },
+    language_model: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
+        None,
+        "folder of Hugging Face's openai-gpt, the language model of Radford et al. (2018), to "
+        "fine-tune: the states of its last layer replace token embeddings, and its config.json "
+        "replaces --encoder-embed-dim. Prepare the data with posattn prepare --language-model "
+        "FOLDER; see --language-model-weight",
     )
-    pair_features: ChoiceEnum(list(PAIR_FEATURES)) = field(
-        default="difference",
-        metadata={
-            "help": "input of the head from the vectors a and b of a pair: 'difference' is a, b, "
-            "a - b and a * b, for asymmetric tasks such as entailment; 'distance' is |a - b| and "
-            "a * b, for symmetric ones such as relatedness"
-        },
-    )
-    hierarchical: bool = field(
-        default=False,
-        metadata={
-            "help": "encode each sentence of a document, then the sequence of sentences, with "
-            "separate encoders and poolings"
-        },
-    )
-    sentence_separator: str = field(
-        default="<sep>",
-        metadata={"help": "token between the sentences of a document, for --hierarchical"},
-    )
-    sentence_ends: str = field(
-        default="",
-        metadata={
-            "help": "tokens that end a sentence, separated by spaces, such as '. ! ?', for "
-            "--hierarchical and documents without separators"
-        },
-    )
-    language_model: Optional[str] = field(  # noqa: UP045, fairseq reads no other form
-        default=None,
-        metadata={
-            "help": "folder of Hugging Face's openai-gpt, the language model of Radford et al. "
-            "(2018), to fine-tune: the states of its last layer replace token embeddings, and its "
-            "config.json replaces --encoder-embed-dim. Prepare the data with posattn prepare "
-            "--language-model FOLDER; see --language-model-weight"
-        },
-    )
-    language_model_config: Optional[str] = field(  # noqa: UP045
-        default=None,
-        metadata={
-            "help": "settings of the language model in JSON, written into checkpoints by training "
-            "with --language-model; without that flag the weights are random"
-        },
+    language_model_config: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
+        None,
+        "settings of the language model in JSON, written into checkpoints by training with "
+        "--language-model; without that flag the weights are random",
     )
 
 

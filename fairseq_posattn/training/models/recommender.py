@@ -6,7 +6,7 @@ score is the dot product of news and user.
 """
 
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -17,7 +17,7 @@ from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.pooling import AdditivePooling
-from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
@@ -28,9 +28,7 @@ TITLES_PER_BATCH = 1024  # in evaluation
 class PosAttnRecommenderConfig(SentenceEncoderConfig):
     """Flags of the recommenders in addition to those of their two encoders."""
 
-    pooling_dim: int = field(
-        default=200, metadata={"help": "hidden features of the additive attention pooling"}
-    )
+    pooling_dim: int = flag(200, "hidden features of the additive attention pooling")
     max_positions: int = II("task.title_length")  # differs by level
 
 

@@ -31,48 +31,22 @@ from fairseq_posattn.model.transformer_layer import (
     build_decoder_layer,
     build_encoder_layer,
 )
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 
-# Options of fairseq's Transformer that this one supports, by the names of their flags.
-STOCK_OPTIONS = (
-    "activation_fn",
-    "dropout",
-    "attention_dropout",
-    "activation_dropout",
-    "encoder_embed_path",
-    "encoder_embed_dim",
-    "encoder_ffn_embed_dim",
-    "encoder_layers",
-    "encoder_attention_heads",
-    "encoder_normalize_before",
-    "encoder_learned_pos",
-    "encoder_layerdrop",
-    "max_source_positions",
-    "decoder_embed_path",
-    "decoder_embed_dim",
-    "decoder_ffn_embed_dim",
-    "decoder_layers",
-    "decoder_attention_heads",
-    "decoder_normalize_before",
-    "decoder_learned_pos",
-    "decoder_layerdrop",
-    "decoder_output_dim",
-    "max_target_positions",
-    "share_decoder_input_output_embed",
-    "share_all_embeddings",
-    "merge_src_tgt_embed",
-    "no_token_positional_embeddings",
-    "adaptive_softmax_cutoff",
-    "adaptive_softmax_dropout",
-    "adaptive_softmax_factor",
-    "layernorm_embedding",
-    "no_scale_embedding",
-    "checkpoint_activations",
-    "offload_activations",
-    "no_decoder_final_norm",
-    "min_params_to_wrap",
-)
+# Supported options of fairseq's Transformer.
+STOCK_OPTIONS = """
+    activation_fn dropout attention_dropout activation_dropout encoder_embed_path
+    encoder_embed_dim encoder_ffn_embed_dim encoder_layers encoder_attention_heads
+    encoder_normalize_before encoder_learned_pos encoder_layerdrop max_source_positions
+    decoder_embed_path decoder_embed_dim decoder_ffn_embed_dim decoder_layers
+    decoder_attention_heads decoder_normalize_before decoder_learned_pos decoder_layerdrop
+    decoder_output_dim max_target_positions share_decoder_input_output_embed
+    share_all_embeddings merge_src_tgt_embed no_token_positional_embeddings
+    adaptive_softmax_cutoff adaptive_softmax_dropout adaptive_softmax_factor layernorm_embedding
+    no_scale_embedding checkpoint_activations offload_activations no_decoder_final_norm
+    min_params_to_wrap
+"""
 
 
 def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
@@ -93,7 +67,7 @@ def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
 
 _options = _flat_options(TransformerConfig)
 StockConfig = make_dataclass(
-    "StockConfig", [_options[name] for name in STOCK_OPTIONS], bases=(FairseqDataclass,)
+    "StockConfig", [_options[name] for name in STOCK_OPTIONS.split()], bases=(FairseqDataclass,)
 )
 
 
@@ -101,30 +75,23 @@ StockConfig = make_dataclass(
 class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     """Flags of fairseq's Transformer, of the lists of sublayers and of the mechanisms."""
 
-    encoder_sublayers: str = field(
-        default="san,ffn",
-        metadata={
-            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
-            "help": "sublayers of an encoder layer, separated by commas, from "
-            f"{', '.join(MECHANISMS)}, {FEED_FORWARD}; the last must be {FEED_FORWARD}",
-        },
+    encoder_sublayers: str = flag(
+        "san,ffn",
+        f"sublayers of an encoder layer, separated by commas, from {', '.join(MECHANISMS)}, "
+        f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
+        replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
-    start: ChoiceEnum(list(INITIALIZATIONS)) = field(
-        default="fairseq",
-        metadata={
-            "help": "initialization of weights: 'fairseq' is that of its Transformer; 'mans' that "
-            "of Mask Attention Networks' released translation code: Kaiming uniform output "
-            "projections of attention, Xavier uniform feed-forward layers, zero biases; 'bert' "
-            "that of their released summarization code: N(0, 0.02**2) for these layers and "
-            "embeddings"
-        },
+    start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
+        "fairseq",
+        "initialization of weights: 'fairseq' is that of its Transformer; 'mans' that of Mask "
+        "Attention Networks' released translation code: Kaiming uniform output projections of "
+        "attention, Xavier uniform feed-forward layers, zero biases; 'bert' that of their "
+        "released summarization code: N(0, 0.02**2) for these layers and embeddings",
     )
-    decoder_sublayers: str = field(
-        default="san,cross,ffn",
-        metadata={
-            "replace_positions": tuple(sorted(REPLACE_POSITIONS)),
-            "help": f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
-        },
+    decoder_sublayers: str = flag(
+        "san,cross,ffn",
+        f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
+        replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
 
 

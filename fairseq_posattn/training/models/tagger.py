@@ -2,7 +2,7 @@
 
 import math
 from argparse import Namespace
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -12,7 +12,7 @@ from fairseq_posattn.attention.cpu.linear import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.feed_forward import Dropout
-from fairseq_posattn.training.models.encoder_config import SentenceEncoderConfig
+from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
@@ -23,25 +23,17 @@ NORM_EPSILON = 1e-6  # of the released code's layer norms
 class PosAttnTaggerConfig(SentenceEncoderConfig):
     """Flags of the taggers in addition to those of their encoders."""
 
-    predicate_embed_dim: int = field(
-        default=100, metadata={"help": "features of the embedding that marks the predicate"}
+    predicate_embed_dim: int = flag(100, "features of the embedding that marks the predicate")
+    input_dropout: float = flag(0.0, "dropout probability of the encoder's input")
+    start: ChoiceEnum(["glorot_normal", "glorot_uniform"]) = flag(
+        "glorot_normal",
+        "initialization of linear layers: glorot_normal for weights and biases, as in the "
+        "released code, or glorot_uniform for weights and zero for biases, as in the paper",
     )
-    input_dropout: float = field(
-        default=0.0, metadata={"help": "dropout probability of the encoder's input"}
-    )
-    start: ChoiceEnum(["glorot_normal", "glorot_uniform"]) = field(
-        default="glorot_normal",
-        metadata={
-            "help": "initialization of linear layers: glorot_normal for weights and biases, as in "
-            "the released code, or glorot_uniform for weights and zero for biases, as in the paper"
-        },
-    )
-    start_input_bias: bool = field(
-        default=False,
-        metadata={
-            "help": "initialize the bias of the input as --start does those of linear layers, as "
-            "in MTSA's released code, instead of to zero"
-        },
+    start_input_bias: bool = flag(
+        False,
+        "initialize the bias of the input as --start does those of linear layers, as in MTSA's "
+        "released code, instead of to zero",
     )
 
 

@@ -1,7 +1,5 @@
 """Token embeddings, optionally initialized from a file of vectors such as GloVe's."""
 
-import os
-
 import numpy
 import torch
 from fairseq.data import Dictionary
@@ -14,7 +12,6 @@ from fairseq_posattn.common.errors import UsageError
 UNKNOWN_RANGE = 0.05
 # Without a file all are normal, with about the standard deviation of GloVe's 300 features.
 STANDARD_DEVIATION = 0.4
-MAX_LINE = 1 << 20  # characters
 
 
 def build_embedding(
@@ -58,54 +55,33 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
         UsageError: the file cannot be read, its vectors have another dimension, or it has no token
             of the dictionary.
     """
-    rows, vectors = [], []
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UsageError(f"--encoder-embed-path {path} cannot be read: it is not a file")
+    option, rows, vectors = f"--encoder-embed-path {path}", [], []
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(_lines(file, path), start=1):
-                parts = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
+            for number, line in enumerate(file, start=1):
+                token, *values = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
                 if number == 1:
-                    width = _read_dimension(line)
+                    is_header = len(line.split()) == 2 and token.isdecimal()
+                    width = int(line.split()[1]) if is_header else line.count(" ")
                     if width != dim:
                         raise UsageError(
-                            f"--encoder-embed-path {path} has vectors of {width} numbers but "
-                            f"--encoder-embed-dim is {dim}: make them equal"
+                            f"{option}: has vectors of {width} numbers but --encoder-embed-dim is "
+                            f"{dim}; make them equal"
                         )
-                    if _is_header(line):
+                    if is_header:
                         continue
-                if parts[0] in dictionary.indices:
-                    rows.append(dictionary.indices[parts[0]])
-                    vectors.append(_parse_vector(f"{path}:{number}", parts[1:], dim))
+                if token in dictionary.indices:
+                    rows.append(dictionary.indices[token])
+                    vectors.append(_parse_vector(f"{path}:{number}", values, dim))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"--encoder-embed-path {path} cannot be read: {reason}") from None
+        raise UsageError(f"{option}: cannot be read: {reason}") from None
     if not rows:
         raise UsageError(
-            f"--encoder-embed-path {path} has a vector for none of the dictionary's "
-            f"{len(dictionary)} symbols; give a file of the same language"
+            f"{option}: has a vector for none of the dictionary's {len(dictionary)} symbols; give "
+            "a file of the same language"
         )
     return rows, torch.from_numpy(numpy.stack(vectors))
-
-
-def _lines(file, path):
-    while line := file.readline(MAX_LINE):
-        if len(line) == MAX_LINE:
-            raise UsageError(
-                f"--encoder-embed-path {path} has a line that is too long for a vector"
-            )
-        yield line
-
-
-def _read_dimension(first_line: str) -> int:
-    """Return the dimension of the vectors from a file's first line, a header or a vector."""
-    parts = first_line.split()
-    return int(parts[1]) if _is_header(first_line) else len(parts) - 1
-
-
-def _is_header(line: str) -> bool:
-    parts = line.split()
-    return len(parts) == 2 and all(part.isdecimal() and len(part) < 20 for part in parts)
 
 
 def _parse_vector(place: str, values: list[str], dim: int) -> numpy.ndarray:

@@ -2,7 +2,7 @@
 
 import zlib
 from array import array
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
+from fairseq_posattn.training.flags import flag
 
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
@@ -210,22 +211,13 @@ def pad_rows(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:
 
 
 @dataclass
-class NewsRecommendationConfig(FairseqDataclass):
+class TaskConfig(FairseqDataclass):
     """Flags of the task."""
 
-    data: str = field(
-        default=MISSING,
-        metadata={"help": "folder of binarised data, made by `posattn prepare recommendation`"},
-    )
-    title_length: int = field(
-        default=30, metadata={"help": "tokens of a title to use, the first ones"}
-    )
-    max_history: int = field(
-        default=50, metadata={"help": "clicks of a user to use, the last ones"}
-    )
-    negatives: int = field(
-        default=4, metadata={"help": "sampled news without a click per click, in training"}
-    )
+    data: str = flag(MISSING, "folder of binarised data, made by `posattn prepare recommendation`")
+    title_length: int = flag(30, "tokens of a title to use, the first ones")
+    max_history: int = flag(50, "clicks of a user to use, the last ones")
+    negatives: int = flag(4, "sampled news without a click per click, in training")
     train_subset: str = II("dataset.train_subset")
     seed: int = II("common.seed")
 
@@ -251,10 +243,10 @@ class NewsRecommendationTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg, **unused):
         """Load dictionaries and titles; raise UsageError if one is missing or a flag is below 1."""
-        for flag in ("title_length", "max_history", "negatives"):
-            if getattr(cfg, flag) < 1:
+        for name in ("title_length", "max_history", "negatives"):
+            if getattr(cfg, name) < 1:
                 raise UsageError(
-                    f"--{flag.replace('_', '-')} {getattr(cfg, flag)}: must be 1 or more"
+                    f"--{name.replace('_', '-')} {getattr(cfg, name)}: must be 1 or more"
                 )
         dictionaries = (
             read_dictionary(cfg.data, column, cls.load_dictionary, "recommendation")

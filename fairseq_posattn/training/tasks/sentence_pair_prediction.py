@@ -1,7 +1,7 @@
 """``--task sentence_pair_prediction``: sentence pairs, encoded separately."""
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy
 from fairseq.data import (
@@ -24,38 +24,25 @@ from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import check_split
+from fairseq_posattn.training.flags import flag
 
 
 @dataclass
-class SentencePairPredictionConfig(FairseqDataclass):
+class TaskConfig(FairseqDataclass):
     """Flags of fairseq's ``sentence_prediction`` that apply to separate sentences."""
 
-    data: str = field(
-        default=MISSING,
-        metadata={"help": "folder of binarised data with input0, input1 and label"},
+    data: str = flag(MISSING, "folder of binarised data with input0, input1 and label")
+    num_classes: int = flag(
+        -1,
+        "number of classes; for scores 1, or K for a distribution over the scores 1 to K "
+        "(--criterion relatedness)",
     )
-    num_classes: int = field(
-        default=-1,
-        metadata={
-            "help": "number of classes; for scores 1, or K for a distribution over the scores "
-            "1 to K (--criterion relatedness)"
-        },
+    max_positions: int = flag(512, "maximal tokens of a sentence, its </s> included")
+    shorten_method: SHORTEN_METHOD_CHOICES = flag(
+        "none", "how to shorten sentences longer than --max-positions"
     )
-    max_positions: int = field(
-        default=512,
-        metadata={"help": "maximal tokens of a sentence, its </s> included"},
-    )
-    shorten_method: SHORTEN_METHOD_CHOICES = field(
-        default="none",
-        metadata={"help": "how to shorten sentences longer than --max-positions"},
-    )
-    shorten_data_split_list: str = field(
-        default="",
-        metadata={"help": "splits to shorten, separated by commas; empty for all"},
-    )
-    no_shuffle: bool = field(
-        default=False, metadata={"help": "keep the examples in the order of the data"}
-    )
+    shorten_data_split_list: str = flag("", "splits to shorten, separated by commas; empty for all")
+    no_shuffle: bool = flag(False, "keep the examples in the order of the data")
     regression_target: bool = II("criterion.regression_target")
     classification_head_name: str = II("criterion.classification_head_name")
     seed: int = II("common.seed")

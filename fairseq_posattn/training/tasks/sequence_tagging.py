@@ -1,7 +1,7 @@
 """``--task sequence_tagging``: semantic roles, a tag per word given one predicate."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy
 import torch
@@ -24,6 +24,7 @@ from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
+from fairseq_posattn.training.flags import flag
 
 WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
 MARKED = "1"  # flag of the predicate
@@ -31,23 +32,15 @@ IGNORED = -1  # target where padded
 
 
 @dataclass
-class SequenceTaggingConfig(FairseqDataclass):
+class TaskConfig(FairseqDataclass):
     """Flags of the task."""
 
-    data: str = field(
-        default=MISSING,
-        metadata={"help": "folder of binarised data with words, predicate and tags"},
-    )
-    max_positions: int = field(
-        default=256,
-        metadata={"help": "maximal words of a sentence"},
-    )
-    constrained_decoding: bool = field(
-        default=False,
-        metadata={
-            "help": "decode with the Viterbi algorithm so that no I-Y follows another label; "
-            "otherwise take each word's best tag, as published"
-        },
+    data: str = flag(MISSING, "folder of binarised data with words, predicate and tags")
+    max_positions: int = flag(256, "maximal words of a sentence")
+    constrained_decoding: bool = flag(
+        False,
+        "decode with the Viterbi algorithm so that no I-Y follows another label; otherwise take "
+        "each word's best tag, as published",
     )
     seed: int = II("common.seed")
 
@@ -177,30 +170,19 @@ def forbidden_pairs(tags: Sequence[str]) -> Tensor:
 
 
 def check_rows(split: str, words, flags, tags, marked: int, unknown: int):
-    """Check a split's three columns row by row.
+    """Raise UsageError for a row without exactly one predicate, or with too few or unknown tags.
 
     Args:
         words, flags, tags: data sets of indices, each row ending with ``</s>``.
         marked: index of the predicate's flag.
         unknown: index of the unknown tag.
-
-    Raises:
-        UsageError: a row has unequal lengths, no words, not one predicate, or an unknown tag.
     """
-    if not len(words) == len(flags) == len(tags):
-        raise UsageError(
-            f"{split} has {len(words)} rows of words, {len(flags)} of predicate and {len(tags)} of "
-            "tags; prepare the data again"
-        )
-    for row in range(len(words)):
-        place = f"{split}, row {row + 1}"
-        lengths = [len(column[row]) - 1 for column in (words, flags, tags)]
-        if len(set(lengths)) > 1 or lengths[0] == 0:
-            raise UsageError(
-                f"{place}: {lengths[0]} words, {lengths[1]} flags and {lengths[2]} tags; each "
-                "row needs 1 word or more, and a flag and a tag per word"
-            )
-        if (flags[row] == marked).sum() != 1:
-            raise UsageError(f"{place}: exactly one word must be the predicate")
-        if (tags[row] == unknown).any():
-            raise UsageError(f"{place}: a tag that tags/dict.txt lacks; prepare the data again")
+    for row in range(max(map(len, (words, flags, tags)))):
+        columns = [column[row] if row < len(column) else () for column in (words, flags, tags)]
+        if len({*map(len, columns)}) > 1 or (columns[1] == marked).sum() != 1:
+            reason = "needs a flag and a tag per word, and exactly one predicate"
+        elif (columns[2] == unknown).any():
+            reason = "has a tag that tags/dict.txt lacks"
+        else:
+            continue
+        raise UsageError(f"{split}, row {row + 1}: {reason}; prepare the data again")

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
-from fairseq_posattn.training.criterions.score_criterions import error_sums, mae, rmse
+from fairseq_posattn.training.criterions.sentences import error_sums, mae, rmse
 
 
 @pytest.fixture

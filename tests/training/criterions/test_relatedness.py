@@ -5,7 +5,7 @@ import torch
 from fairseq.logging import metrics
 from scipy import stats
 
-from fairseq_posattn.training.criterions.score_criterions import (
+from fairseq_posattn.training.criterions.sentences import (
     expected_score,
     pearson,
     spearman,

@@ -4,7 +4,7 @@ import pytest
 import torch
 from sklearn import metrics as sklearn_metrics
 
-from fairseq_posattn.training.criterions.sentence_classification import (
+from fairseq_posattn.training.criterions.sentences import (
     accuracy,
     class_counts,
     macro_f1,

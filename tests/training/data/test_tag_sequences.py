@@ -53,17 +53,20 @@ def test_rows_that_go_together_are_fine():
     check_rows("train", rows([9, 8]), rows([4, 5]), rows([6, 7]), marked=5, unknown=3)
 
 
+WRONG = "row {}: needs a flag and a tag per word, and exactly one predicate"
+
+
 @pytest.mark.parametrize(
     ("words", "flags", "tags", "message"),
     [
-        (rows([9], [9]), rows([5]), rows([6]), "train has 2 rows of words, 1 of predicate and 1"),
-        (rows([9, 8]), rows([5]), rows([6, 7]), "row 1: 2 words, 1 flags and 2 tags"),
-        (rows([]), rows([]), rows([]), "row 1: 0 words"),
-        (rows([9, 8]), rows([5, 5]), rows([6, 7]), "row 1: exactly one word must be the predicate"),
-        (rows([9, 8]), rows([4, 4]), rows([6, 7]), "row 1: exactly one word must be the predicate"),
-        (rows([9, 8]), rows([4, 5]), rows([6, 3]), "row 1: a tag that tags/dict.txt lacks"),
+        (rows([9], [9]), rows([5]), rows([6]), WRONG.format(2)),
+        (rows([9, 8]), rows([5]), rows([6, 7]), WRONG.format(1)),
+        (rows([]), rows([]), rows([]), WRONG.format(1)),
+        (rows([9, 8]), rows([5, 5]), rows([6, 7]), WRONG.format(1)),
+        (rows([9, 8]), rows([4, 4]), rows([6, 7]), WRONG.format(1)),
+        (rows([9, 8]), rows([4, 5]), rows([6, 3]), "row 1: has a tag that tags/dict.txt lacks"),
     ],
 )
-def test_rows_that_do_not_are_one_line(words, flags, tags, message):
+def test_malformed_rows_are_one_line(words, flags, tags, message):
     with pytest.raises(UsageError, match=message):
         check_rows("train", words, flags, tags, marked=5, unknown=3)

@@ -2,8 +2,10 @@ import classifier_builder
 import pytest
 import torch
 from classifier_builder import PAD
+from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.translation.search import ForcedSearch
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models.seq2seq import (
     count_repeats,
@@ -230,6 +232,36 @@ def test_hypotheses_that_share_an_encoding_score_as_if_each_had_its_own(
         torch.testing.assert_close(newest[:, -1], whole[:, -1])
         torch.testing.assert_close(extra["attn"][0][:, -1], own_extra["attn"][0][:, -1])
     assert encoder_out["encoder_out"][0].size(1) == 2  # nothing was repeated
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"beam_size": 1},
+        {"min_len": 4, "len_penalty": 0.6},
+        {"no_repeat_ngram_size": 2},
+        {"normalize_scores": False, "unk_penalty": 1.0, "temperature": 1.5},
+        {"max_len_b": 3},
+    ],
+)
+def test_the_search_equals_that_of_fairseq(build_model, settings):
+    """The vocabulary is large enough for the plugin's loop; hypotheses end at many lengths."""
+    words = classifier_builder.dictionary(695)  # 700 symbols with the special ones
+    model = randomise(build_model("dman_wmt_en_de", words=words)).eval()
+    eos = torch.nn.functional.one_hot(torch.tensor(words.eos()), len(words))
+    model.decoder.output_projection.register_forward_hook(lambda *call: call[-1] + 2.5 * eos)
+    model.make_generation_fast_(need_attn=True)
+    source = sentences(9, 5, 7, 3, words=700)
+    sample = {"net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}}
+    settings = {"beam_size": 4, "max_len_b": 20, **settings}
+    stock, ours = (
+        kind([model], words, **settings).generate([model], sample)
+        for kind in (SequenceGenerator, ForcedSearch)
+    )
+    for theirs, hypotheses in zip(stock, ours, strict=True):
+        for one, other in zip(theirs, hypotheses, strict=True):
+            torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization"])

@@ -1,21 +1,23 @@
-"""The scores of all words: a map's numbers, and a gradient to which others are added in place."""
+"""Logits, whose weight's gradient is added in place, and packed weights."""
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.model.projections import OutputProjection
+from fairseq_posattn.attention.cpu import linear
+from fairseq_posattn.model import projections
+from fairseq_posattn.model.projections import OutputProjection, pack_linear_layers
 
 
 def tied():
-    """Scores by a table and features ``[B, T, C]`` that are looked up in it."""
+    """Return an output projection and features ``[B, T, C]`` from its own weight."""
     torch.manual_seed(0)
     scores = OutputProjection(5, 11).double()
     return scores, F.embedding(torch.tensor([[1, 2, 3], [4, 4, 0]]), scores.weight)
 
 
-def test_equals_pytorchs_map():
+def test_equals_the_linear_layer_of_pytorch():
     scores, features = tied()
     upstream = torch.randn(2, 3, 11, dtype=torch.float64)
     expected = F.linear(features, scores.weight)
@@ -38,7 +40,7 @@ def test_the_gradients_of_embeddings_are_added_in_place():
 
 
 @pytest.mark.parametrize("wanted", [0, 1])
-def test_only_the_gradients_that_are_wanted(wanted):
+def test_only_required_gradients_are_computed(wanted):
     scores, features = tied()
     inputs = [features.detach(), scores.weight.requires_grad_(wanted == 1)]
     inputs[wanted].requires_grad_()
@@ -46,9 +48,26 @@ def test_only_the_gradients_that_are_wanted(wanted):
     assert [tensor.grad is not None for tensor in inputs] == [wanted == 0, wanted == 1]
 
 
-def test_autocast_decides_the_type():
+def test_autocast_selects_the_type():
     scores, features = tied()
     with torch.autocast("cpu", torch.bfloat16):
         output = scores.float()(features.float())
     assert output.dtype == torch.bfloat16
     output.sum().backward()
+
+
+@pytest.mark.parametrize("library", linear.LIBRARIES)
+def test_packed_weights_serve_any_number_of_rows(library, monkeypatch):
+    """MKL's packed weights are used for other numbers of rows than they are packed for."""
+    if not torch.backends.mkl.is_available():
+        pytest.skip("this PyTorch has no MKL")
+    monkeypatch.setattr(projections, "library", lambda: library)
+    torch.manual_seed(0)
+    layers = torch.nn.ModuleList([linear.Linear(48, 80), OutputProjection(48, 300)])
+    rows = [torch.randn(1, count, 48) for count in (1, 3, 4, 7, 40, 159, 160, 161, 700)]
+    with torch.no_grad():
+        expected = [[layer(x) for x in rows] for layer in layers]
+        pack_linear_layers(layers)
+        for layer, wanted in zip(layers, expected, strict=True):
+            assert "product" in vars(layer)
+            torch.testing.assert_close([layer(x) for x in rows], wanted)

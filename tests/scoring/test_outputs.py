@@ -1,7 +1,7 @@
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.pairs import find_marks, from_files, from_generated, remove_marks
+from fairseq_posattn.scoring.outputs import find_marks, from_files, from_generated, remove_marks
 
 # Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
 GENERATED = """\
@@ -42,7 +42,7 @@ def test_generated_is_put_in_order_with_the_best_hypotheses(write):
     assert pairs.counts() == {"scored": 4, "missing": 1, "empty": 1, "skipped": 0}
 
 
-def test_without_detokenised_lines_the_hypotheses_are_the_plain_ones(write):
+def test_hypotheses_without_detokenized_lines_are_the_plain_ones(write):
     lines = [line for line in GENERATED.splitlines(True) if not line.startswith("D-")]
     pairs = from_generated(write("out", "".join(lines)))
     assert pairs.hypotheses == ["one", "two words", "", ""]
@@ -79,7 +79,7 @@ def test_text_keeps_its_tabs_and_its_unicode_line_separators(write):
         ("", "out: the file is empty"),
     ],
 )
-def test_what_is_no_output_is_refused(write, text, message):
+def test_other_files_are_refused(write, text, message):
     with pytest.raises(UsageError, match=message) as error:
         from_generated(write("out", text))
     assert "\n" not in str(error.value)
@@ -91,14 +91,13 @@ def test_plain_files_go_line_by_line(write):
     assert pairs.counts() == {"scored": 3, "missing": 0, "empty": 1, "skipped": 0}
 
 
-def test_plain_files_of_unequal_length_are_refused_with_both_counts(write):
-    with pytest.raises(UsageError, match="hyp: 1 lines, but 2 in "):
-        from_files(write("hyp", "a\n"), write("ref", "A\nB\n"))
-
-
-def test_bad_encoding_is_told_with_its_line(write, tmp_path):
-    (tmp_path / "hyp").write_bytes(b"good\nb\xe4d\n")
-    with pytest.raises(UsageError, match="hyp:2: not UTF-8"):
+@pytest.mark.parametrize(
+    ("hypotheses", "message"),
+    [(b"a\n", "hyp: 1 lines, but 2 in "), (b"good\nb\xe4d\n", "hyp:2: not UTF-8")],
+)
+def test_wrong_plain_files_are_refused(write, tmp_path, hypotheses, message):
+    (tmp_path / "hyp").write_bytes(hypotheses)
+    with pytest.raises(UsageError, match=message):
         from_files(tmp_path / "hyp", write("ref", "A\nB\n"))
 
 
@@ -111,13 +110,13 @@ def test_bad_encoding_is_told_with_its_line(write, tmp_path):
         ("plain a@b text", "plain a@b text"),
     ],
 )
-def test_marks_of_subwords_are_recognised_and_removed(marked, words):
+def test_subword_marks_are_removed(marked, words):
     assert remove_marks([marked]) == [words]
     assert remove_marks([marked], find_marks([marked])) == [words]
     assert remove_marks([marked], "none") == [marked]
 
 
-def test_wordpieces_are_joined_where_they_are_named():
+def test_wordpieces_are_joined_on_request():
     """Gigaword's digits look like them: it is not for ``auto`` to say."""
     lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
     assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]

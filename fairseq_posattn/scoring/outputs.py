@@ -70,9 +70,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 
     Args:
         path: its output, or its ``generate-test.txt``.
-        references: a file with the references, in the order of the test set; by default those of
-            the output (line T).
-        marks: as in :func:`from_files`.
+        references: a file in the order of the test set; by default the output's (line T).
+        marks: as in :func:`remove_marks`.
 
     Raises:
         UsageError: there are no hypotheses, or no references.

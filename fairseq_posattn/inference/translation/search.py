@@ -1,0 +1,161 @@
+"""Beam search with prefixes and constraints for some sentences of a batch."""
+
+import math
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from fairseq_posattn.model.projections import pack_linear_layers
+
+CHUNK = 64  # logits of which the greatest is found first
+
+
+class ForcedSearch(SequenceGenerator):
+    """fairseq's search, in which no sentence affects the others of its batch.
+
+    fairseq's stops with an assertion if one sentence cannot be completed in time; here that
+    sentence has no hypothesis. fairseq's ignores the minimum length of all sentences while the
+    longest prefix lasts; here it holds.
+
+    Plain beam search has a loop of its own, with the same results, that reads the logits of the
+    whole vocabulary fewer times.
+    """
+
+    def __init__(self, models, *args, **kwargs):
+        super().__init__(models, *args, **kwargs)
+        self.search.stop_on_max_len = True
+        for model in models:
+            pack_linear_layers(model)
+
+    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size):
+        lprobs, tokens, scores = super()._prefix_tokens(
+            step, lprobs, scores, tokens, prefix_tokens, beam_size
+        )
+        if step < self.min_len:
+            free = prefix_tokens[:, step].eq(self.pad).repeat_interleave(beam_size)
+            lprobs[free, self.eos] = -math.inf
+        return lprobs, tokens, scores
+
+    def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
+        plain = (
+            type(self.search) is BeamSearch
+            and prefix_tokens is None
+            and constraints is None
+            and self.lm_model is None
+            and self.token_indices_to_suppress is None
+            and not self.match_source_len
+            and self.vocab_size > 2 * CHUNK * self.beam_size
+        )
+        if not plain:
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)
+        return self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
+
+    def _search(self, net_input, start: int) -> list[list[dict[str, Tensor]]]:
+        source, beam = net_input["src_tokens"], self.beam_size
+        sentences, length = source.shape
+        max_len = min(int(self.max_len_a * length + self.max_len_b), self.max_len - 1)
+        encoded = self.model.forward_encoder(net_input)
+        order = torch.arange(sentences, device=source.device).repeat_interleave(beam)
+        states: list[dict] = [{} for _ in self.model.models]
+        tokens = source.new_full((sentences * beam, max_len + 2), self.pad)
+        tokens[:, 0] = start
+        scores = torch.zeros(sentences * beam, max_len + 1, device=source.device)  # cumulative
+        weights = None  # [B*N, S, T]
+        left = list(range(sentences))
+        results: list[list[dict[str, Tensor]]] = [[] for _ in left]
+        for step in range(max_len + 1):
+            if step > 0:
+                self.model.reorder_incremental_state(states, order)
+            encoded = self.model.reorder_encoder_out(encoded, order)
+            log_probs, newest = self.model.forward_decoder(
+                tokens[:, : step + 1], encoded, states, self.temperature
+            )
+            if newest is not None:
+                if weights is None:
+                    weights = newest.new_empty(*newest.shape, max_len + 2)
+                weights[..., step + 1] = newest
+            self._forbid(log_probs, tokens, len(left), step, max_len)
+            candidates = self._candidates(log_probs, scores, len(left), step)
+            totals, parents, words = candidates  # [B, 2N]
+            ends = words.eq(self.eos) & totals.ne(-math.inf)
+            finished = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
+            if step == max_len or len(finished) == len(left):
+                break
+            kept = [place for place in range(len(left)) if place not in finished]
+            left = [left[place] for place in kept]
+            # The best candidates that do not end, in order; there are N at least.
+            active = ends[kept].byte().argsort(dim=1, stable=True)[:, :beam]
+            order, words, totals = (
+                one[kept].gather(1, active).flatten() for one in (parents, words, totals)
+            )
+            tokens, scores = tokens[order], scores[order]
+            tokens[:, step + 1], scores[:, step] = words, totals
+            weights = None if weights is None else weights[order]
+        return [sorted(one, key=lambda each: -each["score"].item()) for one in results]
+
+    def _forbid(self, log_probs, tokens, sentences, step, max_len) -> None:
+        """Set the log-probabilities of tokens that may not come next to -inf."""
+        log_probs[:, self.pad] = -math.inf
+        log_probs[:, self.unk] -= self.unk_penalty
+        if step >= max_len:
+            log_probs[:, : self.eos] = -math.inf
+            log_probs[:, self.eos + 1 :] = -math.inf
+        if step < self.min_len:
+            log_probs[:, self.eos] = -math.inf
+        if self.repeat_ngram_blocker is not None:
+            self.repeat_ngram_blocker(tokens, log_probs, sentences, self.beam_size, step)
+
+    def _candidates(self, log_probs, scores, sentences, step) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
+
+        The best of each hypothesis lie in the chunks with the greatest logits.
+        """
+        beam, count = self.beam_size, 2 * self.beam_size
+        if step == 0:
+            log_probs = log_probs[::beam]
+        rows, vocabulary = log_probs.shape
+        whole = vocabulary // CHUNK * CHUNK
+        chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
+        places = chunks.amax(-1).topk(count).indices  # [rows, 2N]
+        words = (places[..., None] * CHUNK + torch.arange(CHUNK, device=places.device)).flatten(1)
+        rest = torch.arange(whole, vocabulary, device=places.device).expand(rows, -1)
+        words = torch.cat([words, rest], dim=1)
+        best = log_probs.gather(1, words).nan_to_num_(nan=-math.inf).topk(count)
+        words = words.gather(1, best.indices)
+        totals = best.values if step == 0 else best.values + scores[:, step - 1, None]
+        totals, places = totals.view(sentences, -1).topk(count)
+        words = words.view(sentences, -1).gather(1, places)
+        first = torch.arange(0, sentences * beam, beam, device=places.device)
+        return totals, places // count + first[:, None], words
+
+    def _finish(self, ends, candidates, tokens, scores, weights, left, results, step) -> set[int]:
+        """Store the hypotheses that end; return the places of the sentences that are finished."""
+        beam = self.beam_size
+        totals, parents, _ = candidates
+        finished = set()
+        for place, rank in ends[:, :beam].nonzero().tolist():
+            hypotheses = results[left[place]]
+            if len(hypotheses) == beam:
+                continue
+            row, total = parents[place, rank], totals[place, rank]
+            positional = torch.cat([scores[row, :step], total[None]])
+            positional[1:] -= positional[:-1].clone()
+            written = tokens[row, 1 : step + 2].clone()
+            written[step] = self.eos
+            norm = (step + 1) ** self.len_penalty if self.normalize_scores else 1
+            hypotheses.append(
+                {
+                    "tokens": written,
+                    "score": total / norm,
+                    "attention": torch.empty(0)
+                    if weights is None
+                    else weights[row, :, 1 : step + 2].clone(),
+                    "alignment": torch.empty(0),
+                    "positional_scores": positional,
+                }
+            )
+            if len(hypotheses) == beam:
+                finished.add(place)
+        return finished

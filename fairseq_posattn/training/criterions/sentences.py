@@ -1,0 +1,398 @@
+"""Criterions of sentences and sentence pairs: classes, ratings, relatedness.
+
+Relatedness is that of Tai, Socher and Manning (2015), Improved semantic representations from
+tree-structured long short-term memory networks, section 4.2, for SICK.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.dataclass import FairseqDataclass
+from fairseq.logging import metrics
+from torch.nn import functional as F
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import console
+from fairseq_posattn.training.flags import flag
+
+
+@dataclass
+class SentenceCriterionConfig(FairseqDataclass):
+    """Flags shared by the criterions."""
+
+    classification_head_name: str = flag(
+        "sentence_classification_head", "name of the classification head to train"
+    )
+    l2: float = flag(
+        0.0,
+        "L2 regularisation: weight of half the sum of squares of all matrices except "
+        "embeddings, added to each sentence's loss in training. (--weight-decay includes "
+        "embeddings and biases; in fairseq's Adam it is not part of the loss.)",
+    )
+    l2_all: bool = flag(
+        False,
+        "include embeddings, biases and layer norms in --l2, as the weight decay of PyTorch's Adam",
+    )
+    language_model_weight: float = flag(
+        0.0,
+        "weight of the auxiliary loss of --language-model in training: the mean over an "
+        "example's sentences of the mean negative log-likelihood of their tokens (Radford et "
+        "al., 2018, section 3.2; MTSA: 0.3)",
+    )
+
+
+class SentenceCriterion(FairseqCriterion):
+    """Loss per sentence or pair from the logits of a classification head.
+
+    A subclass defines the loss and the sums from which its metrics are computed.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(task)
+        if not hasattr(task.cfg, "num_classes"):
+            raise UsageError(
+                f"--criterion {cfg._name}: is for sentences; give --task sentence_prediction or "
+                "sentence_pair_prediction"
+            )
+        self.head = cfg.classification_head_name
+        self.l2, self.l2_all = cfg.l2, cfg.l2_all
+        self.language_model_weight = cfg.language_model_weight
+
+    def forward(self, model, sample, reduce=True):
+        """Return the summed loss, the number of sentences, and the logging output.
+
+        The logged loss excludes the L2 penalty and the language model's loss.
+        """
+        if self.head not in getattr(model, "classification_heads", {}):
+            raise UsageError(
+                f"{type(model).__name__} has no classification head {self.head!r}; give one of "
+                "the _classifier architectures and --task sentence_prediction or "
+                "sentence_pair_prediction"
+            )
+        auxiliary = {}
+        if self.language_model_weight and model.training:
+            auxiliary = {"language_model_losses": True}
+        logits, language_model_losses = model(
+            **sample["net_input"],
+            features_only=True,
+            classification_head_name=self.head,
+            **auxiliary,
+        )
+        logits = logits.float()  # [B, K]
+        targets = sample["target"].view(-1)  # [B]
+        loss = self.loss(logits, targets)
+        logged = {
+            "loss": loss.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": targets.numel(),
+            "sample_size": targets.numel(),
+            **self.measure(logits.detach(), targets, sample["id"], training=model.training),
+        }
+        if console.writes_predictions() and not model.training:
+            answers = self.answers(logits.detach()), self.answers_of(targets)
+            console.add_predictions(self.task, sample["id"].tolist(), *answers)
+        if self.l2 and model.training:
+            loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model, self.l2_all)
+        if auxiliary:
+            if language_model_losses is None:
+                raise UsageError(
+                    f"--language-model-weight {self.language_model_weight}: the model has no "
+                    "language model; give --language-model FOLDER or leave the weight out"
+                )
+            loss = loss + self.language_model_weight * language_model_losses.sum()
+        return loss, targets.numel(), logged
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
+
+    def loss(self, logits, targets):
+        """Return the summed loss from ``logits`` [B, K] in float32 and ``targets`` [B]."""
+        raise NotImplementedError
+
+    def answers(self, logits):
+        """Return the predicted class names or scores from ``logits`` [B, K], as a list."""
+        raise NotImplementedError
+
+    def answers_of(self, targets):
+        """Return the targets in the form of :meth:`answers`."""
+        return targets.tolist()
+
+    def measure(self, logits, targets, ids, *, training):
+        """Return tensors of fixed size by name; fairseq sums them over batches and processes.
+
+        Args:
+            ids: indices of the examples in their data set, [B].
+        """
+        raise NotImplementedError
+
+
+def sum_of_squares(model, everything=False):
+    """Return the sum of squares of a model's trained weights, in float32.
+
+    As MTSA's released code it excludes biases and embeddings: most tokens are not in a batch, and
+    their embeddings would only shrink.
+
+    Args:
+        everything: include biases, layer norms and embeddings.
+    """
+    vectors = {
+        id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
+    }
+    return sum(
+        parameter.float().square().sum()
+        for parameter in model.parameters()
+        if parameter.requires_grad
+        and (everything or (parameter.dim() > 1 and id(parameter) not in vectors))
+    )
+
+
+def log_mean_loss(logging_outputs, *, divisor=1.0):
+    """Log the mean of the losses per sentence, divided by ``divisor``."""
+    loss = sum(log.get("loss", 0) for log in logging_outputs)
+    sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
+    metrics.log_scalar("loss", loss / sentences / divisor, sentences, round=4)
+
+
+def log_sums(key, logging_outputs, derived):
+    """Sum the tensors logged as ``key``, and log metrics that are functions of the sum.
+
+    Args:
+        derived: function and number of decimals by the metric's name.
+    """
+    metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
+    for name, (function, digits) in derived.items():
+        metrics.log_derived(name, _metric_of_sum(f"_{key}", function, digits))
+
+
+def _metric_of_sum(key, function, digits):
+    def metric(meters):
+        total = meters[key].sum
+        if not torch.is_tensor(total):  # the meter was reset
+            return 0.0
+        return round(function(total.double().cpu()).item(), digits)
+
+    return metric
+
+
+# --- Classes ----------------------------------------------------------------------
+
+
+@dataclass
+class SentenceClassificationConfig(SentenceCriterionConfig):
+    """Flags of the criterion."""
+
+    regression_target: bool = flag(
+        False, "an error: for scores use --criterion rating_regression or relatedness"
+    )
+
+
+class SentenceClassification(SentenceCriterion):
+    """Cross entropy of sentences' or pairs' classes.
+
+    Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(cfg, task)
+        if cfg.regression_target:
+            raise UsageError(
+                "--regression-target: sentence_classification predicts classes; for scores use "
+                "--criterion rating_regression or relatedness"
+            )
+
+    def loss(self, logits, targets):
+        return F.cross_entropy(logits, targets, reduction="sum")
+
+    def answers(self, logits):
+        return self.answers_of(logits.argmax(-1))
+
+    def answers_of(self, targets):
+        labels = self.task.label_dictionary
+        return [labels[label + labels.nspecial] for label in targets.tolist()]
+
+    def measure(self, logits, targets, ids, *, training):
+        return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs, divisor=math.log(2))
+        derived = {"accuracy": (accuracy, 2), "macro_f1": (macro_f1, 2)}
+        log_sums("class_counts", logging_outputs, derived)
+
+
+def class_counts(predictions, targets, num_classes):
+    """Return true positives, predictions and targets per class, integers [3, num_classes].
+
+    Args:
+        predictions, targets: classes, [N].
+    """
+    classes = torch.arange(num_classes, device=predictions.device)
+    predicted = predictions[:, None] == classes  # [N, K]
+    true = targets[:, None] == classes  # [N, K]
+    return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
+
+
+def accuracy(counts):
+    """Return the accuracy in per cent, from :func:`class_counts`."""
+    right, _, true = counts
+    return 100 * right.sum() / true.sum()
+
+
+def macro_f1(counts):
+    """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
+    right, predicted, true = counts
+    occurs = predicted + true > 0
+    f1 = 2 * right[occurs] / (predicted + true)[occurs]
+    return 100 * f1.mean()
+
+
+# --- Scores ----------------------------------------------------------------------
+
+
+@dataclass
+class ScoreCriterionConfig(SentenceCriterionConfig):
+    """Flags of both criterions. Tasks read ``regression_target`` to load scores, not classes."""
+
+    # An int: fairseq turns a bool with default True into a flag that sets it to False.
+    regression_target: int = flag(1, "may be omitted: targets are always scores", argparse_const=1)
+
+
+class RatingRegression(SentenceCriterion):
+    """Squared error of one number per sentence or pair, such as the stars of a review.
+
+    Logs ``loss``, the mean squared error, and ``rmse`` and ``mae``, in the targets' unit.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(cfg, task)
+        if task.cfg.num_classes != 1:
+            raise UsageError(
+                f"--num-classes {task.cfg.num_classes}: rating_regression predicts one number; "
+                "give --num-classes 1"
+            )
+
+    def loss(self, logits, targets):
+        return (logits.view(-1) - targets.float()).square().sum()
+
+    def answers(self, logits):
+        return logits.view(-1).tolist()
+
+    def measure(self, logits, targets, ids, *, training):
+        return {"error_sums": error_sums(logits.view(-1), targets)}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs)
+        log_sums("error_sums", logging_outputs, {"rmse": (rmse, 4), "mae": (mae, 4)})
+
+
+def error_sums(predictions, targets):
+    """Return count, sum of squared and sum of absolute errors of [N] predictions, float64 [3]."""
+    error = predictions.double() - targets.double()
+    return torch.stack([torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()])
+
+
+def rmse(sums):
+    """Return the root mean squared error, from :func:`error_sums`."""
+    count, squared, _ = sums
+    return (squared / count).sqrt()
+
+
+def mae(sums):
+    """Return the mean absolute error, from :func:`error_sums`."""
+    count, _, absolute = sums
+    return absolute / count
+
+
+class Relatedness(SentenceCriterion):
+    """Kullback-Leibler divergence between predicted and target distribution over scores 1 to K.
+
+    Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
+    scores, the means of the distributions.
+    """
+
+    def __init__(self, cfg, task):
+        super().__init__(cfg, task)
+        if not getattr(task, "encodes_pairs", False):
+            raise UsageError(
+                "--criterion relatedness: is for pairs; give --task sentence_pair_prediction, or "
+                "for single sentences --criterion rating_regression --num-classes 1"
+            )
+        if task.cfg.num_classes < 2:
+            raise UsageError(
+                f"--num-classes {task.cfg.num_classes}: relatedness predicts a distribution over "
+                "scores; for scores from 1 to 5 give --num-classes 5"
+            )
+
+    def loss(self, logits, targets):
+        target = target_distribution(targets, logits.size(-1))
+        return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
+
+    def answers(self, logits):
+        return expected_score(logits.softmax(-1)).tolist()
+
+    def measure(self, logits, targets, ids, *, training):
+        if training:
+            return {}
+        # Ranks need all scores, and fairseq sums what batches and processes log. Each example of
+        # the data set has a column, and a batch fills in its columns.
+        columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))
+        predicted = expected_score(logits.softmax(-1))
+        columns[:, ids] = torch.stack([torch.ones_like(predicted), predicted, targets.float()])
+        return {"scores": columns}
+
+    @staticmethod
+    def reduce_metrics(logging_outputs):
+        log_mean_loss(logging_outputs, divisor=math.log(2))
+        if any("scores" in log for log in logging_outputs):
+            columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
+            # One row per pair: a meter restored from a checkpoint concatenates along dimension 0.
+            metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
+            for name, function in (("pearson", pearson), ("spearman", spearman), ("mse", mse)):
+                metrics.log_derived(name, _metric_of_pairs(function))
+
+
+def target_distribution(scores, num_classes):
+    """Return [..., K], which splits each score between the two whole numbers around it.
+
+    Args:
+        scores: [...], from 1 to K = ``num_classes``.
+    """
+    possible = torch.arange(1, num_classes + 1, device=scores.device)
+    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
+
+
+def expected_score(probabilities):
+    """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
+    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
+    return (probabilities * possible).sum(-1)
+
+
+def pearson(predicted, true):
+    """Return Pearson's r; 0 where it is undefined, as for constant predictions."""
+    predicted, true = predicted - predicted.mean(), true - true.mean()
+    scale = (predicted.square().sum() * true.square().sum()).sqrt()
+    return (predicted * true).sum() / scale if scale > 0 else torch.tensor(0.0)
+
+
+def spearman(predicted, true):
+    """Return Spearman's rho, Pearson's r of the ranks; ties share their mean rank."""
+    from scipy.stats import rankdata  # slow to import
+
+    return pearson(*(torch.as_tensor(rankdata(scores)) for scores in (predicted, true)))
+
+
+def mse(predicted, true):
+    """Return the mean squared error."""
+    return (predicted - true).square().mean()
+
+
+def _metric_of_pairs(function):
+    def metric(meters):
+        pairs = meters["_pairs"].tensor
+        return 0.0 if pairs is None else round(function(*pairs.double().T).item(), 4)
+
+    return metric
