@@ -73,7 +73,7 @@ def capability_of(device: torch.device) -> int:
 
 
 def tiles_of(kernels: str, device: torch.device, dtype: torch.dtype, features: int) -> Tiles:
-    """Return the tiles of ``distance_scores`` or ``tensor_scores``: searched, else by capability."""
+    """Return the tiles of a kernels' file: searched, else by capability."""
     searched = searched_tiles(device).get(tiles_key(kernels, dtype, features))
     if searched is not None:
         return searched
