@@ -5,7 +5,7 @@ import torch
 
 from fairseq_posattn.model.mechanisms import LayerDescription
 from fairseq_posattn.model.transformer_layer import build_encoder_layer
-from fairseq_posattn.training.models.mechanism_config import MechanismConfig
+from fairseq_posattn.training.flags import MechanismConfig
 
 
 @pytest.mark.slow
