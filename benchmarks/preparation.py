@@ -3,13 +3,14 @@
 The text is generated: each pair joins three of the given pairs and two made-up names, so that
 lengths and vocabulary are about those of WMT14.
 
-python benchmarks/preparation.py --text news.de news.en --pairs 4500000 --usual-pairs 450000
+python benchmarks/preparation.py --text news.de news.en --pairs 4500000
 """
 
 import contextlib
 import itertools
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -128,27 +129,23 @@ def measure_ours(source, folder, jobs):
     return [row for row in rows if row["stage"] != "manifest"]
 
 
-def measure_usual(source, folder, jobs, pairs):
-    """Return the measurements of each step of the usual pipeline on the first ``pairs`` pairs."""
+def measure_usual(source, folder, jobs):
+    """Return the measurements of each step of the usual pipeline."""
     folder.mkdir()
     files = []
     names = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
     for split, name in names.items():
         for side in LANGUAGES:
-            raw = folder / f"{split}.raw.{side}"
-            subprocess.run(
-                f"head -n {pairs} {source / name}.{side} > {raw}", shell=True, check=True
-            )
-            text = folder / f"{split}.tok.{side}"
+            raw, text = source / f"{name}.{side}", folder / f"{split}.tok.{side}"
             files.append({"split": split, "side": side, "raw": raw, "text": text})
-    before, rows = _size(folder), []
+    rows = []
     for step, (command,) in STEPS.items():
         each = files if "{text}" in command else files[:1]
         with Meter() as meter:
             for values in each:
                 line = command.format(folder=folder, jobs=jobs, operations=OPERATIONS, **values)
                 subprocess.run(line, shell=True, check=True, stderr=subprocess.DEVNULL)
-        rows.append(_row(step, meter, _size(folder) - before))
+        rows.append(_row(step, meter, _size(folder)))
         print("usual", rows[-1], flush=True)
     return rows
 
@@ -162,27 +159,20 @@ def _row(stage, meter, disk):
 def tables(report):
     """Return the report's Markdown."""
     rows = []
-    for who in filter(report.get, ("ours", "usual")):
-        stages = report[who]
-        total = {
-            "stage": "all",
-            "processor_seconds": sum(row["processor_seconds"] for row in stages),
-            "peak_mb": max(row["peak_mb"] for row in stages),
-            "disk_mb": stages[-1]["disk_mb"],
-        }
-        for row in (*stages, total):
-            pairs = report[f"{who}_pairs"]
-            rows.append(
-                {
-                    "preparation": {"ours": "`posattn prepare`", "usual": "usual pipeline"}[who],
-                    "stage": row["stage"],
-                    "pairs": f"{pairs:,}",
-                    "processor s": f"{row['processor_seconds']:,.0f}",
-                    "s / million pairs": f"{row['processor_seconds'] / pairs * 1e6:,.0f}",
-                    "peak MB": f"{row['peak_mb']:,}",
-                    "disk after it, MB": f"{row['disk_mb']:,}",
-                }
-            )
+    for number, stage in enumerate((*STEPS, "all")):
+        row = {"pairs": f"{report['pairs']:,}", "stage": stage}
+        for who, name in (("ours", "ours"), ("usual", "usual pipeline")):
+            stages = report.get(who, [])
+            chosen = stages[number : number + 1]
+            if stage == "all" and len(stages) == len(STEPS):
+                chosen = stages
+            seconds = sum(one["processor_seconds"] for one in chosen)
+            row[f"{name}: processor s"] = f"{seconds:,.0f}" if chosen else ""
+            peak = max((one["peak_mb"] for one in chosen), default=None)
+            row[f"{name}: peak MB"] = peak and f"{peak:,}"
+            row[f"{name}: MB on disk"] = f"{chosen[-1]['disk_mb']:,}" if chosen else ""
+        if any("processor" in name and value for name, value in row.items()):
+            rows.append(row)
     return {"": machine.table(rows)}
 
 
@@ -190,22 +180,22 @@ def main():
     """Measure both preparations."""
     parser = machine.make_parser(__doc__)
     parser.add_argument("--text", nargs=2, required=True, metavar=("DE", "EN"), help="real pairs")
-    parser.add_argument("--pairs", type=int, default=4_500_000, help="training pairs for ours")
-    parser.add_argument("--usual-pairs", type=int, default=450_000, help="for the usual pipeline")
+    parser.add_argument("--pairs", type=int, default=4_500_000, help="training pairs")
+    parser.add_argument("--ours-only", action="store_true", help="skip the usual pipeline")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--folder", type=Path, help="folder of temporary files")
     arguments = parser.parse_args()
     report = {"device": machine.processor(), "date": time.strftime("%Y-%m-%d")}
     report |= {"jobs": arguments.jobs, "python": sys.version.split()[0]}
-    report |= {"ours_pairs": arguments.pairs, "usual_pairs": arguments.usual_pairs}
+    report["pairs"] = arguments.pairs
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         source = Path(folder, "source")
         source.mkdir()
-        write_source(source, arguments.text, max(arguments.pairs, arguments.usual_pairs))
-        if arguments.usual_pairs:
+        write_source(source, arguments.text, arguments.pairs)
+        if not arguments.ours_only:
             usual = Path(folder, "usual")
-            report["usual"] = measure_usual(source, usual, arguments.jobs, arguments.usual_pairs)
-            subprocess.run(["rm", "-r", str(usual)], check=True)
+            report["usual"] = measure_usual(source, usual, arguments.jobs)
+            shutil.rmtree(usual)
         report["ours"] = measure_ours(source, Path(folder, "ours"), arguments.jobs)
     machine.finish("preparation", report, arguments.json, tables)
 

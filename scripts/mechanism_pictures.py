@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""Draw the pictures of docs/mechanisms.md: attention weights of tokens with equal content.
+"""Draw the idea, and the pictures of docs/mechanisms.md: attention weights of equal tokens.
 
-    python scripts/mechanism_pictures.py [FOLDER]    # docs/pictures/mechanisms if none is given
+    python scripts/mechanism_pictures.py [FOLDER]    # default: docs/pictures
+
+idea.png has a layer as a list of sublayers, and a matrix for each mechanism; the folder mechanisms
+a picture for each, with several heads.
 
 Queries and keys are alike at all positions, so that only the positional part of a mechanism shows.
-Parameters are chosen for the picture; models learn others.
+Each row is relative to its largest weight. Parameters are chosen for the picture; models learn
+others.
 """
 
 import sys
@@ -12,21 +16,45 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import torch
+from matplotlib.patches import FancyBboxPatch
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from fairseq_posattn import attention  # noqa: E402
+from fairseq_posattn.common.figures import COLOURS, new_figure, write_picture  # noqa: E402
 
 TOKENS, HEADS, FEATURES = 16, 2, 8
 DISTANCES = torch.arange(1 - TOKENS, TOKENS)
+BLUE, _, GREEN = COLOURS[:3]
+GREY = "#777777"
+# The sublayers of the left side: name, explanation, colour.
+LAYER = (
+    ("dman", "attention under a learned mask", BLUE),
+    ("san", "plain attention", GREEN),
+    ("ffn", "feed-forward", GREY),
+)
+# Name, explanation, and place of the matrix in make_pictures(); None is plain attention.
+MATRICES = (
+    ("san", "no positions", None),
+    ("dman", "learned mask", ("dman", 0)),
+    ("sman", "fixed window", ("sman", 1)),
+    ("da", "rescaled by distance", ("da", 0)),
+    ("gaussian", "learned window", ("gaussian", 1)),
+    ("past", "earlier tokens", ("mtsa", 0)),
+    ("future", "later tokens", ("mtsa", 1)),
+    ("rpr", "vector per distance", ("rpr", 0)),
+    ("transformer_xl", "relative attention", ("transformer_xl", 0)),
+    ("tener", "direction-aware", ("tener", 0)),
+)
 
 
 def make_pictures():
     """Return for each mechanism the titles of its heads and their weights ``[H, T, T]``."""
     query = torch.full((1, HEADS, TOKENS, FEATURES), 0.8)
     torch.manual_seed(1)
-    relative = torch.randn(2 * 3 + 1, FEATURES)
+    # Vectors of the distances -3 to 3: the previous token has the largest score.
+    relative = torch.tensor([-0.2, 0.3, 0.9, 0.5, 0.2, -0.1, -0.5])[:, None].expand(-1, FEATURES)
     options = {"need_weights": True, "impl": "reference"}
     qkv = query, query, query
 
@@ -89,13 +117,56 @@ def make_pictures():
     }
 
 
+def relative_rows(weights):
+    """Return the weights, each row divided by its largest one."""
+    return weights / weights.amax(dim=1, keepdim=True).clamp(min=1e-9)
+
+
+def draw_idea(path, pictures):
+    """Draw a layer as a list of sublayers, and the weights of each mechanism."""
+    figure = new_figure(10.5, 4.3)
+    left, right = figure.subfigures(1, 2, width_ratios=(3, 7.5))
+    axis = left.subplots()
+    axis.set(xlim=(0, 10), ylim=(0, 10))
+    axis.axis("off")
+    axis.set_title("--encoder-sublayers dman,san,ffn", family="monospace", fontsize=10)
+    box = {"boxstyle": "round,pad=0.1,rounding_size=0.4", "linewidth": 1.5}
+    for place, (name, text, colour) in enumerate(LAYER):
+        bottom = 0.9 + 3.0 * place
+        _arrow(axis, bottom - 1.0)
+        axis.add_patch(FancyBboxPatch((1.2, bottom), 7.6, 1.8, fc=colour + "22", ec=colour, **box))
+        axis.text(5, bottom + 1.25, name, ha="center", va="center", family="monospace", size=12)
+        axis.text(5, bottom + 0.5, text, ha="center", va="center", size=9)
+    _arrow(axis, 0.9 + 3.0 * len(LAYER) - 1.0)
+    axes = right.subplots(2, len(MATRICES) // 2)
+    right.suptitle(
+        "attention weights if all tokens are alike (row: query, column: key)", fontsize=10
+    )
+    for cell, (name, text, place) in zip(axes.flat, MATRICES, strict=True):
+        matrix = pictures[place[0]][1][place[1]] if place else torch.ones(16, 16)
+        cell.imshow(relative_rows(matrix), cmap="Blues", vmin=0, vmax=1.3)
+        cell.set_title(name, family="monospace", fontsize=11)
+        cell.set_xlabel(text, fontsize=9)
+        cell.set(xticks=[], yticks=[])
+    write_picture(figure, str(path))
+
+
+def _arrow(axis, bottom):
+    axis.annotate(
+        "", (5, bottom + 0.85), (5, bottom), arrowprops={"arrowstyle": "-|>", "color": "black"}
+    )
+
+
 def main():
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/pictures/mechanisms"
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (titles, weights) in make_pictures().items():
+    """Draw all pictures."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "docs/pictures"
+    (folder / "mechanisms").mkdir(parents=True, exist_ok=True)
+    pictures = make_pictures()
+    draw_idea(folder / "idea.png", pictures)
+    for name, (titles, weights) in pictures.items():
         figure, axes = plt.subplots(1, len(titles), figsize=(2.4 * len(titles), 2.6), squeeze=False)
         for axis, title, weight in zip(axes[0], titles, weights, strict=False):
-            axis.imshow(weight, cmap="Blues", vmin=0)
+            axis.imshow(relative_rows(weight), cmap="Blues", vmin=0, vmax=1.3)
             axis.set_title(title, fontsize=8)
             axis.set_xlabel("key", fontsize=8)
             axis.set_ylabel("query", fontsize=8)
@@ -103,9 +174,9 @@ def main():
             axis.set_yticks(range(0, TOKENS, 5))
             axis.tick_params(labelsize=6)
         figure.tight_layout()
-        figure.savefig(folder / f"{name}.png", dpi=80, metadata={"Software": None})
+        figure.savefig(folder / "mechanisms" / f"{name}.png", dpi=80, metadata={"Software": None})
         plt.close(figure)
-        print(folder / f"{name}.png")
+        print(folder / "mechanisms" / f"{name}.png")
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ def test_version(capsys):
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version"])
-def test_what_there_is_no_room_for_is_one_line(argument):
+def test_a_full_disk_is_one_line(argument):
     program = [sys.executable, "-m", "fairseq_posattn.cli", argument]
     with open("/dev/full", "wb") as full:
         finished = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
@@ -36,12 +36,12 @@ def test_what_there_is_no_room_for_is_one_line(argument):
     assert finished.stderr == "posattn: error: standard output: No space left on device\n"
 
 
-def test_no_command_is_help(capsys):
+def test_posattn_alone_prints_help(capsys):
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("usage: posattn COMMAND")
 
 
-def test_an_unknown_command_is_one_line_that_names_those_there_are(capsys):
+def test_an_unknown_command_is_one_line(capsys):
     assert main(["translat"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("posattn: error: translat: no such command; choose from: ")
@@ -49,7 +49,7 @@ def test_an_unknown_command_is_one_line_that_names_those_there_are(capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name, capsys):
+def test_every_command_has_help(name, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([name, "--help"])
     assert stopped.value.code == 0
@@ -57,7 +57,7 @@ def test_every_command_explains_itself(name, capsys):
 
 
 @pytest.mark.parametrize("name, first", [("analysis", "locality"), ("prepare", "translation")])
-def test_a_command_with_others_of_its_own_lists_them(name, first, capsys):
+def test_a_command_with_subcommands_lists_them(name, first, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([name])
     assert stopped.value.code == 0

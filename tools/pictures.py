@@ -1,12 +1,12 @@
-"""Draw the pictures of the documentation: the idea, the results, memory and time by length.
+"""Draw pictures of the documentation: results, the page of `posattn look`.
 
     python tools/pictures.py [FOLDER]    # default: docs/pictures
     python tools/pictures.py --look data-bin/quickstart/checkpoints
 
-idea.png shows a layer as a list of sublayers and the attention of each mechanism, by its position
-alone; results.png the measured differences from plain attention; sequence_length.png the report
-of benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). --look draws look.png instead: the
-page of `posattn look` for the quickstart's model, as a headless Chromium shows it.
+results.png shows the measured differences from plain attention; sequence_length.png the report of
+benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). --look draws look.png instead: the page
+of `posattn look` for the quickstart's model, as a headless Chromium shows it.
+scripts/mechanism_pictures.py draws the others.
 """
 
 import argparse
@@ -20,12 +20,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path.insert(0, str(ROOT))
 
-import torch  # noqa: E402
 from matplotlib.lines import Line2D  # noqa: E402
-from matplotlib.patches import FancyBboxPatch  # noqa: E402
-from mechanism_pictures import make_pictures  # noqa: E402
 
 from fairseq_posattn.common.figures import (  # noqa: E402
     COLOURS,
@@ -39,71 +36,13 @@ from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.results import Results  # noqa: E402
 
-BLUE, ORANGE, GREEN = COLOURS[:3]
-GREY = "#777777"
-# The sublayers of the left side: name, explanation, colour.
-LAYER = (
-    ("dman", "attention under a learned mask", BLUE),
-    ("san", "plain attention", GREEN),
-    ("ffn", "feed-forward", GREY),
-)
-# Name, explanation, and place of the matrix in make_pictures(); None is plain attention.
-MATRICES: tuple[tuple[str, str, tuple[str, int] | None], ...] = (
-    ("san", "no positions", None),
-    ("dman", "learned mask", ("dman", 0)),
-    ("sman", "fixed window", ("sman", 1)),
-    ("da", "rescaled by distance", ("da", 0)),
-    ("gaussian", "learned window", ("gaussian", 1)),
-    ("past", "earlier tokens", ("mtsa", 0)),
-    ("future", "later tokens", ("mtsa", 1)),
-    ("rpr", "vector per distance", ("rpr", 0)),
-    ("transformer_xl", "relative attention", ("transformer_xl", 0)),
-    ("tener", "direction-aware", ("tener", 0)),
-)
+ORANGE, GREY = COLOURS[1], "#777777"
 # The tables of the results, by the starts of their titles.
 FAMILIES = ("Mechanisms in translation", "All classifiers side by side, as small", "Semantic roles")
 LIMIT = 6.0  # of the horizontal axes, in points
 NUMBER = "achtunddreißigtausendneunhundertvierundsechzig"
 CHOICES = "sentence=1&place=1&head=2&word=4"  # on the page of look.png
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-def draw_idea(path: Path) -> None:
-    """Draw a layer as a list of sublayers, and the weights of each mechanism."""
-    figure = new_figure(10.5, 4.3)
-    left, right = figure.subfigures(1, 2, width_ratios=(3, 7.5))
-    axis = left.subplots()
-    axis.set(xlim=(0, 10), ylim=(0, 10))
-    axis.axis("off")
-    axis.set_title("--encoder-sublayers dman,san,ffn", family="monospace", fontsize=10)
-    for place, (name, text, colour) in enumerate(LAYER):
-        bottom = 0.9 + 3.0 * place
-        box = {"boxstyle": "round,pad=0.1,rounding_size=0.4", "linewidth": 1.5}
-        _arrow(axis, bottom - 1.0)
-        patch = FancyBboxPatch((1.2, bottom), 7.6, 1.8, fc=colour + "22", ec=colour, **box)
-        axis.add_patch(patch)
-        axis.text(5, bottom + 1.25, name, ha="center", va="center", family="monospace", size=12)
-        axis.text(5, bottom + 0.5, text, ha="center", va="center", size=9)
-    _arrow(axis, 0.9 + 3.0 * len(LAYER) - 1.0)
-    weights = make_pictures()
-    axes = right.subplots(2, len(MATRICES) // 2)
-    title = "attention weights if all tokens are alike (row: query, column: key)"
-    right.suptitle(title, fontsize=10)
-    for cell, (name, text, place) in zip(axes.flat, MATRICES, strict=True):
-        matrix = weights[place[0]][1][place[1]] if place else torch.ones(16, 16)
-        # Each row relative to its largest weight, so that the pattern shows in all rows.
-        largest = matrix.amax(dim=1, keepdim=True).clamp(min=1e-9)
-        cell.imshow(matrix / largest, cmap="Blues", vmin=0, vmax=1.3)
-        cell.set_title(name, family="monospace", fontsize=11)
-        cell.set_xlabel(text, fontsize=9)
-        cell.set(xticks=[], yticks=[])
-    write_picture(figure, str(path))
-
-
-def _arrow(axis: Any, bottom: float) -> None:
-    axis.annotate(
-        "", (5, bottom + 0.85), (5, bottom), arrowprops={"arrowstyle": "-|>", "color": "black"}
-    )
 
 
 def draw_results(results: Results, path: Path) -> None:
@@ -162,24 +101,23 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
 def draw_lengths(report: dict[str, Any], path: Path) -> None:
     """Draw memory and time of a training step by length."""
     figure = new_figure(10, 4)
-    memory, time = figure.subplots(1, 2)
-    points = report["points"]
+    axes, points = figure.subplots(1, 2), report["points"]
+    titles = ("peak memory of a training step, MiB", "time of a training step, ms")
     for number, name in enumerate(dict.fromkeys(point["mechanism"] for point in points)):
         of_name = [point for point in points if point["mechanism"] == name]
         lengths = [point["length"] for point in of_name]
-        style = {"marker": "o", "label": name, **line_style(number)}
-        memory.plot(lengths, [point["bytes"] / 2**20 for point in of_name], **style)
-        time.plot(lengths, [1000 * median(point["seconds"]) for point in of_name], **style)
-    memory.set_title("peak memory of a training step, MiB")
-    time.set_title("time of a training step, ms")
-    for axis in (memory, time):
-        axis.set(xlabel="tokens in a sentence", yscale="log")
+        memory = [point["bytes"] / 2**20 for point in of_name]
+        time = [1000 * median(point["seconds"]) for point in of_name]
+        for axis, values in zip(axes, (memory, time), strict=True):
+            axis.plot(lengths, values, marker="o", label=name, **line_style(number))
+    for axis, title in zip(axes, titles, strict=True):
+        axis.set(xlabel="tokens in a sentence", yscale="log", title=title)
         axis.set_xscale("log", base=2)
         axis.set_xticks(sorted({point["length"] for point in points}))
         axis.xaxis.set_major_formatter("{x:.0f}")
         axis.minorticks_off()
         axis.grid(alpha=0.3)
-    memory.legend()
+    axes[0].legend()
     text = "{sentences} sentences, {features} features, {dtype}, {device}".format(**report)
     figure.suptitle(text, fontsize=9)
     write_picture(figure, str(path))
@@ -212,7 +150,6 @@ def main(arguments: Sequence[str]) -> None:
     if args.look:
         draw_look(args.look, args.text, folder.resolve() / "look.png")
         return
-    draw_idea(folder / "idea.png")
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
     report = read_object(results.benchmarks / "sequence_length_cpu.json")

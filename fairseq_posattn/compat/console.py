@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq import options
@@ -83,11 +84,11 @@ def _is_log_of_model():
 def hide_settings():
     """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_is_message)
+        handler.addFilter(_is_no_settings)
 
 
-def _is_message(record):
-    return isinstance(record.msg, str)
+def _is_no_settings(record):
+    return not isinstance(record.msg, Mapping)  # the model stays: recipes read its word vectors
 
 
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of

@@ -154,9 +154,9 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
         weights = str(error).startswith("Cannot load model parameters from checkpoint")
         if weights and not isinstance(cause, UsageError):
             what = describe_difference(filename, str(cause), self.task.cfg, self.cfg.model)
-            inside = os.path.dirname(filename) == os.path.normpath(self.cfg.checkpoint.save_dir)
-            elsewhere = ", or give another --save-dir" if inside else ""
-            raise UsageError(f"{filename} {what}; train with its settings{elsewhere}") from None
+            raise UsageError(
+                f"{filename} {what}; train with its settings, or give another --save-dir"
+            ) from None
         reason = cause if weights else error
         if isinstance(reason, UsageError):
             named = str(filename) in str(reason)

@@ -177,10 +177,11 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
     write_dictionary(folder / "dict.txt", words)
     if vectors:
         write_embeddings(folder / "glove.txt", words, known, dim, seed)
-        types, of_types, tokens, of_tokens = coverage(training, known)
+        covered = [count for word, count in training.items() if word in known]
         say(
-            f"vectors of {dim} dimensions: for {types:,} of {of_types:,} words in training "
-            f"({types / of_types:.1%}), which are {tokens / of_tokens:.1%} of its running words; "
+            f"vectors of {dim} dimensions: for {len(covered):,} of {len(training):,} words in "
+            f"training ({len(covered) / len(training):.1%}), which are "
+            f"{sum(covered) / sum(training.values()):.1%} of its running words; "
             f"for {len(words.keys() - training.keys()):,} words that are in validation or test only"
         )
 
@@ -192,12 +193,6 @@ def features(folder):
         return None
     with open(path, encoding="utf-8") as file:
         return int(file.readline().split()[1])
-
-
-def coverage(counts, vectors):
-    """Return ``(types with a vector, types, tokens with a vector, tokens)`` of word counts."""
-    known = [count for word, count in counts.items() if word in vectors]
-    return len(known), len(counts), sum(known), sum(counts.values())
 
 
 def _check_width(line, dim, place):

@@ -55,5 +55,4 @@ def test_the_program_ends_normally(full):
 
 @pytest.mark.slow
 def test_fairseq_aborts():
-    """As a rule: the thread must be in PyTorch just then."""
     assert any(end(0, 0)[0] == -signal.SIGABRT for attempt in range(5))

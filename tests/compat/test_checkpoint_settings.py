@@ -30,7 +30,7 @@ def settings(tmp_path, overrides=None, **sections):
     return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["cfg"]
 
 
-def test_settings_are_what_they_were(tmp_path):
+def test_plain_settings_are_unchanged(tmp_path):
     task = {"_name": "translation", "data": "a:b", "lr": [0.1, 1], "x": {"y": None}, "z": False}
     cfg = settings(tmp_path, task=task, model=argparse.Namespace(arch="fconv", tiny=(1, 2)))
     assert cfg.task == task
@@ -59,7 +59,7 @@ def test_references_of_flags_to_each_other_stay(tmp_path):
     ids=lambda value: str(value)[:20],
 )
 @pytest.mark.parametrize("kind", [dict, argparse.Namespace])
-def test_what_is_no_setting_is_refused(tmp_path, value, kind):
+def test_other_values_are_refused(tmp_path, value, kind):
     with pytest.raises(UsageError, match=r"checkpoint\.pt is refused: its settings, [^\n]*$"):
         settings(tmp_path, task=kind(setting=value))
     path = saved(tmp_path / "checkpoint.pt", args=argparse.Namespace(setting=value))
@@ -68,7 +68,7 @@ def test_what_is_no_setting_is_refused(tmp_path, value, kind):
 
 
 @pytest.mark.parametrize("name", ["task", "_name", "arch", "bpe", "optimizer"])
-def test_the_name_of_a_part_is_no_path(tmp_path, name):
+def test_names_of_classes_are_not_paths(tmp_path, name):
     with pytest.raises(UsageError, match="are not a name: '../x'"):
         settings(tmp_path, model=argparse.Namespace(**{name: "../x"}))
 
@@ -77,7 +77,7 @@ NAMED = ["w2v_path", "sentencepiece_model", "bpe_codes", "save_predictions", "po
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_a_file_is_left_alone_unless_the_user_names_it(tmp_path, caplog, name):
+def test_a_file_is_ignored_unless_the_user_names_it(tmp_path, caplog, name):
     with caplog.at_level(logging.WARNING):
         cfg = settings(tmp_path, task={name: "/theirs"}, model=argparse.Namespace(**{name: "/t"}))
     assert name not in cfg.task
@@ -90,7 +90,7 @@ def test_a_file_is_left_alone_unless_the_user_names_it(tmp_path, caplog, name):
 
 
 @pytest.mark.parametrize("name", ["encoder_embed_path", "user_dir", "plasma_path", "dataset_impl"])
-def test_what_training_leaves_behind_goes_without_a_word(tmp_path, caplog, name):
+def test_settings_of_training_are_removed_silently(tmp_path, caplog, name):
     cfg = settings(tmp_path, common={name: "/theirs"}, model={name: "/theirs", "a": 1})
     assert cfg.common[name] is None
     assert cfg.model == {"a": 1}
@@ -98,12 +98,11 @@ def test_what_training_leaves_behind_goes_without_a_word(tmp_path, caplog, name)
 
 
 @pytest.mark.parametrize("name, stays", [("config_st.yaml", True), ("../config.yaml", False)])
-def test_a_file_within_the_data(tmp_path, name, stays):
+def test_a_file_name_within_the_data_stays(tmp_path, name, stays):
     assert ("config_yaml" in settings(tmp_path, task={"config_yaml": name}).task) is stays
 
 
-def test_fairseq_itself_would_write_to_a_file_of_the_settings(tmp_path):
-    """What makes ``save_predictions`` one of the files."""
+def test_fairseq_writes_to_save_predictions(tmp_path):
     SentenceRankingCriterion(None, "head", str(tmp_path / "victim"), 2)
     assert (tmp_path / "victim").exists()
 
@@ -114,7 +113,7 @@ def test_metrics_are_meters(name):
         MetersDict().load_state_dict([(0, "loss", name, {})])
 
 
-def test_meters_of_metrics():
+def test_meters_are_loaded():
     meters = MetersDict()
     meters.load_state_dict([(0, "loss", "AverageMeter", {"val": 1, "sum": 2, "count": 2})])
     assert meters["loss"].avg == 1
@@ -139,7 +138,6 @@ def test_a_model_that_is_too_large_is_not_built(build):
 
 
 def test_tables_are_no_larger_than_the_file_allows(tmp_path):
-    """Positions are computed, not loaded."""
     model = {"max_source_positions": 1024, "encoder_embed_dim": 512}
     assert settings(tmp_path, model=model).model == model
     with pytest.raises(UsageError, match=r"checkpoint\.pt is refused: .* larger than the file"):
@@ -156,7 +154,7 @@ NO_FILES = {"checkpoint_activations", "offload_activations", "pretrained"}  # bu
 
 
 def flags():
-    """The names of all flags of models, tasks, criterions, and what splits words, but numbers."""
+    """Return the names of all flags of models, tasks, criterions and tokenizers, except numbers."""
     from fairseq import models, tasks
     from fairseq.registry import REGISTRIES
 

@@ -28,7 +28,7 @@ from fairseq_posattn.training.models.registration import all_options
 
 
 @pytest.mark.parametrize("module", [models, utils])
-def test_an_object_of_settings_is_taken(module):
+def test_an_object_of_settings_is_accepted(module):
     given = TransformerLanguageModelConfig(dropout=0.7)
     with pytest.raises(KeyError, match="_parent"):
         inspect.unwrap(module.merge_with_parent)(TransformerLanguageModelConfig, given)
@@ -65,7 +65,7 @@ def test_hydra_calls_the_hook_for_mistakes(capsys, monkeypatch, error):
         ("task:\n  a: b\n c: d", "", r".*mine.yaml:3: this is not YAML: .*"),
     ],
 )
-def test_what_hydra_cannot_compose_is_a_line(tmp_path, monkeypatch, capsys, text, override, line):
+def test_an_error_of_hydra_is_one_line(tmp_path, monkeypatch, capsys, text, override, line):
     (tmp_path / "mine.yaml").write_text(text)
     store = ConfigStore.instance()
     monkeypatch.setattr(store, "repo", dict(store.repo))
@@ -102,14 +102,12 @@ def test_an_option_of_a_missing_part_is_reported():
 
 
 def test_defaults_of_the_architecture_are_not_reported():
-    """A YAML file gives all options; what its architecture has is not what somebody gave."""
     preset = {"arch": "cspan_classifier", "pooling": "mean", "pooling_queries": 16}
     assert not list(unread(preset))
     assert len(list(unread({**preset, "pooling_queries": 8}))) == 1
 
 
 def test_learned_positions_that_a_mechanism_replaces_are_reported():
-    """Of its side alone, and not where the architecture has both."""
     learned = {"arch": "posattn_transformer", "encoder_learned_pos": True}
     assert not list(unread(learned))
     assert not list(unread({**learned, "decoder_sublayers": "rpr,cross,ffn"}))
@@ -121,8 +119,7 @@ def test_learned_positions_that_a_mechanism_replaces_are_reported():
     assert not list(unread({"arch": "da_transformer_summarization"}))
 
 
-def test_training_reports_it(caplog):
-    """Whether its settings are from a command line or from a YAML file."""
+def test_training_reports_unread_options(caplog):
     model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
     cfg = OmegaConf.create({"model": model})
     command_line.check_config(lambda cfg: None, cfg)
@@ -137,8 +134,7 @@ MADE += [("encoder_sublayers", f"{name},ffn") for name in MECHANISMS]
 
 
 @pytest.mark.parametrize("option, value", MADE)
-def test_options_that_an_encoder_reads_are_never_reported(option, value):
-    """The helps name it at all that is its own and is read of it."""
+def test_options_that_an_encoder_reads_declare_it(option, value):
     read = set()
 
     class Watched(Namespace):
@@ -178,11 +174,11 @@ Traceback (most recent call last):
 
 
 class ProcessException(Exception):
-    """Of PyTorch's spawned processes."""
+    """A stand-in of PyTorch's error of a spawned process."""
 
 
 def raised(error, by_a_command=True):
-    """What is shown of an error raised within, or outside, a file of fairseq's commands."""
+    """Return the line for an error raised within, or outside, a file of fairseq's commands."""
     path = "/somewhere/fairseq_cli/train.py" if by_a_command else "/somewhere/train.py"
     try:
         exec(compile("raise error", path, "exec"), {"error": error.with_traceback(None)})
@@ -252,5 +248,5 @@ def test_a_mistake_is_explained(error, line):
         KeyboardInterrupt(),
     ],
 )
-def test_what_may_be_a_bug_is_not_explained(error):
+def test_other_errors_keep_their_traceback(error):
     assert raised(error) is None

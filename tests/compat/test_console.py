@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
+import torch
 from fairseq import options
 from fairseq.logging import progress_bar
 
@@ -20,7 +21,7 @@ from fairseq_posattn.training.presets import ARCHITECTURES
 
 @contextmanager
 def bare_root():
-    """The root of all loggers as it is where nobody has set it up, pytest neither."""
+    """Yield the root logger without handlers."""
     root = logging.getLogger()
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
     root.handlers.clear()
@@ -37,7 +38,7 @@ def bare_root():
 @pytest.mark.parametrize(
     "program", ["/usr/bin/fairseq-generate", "/usr/lib/fairseq_cli/generate.py"]
 )
-def test_what_a_model_has_set_up_is_set_up_anew(program, capsys, monkeypatch):
+def test_the_log_set_up_by_a_model_is_replaced(program, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     with bare_root():
         logging.basicConfig(level=logging.DEBUG)
@@ -75,7 +76,7 @@ def test_a_quiet_import_sets_nothing_up():
 
 
 @pytest.mark.slow
-def test_fairseqs_own_command_with_and_without():
+def test_a_command_logs_to_standard_output():
     program = """
 import logging, sys
 sys.argv = ["fairseq-interactive"]
@@ -120,10 +121,11 @@ def test_the_line_of_all_settings_is_left_to_the_log_file(capsys):
         console.hide_settings()
         root.info({"common": {"seed": 1}})
         root.info("message")
-    assert capsys.readouterr().out == "message\n"
+        root.info(torch.nn.Embedding(2, 3))  # as fairseq-train prints the model
+    assert capsys.readouterr().out == "message\nEmbedding(2, 3)\n"
 
 
-def test_warnings_that_nobody_can_act_on_are_ignored():
+def test_stale_warnings_are_ignored():
     def warned(filters):
         with warnings.catch_warnings(record=True) as caught:
             warnings.resetwarnings()
@@ -154,7 +156,7 @@ COMMANDS = {
 
 @pytest.fixture
 def help_of(monkeypatch, capsys):
-    """``help_of("train", "--arch", ...)``: what the command prints when asked for help, too."""
+    """``help_of("train", "--arch", ...)``: the help of a command."""
 
     def help_of(command, *words, parse=options.parse_args_and_arch):
         monkeypatch.setattr(sys, "argv", [f"fairseq-{command}", *words, "--help"])
@@ -166,8 +168,7 @@ def help_of(monkeypatch, capsys):
     return help_of
 
 
-def test_fairseq_explains_the_same_whatever_is_named_beside_it(help_of):
-    """And no architecture."""
+def test_fairseqs_help_ignores_the_architecture(help_of):
     fairseqs = inspect.unwrap(options.parse_args_and_arch)
     plain = help_of("train", parse=fairseqs)
     assert help_of("train", "--arch", "posattn_transformer", parse=fairseqs) == plain
@@ -175,19 +176,19 @@ def test_fairseq_explains_the_same_whatever_is_named_beside_it(help_of):
 
 
 def explained(text):
-    """The flags that a help explains, each on a line of its own."""
+    """Return the flags that a help explains."""
     return {word for line in text.splitlines() for word in line.split()[:1] if word[:2] == "--"}
 
 
 @pytest.mark.parametrize("arch", ["mpsan_classifier", *ARCHITECTURES])
-def test_the_flags_of_the_architecture_that_is_named(help_of, arch):
+def test_help_has_the_flags_of_the_architecture(help_of, arch):
     own = {"mpsan_classifier": "--mpsan-masks", "posattn_classifier": "--pooling-queries"}
     own |= {"posattn_recommender": "--pooling-dim", "posattn_tagger": "--predicate-embed-dim"}
     flag = own.get(arch, "--encoder-sublayers")
     assert flag in explained(help_of("train", "--arch", arch))
 
 
-def test_the_flags_of_the_task_and_the_criterion_that_are_named(help_of):
+def test_help_has_the_flags_of_task_and_criterion(help_of):
     words = ["--task", "sentence_pair_prediction", "--criterion", "sentence_classification"]
     for command in COMMANDS:
         found = explained(help_of(command, *words))

@@ -47,14 +47,14 @@ def binarised(folder, impl, rows=ROWS):
 
 
 @pytest.mark.parametrize("rows", [[[4, 2], [7, 2]], [[-1, 2]]], ids=["beyond", "negative"])
-def test_tokens_beyond_the_dictionary(tmp_path, dictionary, rows):
+def test_tokens_beyond_the_dictionary_are_refused(tmp_path, dictionary, rows):
     prefix = binarised(tmp_path, "mmap")
     numpy.array([9, 5, 2, 6, 2, 2], dtype="<u2").tofile(f"{prefix}.bin")
     with pytest.raises(UsageError, match=r"train\.bin holds token 9, but the dictionary has 7"):
         data_utils.load_indexed_dataset(prefix, dictionary)
 
 
-def test_the_last_word_of_the_dictionary_is_in_it(tmp_path, dictionary):
+def test_the_last_word_of_the_dictionary_is_accepted(tmp_path, dictionary):
     prefix = binarised(tmp_path, "mmap", [[6, 2]])
     assert data_utils.load_indexed_dataset(prefix, dictionary)[0].tolist() == [6, 2]
 
@@ -103,7 +103,7 @@ def test_a_file_that_is_not_a_dictionary_is_named(tmp_path, content):
     ],
     ids=["columns", "random", "empty", "version", "bytes"],
 )
-def test_codes_and_models_that_are_none(tmp_path, name, setting, content, capfd):
+def test_unreadable_codes_are_named(tmp_path, name, setting, content, capfd):
     path = tmp_path / "codes"
     path.write_bytes(content)
     cfg = argparse.Namespace(bpe=name, **{setting: str(path)})
@@ -187,7 +187,7 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 
 @pytest.fixture
 def data(tmp_path):
-    """The dictionaries of the fixture, to be changed."""
+    """A copy of the dictionaries of the fixture."""
     for name in ("input0", "label"):
         (tmp_path / "data" / name).mkdir(parents=True)
         shutil.copy(FIXTURE / "data" / name / "dict.txt", tmp_path / "data" / name)
@@ -215,7 +215,7 @@ def make_trainer(data):
 
 @pytest.fixture
 def checkpoint(make_trainer, tmp_path):
-    """As training saves it today."""
+    """A checkpoint with fingerprints."""
     path = str(tmp_path / "checkpoint.pt")
     trainer = make_trainer()
     trainer.consolidate_optimizer()
@@ -229,7 +229,7 @@ def checkpoint(make_trainer, tmp_path):
 
 
 def permute(path):
-    """The same symbols in another order."""
+    """Exchange two symbols."""
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[1], lines[0], *lines[2:]]) + "\n")
 
@@ -258,7 +258,6 @@ def test_predicting_with_other_dictionaries_is_refused(name, called, data, check
 
 @pytest.mark.parametrize("name", ["input0", "label"])
 def test_fairseq_accepts_other_dictionaries(name, data, checkpoint, restore):
-    """As it does with checkpoints that know no fingerprints, which stay readable."""
     restore(tasks.FairseqTask, "load_state_dict")
     permute(data / name / "dict.txt")
     texts = FIXTURE.joinpath("sentences.txt").read_text().splitlines()
@@ -267,13 +266,13 @@ def test_fairseq_accepts_other_dictionaries(name, data, checkpoint, restore):
     assert [one.label for one in found] != expected
 
 
-def test_checkpoints_from_before_load(data):
+def test_checkpoints_without_fingerprints_load(data):
     permute(data / "label" / "dict.txt")
     assert prediction.load(str(FIXTURE / "checkpoint.pt"), str(data), device="cpu")(["a b"])
 
 
 @pytest.mark.parametrize(("name", "called"), DICTIONARIES)
-def test_training_goes_on_with_the_same_dictionaries_only(
+def test_training_resumes_with_the_same_dictionaries_only(
     name, called, data, checkpoint, make_trainer
 ):
     make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
@@ -282,7 +281,7 @@ def test_training_goes_on_with_the_same_dictionaries_only(
         make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
 
 
-def test_finetuning_may_have_other_labels_but_no_other_words(data, checkpoint, make_trainer):
+def test_finetuning_may_change_labels_but_not_words(data, checkpoint, make_trainer):
     permute(data / "label" / "dict.txt")
     finetuning = {"finetune_from_model": checkpoint}
     make_trainer(**finetuning).load_checkpoint(checkpoint, reset_optimizer=True)
@@ -291,7 +290,7 @@ def test_finetuning_may_have_other_labels_but_no_other_words(data, checkpoint, m
         make_trainer(**finetuning).load_checkpoint(checkpoint, reset_optimizer=True)
 
 
-def test_what_tasks_keep_themselves_stays(data, checkpoint):
+def test_other_state_of_a_task_is_loaded(data, checkpoint):
     state = read_checkpoint(checkpoint)
     state["task_state"]["own"] = 5
     torch.save(state, checkpoint)

@@ -12,10 +12,9 @@ EOS, PAD, VOCABULARY = 2, 1, 9
 
 @pytest.fixture
 def forbidden():
-    """The tokens that fairseq's own module forbids after each of some hypotheses."""
+    """``forbidden(hypotheses, size)``: the tokens that fairseq's module forbids after each."""
 
     def forbidden(hypotheses, size, longest=12):
-        """``hypotheses``: lists of as many tokens."""
         step = len(hypotheses[0])
         tokens = torch.full((len(hypotheses), longest), PAD)
         tokens[:, 0] = EOS
@@ -30,7 +29,7 @@ def forbidden():
     return forbidden
 
 
-def test_trigrams(forbidden):
+def test_repeated_trigrams_are_forbidden(forbidden):
     assert forbidden([[4, 5, 6, 4, 5]], 3) == [{6}]
     assert forbidden([[4, 4, 4, 4, 4]], 3) == [{4}]
     assert forbidden([[4, 5, 6, 5, 4]], 3) == [set()]
@@ -39,8 +38,7 @@ def test_trigrams(forbidden):
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_every_length_and_size(forbidden, size):
-    """Against all n-grams written out, and the end of the sentence is never one of them."""
+def test_forbidden_tokens_equal_a_list_of_all_ngrams(forbidden, size):
     generator = torch.Generator().manual_seed(1)
     for length in range(10):
         hypotheses = torch.randint(4, 6, (6, length), generator=generator).tolist()
@@ -70,19 +68,17 @@ def test_fairseq_joins_berts_words():
         ("_un want ed _guests", "unwanted guests"),  # fairseq's own
     ],
 )
-def test_pieces_are_joined(pieces, words):
+def test_wordpieces_are_joined(pieces, words):
     assert data_utils.post_process(pieces, "wordpiece") == words
 
 
 def test_unknown_words_are_copied_without_a_file():
-    """As --replace-unk without a value has it."""
     with pytest.raises(FileNotFoundError):
         utils.load_align_dict.__wrapped__("@@ ")
     assert utils.load_align_dict("@@ ") == {}
 
 
 def test_unknown_words_are_replaced_by_aligned_words():
-    """Here the translation turns its source around."""
     arguments = ("<unk> b <unk>", "A B C", [(2, 0), (1, 1), (0, 2)], {"A": "a"}, "<unk>")
     with pytest.raises(TypeError):
         utils.replace_unk.__wrapped__(*arguments)
@@ -90,19 +86,21 @@ def test_unknown_words_are_replaced_by_aligned_words():
 
 
 def test_unknown_words_are_replaced_before_subwords_are_joined():
-    """As --post-process joins them."""
     dictionary = Dictionary()
     tokens = dictionary.encode_line("a@@ b never").int()
     tokens[2] = dictionary.unk()
     alignment = [(0, 0), (2, 1), (1, 2)]
     given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
-    found = utils.post_process_prediction(**given, tgt_dict=dictionary, remove_bpe="@@ ")
+    given |= {
+        "tgt_dict": dictionary,
+        "extra_symbols_to_ignore": set(),
+    }  # as fairseq-generate calls it
+    found = utils.post_process_prediction(**given, remove_bpe="@@ ")
     assert found[1] == "ab C"
     assert dictionary.string(found[0]) == "ab C"
 
 
-def test_diverse_beams_of_a_later_batch():
-    """Sentences are numbered through the data, and some end before others."""
+def test_diverse_beams_work_in_later_batches():
     generator = torch.Generator().manual_seed(1)
     dictionary = Dictionary()
     for word in "abcdef":

@@ -23,7 +23,7 @@ from fairseq_posattn.text.manifest import Manifest
 
 
 def archive(path, members, mode="w:gz"):
-    """Members: name to content, or to what else a member is."""
+    """Write an archive; ``members`` are names with contents or TarInfo."""
     with tarfile.open(path, mode) as tar:
         for name, content in members:
             info = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo(name)
@@ -83,7 +83,7 @@ def test_a_folder_is_taken_as_it_is(tmp_path):
     ],
     ids=["up", "through", "link", "hard link", "device"],
 )
-def test_nothing_is_written_elsewhere(tmp_path, members):
+def test_archives_write_nothing_outside(tmp_path, members):
     folder = tmp_path / "models"
     folder.mkdir()
     victim = folder / "victim"
@@ -102,7 +102,7 @@ def test_nothing_is_written_elsewhere(tmp_path, members):
     assert visible(tmp_path) == ["models"]
 
 
-def test_damaged_archives(tmp_path):
+def test_damaged_archives_are_refused(tmp_path):
     path = archive(tmp_path / "model.tar.gz", [("model.pt", b"weights" * 1000)])
     whole = path.read_bytes()
     for content in (b"", b"PK", whole[:20], whole[:-20], b"<html>404</html>" * 100):
@@ -113,7 +113,6 @@ def test_damaged_archives(tmp_path):
 
 
 def test_two_processes_unpack_once(tmp_path, monkeypatch):
-    """The second does not take away the folder that the first reads."""
     path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
     both, unpack, done = threading.Barrier(2), hub._unpack_into, []
 
@@ -163,7 +162,7 @@ def test_fairseq_does_not_tokenize(folder, restore):
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
 
 
-def test_what_is_named_is_taken(folder):
+def test_a_named_tokenizer_is_used(folder):
     model = load(folder, tokenizer="space")
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
 
@@ -175,7 +174,7 @@ def test_unnamed_languages_are_those_of_the_manifest(folder, restore):
         load(folder)
 
 
-def test_a_model_without_a_manifest_is_as_fairseq_has_it(folder):
+def test_a_model_without_a_manifest_has_no_tokenizer(folder):
     (folder / manifest.NAME).unlink()
     model = load(folder, source_lang="de", target_lang="en")
     assert model.tokenizer is None

@@ -39,7 +39,7 @@ FAIRSEQ = Path(fairseq.__file__).parent
         "'a' * 3 + 'b'",
     ],
 )
-def test_literals_have_the_value_that_python_gives_them(text):
+def test_literals_have_pythons_value(text):
     assert read_literal(text) == eval(text.strip())
 
 
@@ -69,14 +69,14 @@ def test_literals_have_the_value_that_python_gives_them(text):
     ],
     ids=lambda text: text[:30],
 )
-def test_everything_else_is_refused_in_one_line(text, tmp_path, monkeypatch):
+def test_other_expressions_are_refused(text, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match="^[^\n]*setting [^\n]* (refused|too long)[^\n]*$"):
         read_literal(text)
     assert not os.listdir(tmp_path)
 
 
-def test_what_is_no_string_is_an_error_as_of_eval():
+def test_other_types_are_errors_as_for_eval():
     with pytest.raises(TypeError):
         read_literal(True)
     assert utils.eval_bool(True, default="as it was") == "as it was"
@@ -126,7 +126,7 @@ def test_fairseq_reads_its_settings():
 
 
 def files_that_evaluate(folder):
-    """The files that mention eval; none may mention other ways to run a string."""
+    """Yield the files that mention eval; none may mention exec or builtins."""
     for path in sorted(folder.rglob("*.py")):
         names = names_in(path)
         assert not names & {"exec", "__builtins__", "builtins"}, path
@@ -158,7 +158,6 @@ def test_every_module_that_evaluates_is_covered():
 
 
 def test_examples_are_covered_once_they_are_imported():
-    """An example is reached by --user-dir, and nothing else of it is but what that imports."""
     laser = FAIRSEQ / "examples" / "laser" / "laser_src"
     utils.import_user_module(argparse.Namespace(user_dir=str(laser)))
     imported = [name for name in sys.modules if name.startswith("laser_src.")]

@@ -37,14 +37,14 @@ FIXTURE = FIXTURES / "classification"
 
 
 def saved(tmp_path, **entries):
-    """The path of a checkpoint with a model and the given entries."""
+    """Return the path of a checkpoint with a model and the given entries."""
     path = tmp_path / "checkpoint.pt"
     torch.save({"model": {"weight": torch.arange(6.0)}, **entries}, path)
     return path
 
 
 def with_pickle(path, edit):
-    """Replace the pickle within a checkpoint by what ``edit`` makes of it."""
+    """Edit the pickle within a checkpoint."""
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     with zipfile.ZipFile(path, "w") as archive:
@@ -70,7 +70,6 @@ def test_types_in_checkpoints_are_read(tmp_path):
 
 @pytest.mark.parametrize("core", ["core", "_core"])
 def test_checkpoints_of_either_numpy_are_read(tmp_path, core):
-    """NumPy 1 and 2 have different names for the module of their numbers."""
     path = saved(tmp_path, number=numpy.float64(1.5), array=numpy.array([1, 2]))
     old_and_new = (f"numpy.{name}.multiarray".encode() for name in ("core", "_core"))
     for name in old_and_new:
@@ -83,7 +82,6 @@ def test_checkpoints_of_either_numpy_are_read(tmp_path, core):
 
 
 def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
-    """As fairseq does: tensors replaced by placeholders, settings now OmegaConf's."""
     settings = {
         "task": {"data": "bin", "lr": [0.1, 0.2], "seed": 2**40, "none": None, "flag": True},
         "model": argparse.Namespace(arch="posattn_transformer"),
@@ -108,7 +106,7 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
 
 
 class Call:
-    """Calls a function when it is unpickled."""
+    """An object that calls a function when it is unpickled."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -176,7 +174,7 @@ def test_a_file_that_torch_save_does_not_write_is_refused(tmp_path, name, reason
     assert not canary.exists()
 
 
-def test_pytorch_reads_the_index_that_was_checked(tmp_path):
+def test_pytorch_reads_the_checked_index(tmp_path):
     path = tmp_path / "checkpoint.pt"
     CHECKPOINTS["two_indexes"](path, GOOD, None)
     assert list(torch.load(path, weights_only=True)) == ["other"]
@@ -185,8 +183,7 @@ def test_pytorch_reads_the_index_that_was_checked(tmp_path):
     assert read.keys() == good.keys() and all(read[name].equal(good[name]) for name in good)
 
 
-def test_tensors_are_counted_as_often_as_they_are_named():
-    """A tied weight is copied by whoever takes the numbers."""
+def test_tied_weights_are_counted_each_time():
     weight = torch.zeros(contents.EXTRA_BYTES // 8, dtype=torch.uint8)
     assert len(contents.check_contents([weight] * 8, 0, ())) == 8
     with pytest.raises(contents.ContentError, match="larger than the file"):
@@ -263,7 +260,7 @@ def build(request):
     return build
 
 
-def test_weights_of_an_adaptive_softmax_are_loaded_again(build, restore):
+def test_weights_of_an_adaptive_softmax_are_loaded(build, restore):
     weights = build().state_dict()
     model = build()
     model.load_state_dict(weights)
@@ -274,7 +271,7 @@ def test_weights_of_an_adaptive_softmax_are_loaded_again(build, restore):
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])
-def test_weights_that_are_no_numbers_are_refused(value, tmp_path):
+def test_nonfinite_weights_are_refused(value, tmp_path):
     path = str(tmp_path / "diverged.pt")
     state = read_checkpoint(FIXTURE / "checkpoint.pt")
     name = list(state["model"])[-1]

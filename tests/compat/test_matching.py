@@ -12,8 +12,6 @@ from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import matching
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.compat.matching import file_to_train_on
 from fairseq_posattn.model.multihead import OutputLinear
@@ -25,7 +23,7 @@ TASK = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Diction
 
 
 def config(*flags, arch=ARCH):
-    """What ``fairseq-train`` has of a command line."""
+    """Return the config of a command line of fairseq-train."""
     arguments = [str(DATA), "--arch", arch, "--encoder-layers", "1", "--decoder-layers", "1"]
     arguments += ["--max-tokens", "64", "--optimizer", "adam", "--cpu", *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
@@ -33,7 +31,7 @@ def config(*flags, arch=ARCH):
 
 
 def saved(path, *without, kind=dict, arch=ARCH, **changed):
-    """A checkpoint's file whose settings lack some options, and have others changed."""
+    """Save a checkpoint whose settings lack options or have others changed; return its path."""
     settings = OmegaConf.to_container(config(arch=arch).model, resolve=True, enum_to_str=True)
     settings = {name: value for name, value in settings.items() if name not in without} | changed
     state = {"model": {"weight": torch.zeros(2)}, "optimizer_history": [{"optimizer_name": "a"}]}
@@ -53,15 +51,14 @@ def read(path, **overrides):
     return checkpoint_utils.load_checkpoint_to_cpu(path, overrides)["cfg"].model
 
 
-def test_fairseq_takes_the_presets():
-    """By itself, in a model of a checkpoint, too."""
+def test_fairseq_uses_the_preset():
     cfg = OmegaConf.create(OmegaConf.to_container(config().model, resolve=True))
     del cfg["attention_dropout"]
     assert models.build_model(cfg, TASK, from_checkpoint=True).cfg.attention_dropout == 0.1
 
 
 @pytest.mark.parametrize("kind", [dict, argparse.Namespace])
-def test_a_checkpoint_has_what_the_model_had_without_the_option(tmp_path, kind):
+def test_a_missing_option_has_its_default_without_preset(tmp_path, kind):
     path = saved(tmp_path / "old.pt", "attention_dropout", kind=kind)
     cfg = read(path)
     built = models.build_model(cfg, TASK, from_checkpoint=True)
@@ -69,18 +66,18 @@ def test_a_checkpoint_has_what_the_model_had_without_the_option(tmp_path, kind):
     assert built.cfg.dropout == 0.3
 
 
-def test_what_the_user_overrides_goes_first(tmp_path):
+def test_overrides_have_precedence(tmp_path):
     path = saved(tmp_path / "old.pt", "attention_dropout")
     assert read(path, attention_dropout=0.2).attention_dropout == 0.2
 
 
-def test_a_model_without_a_preset_is_left_alone(tmp_path):
+def test_a_model_without_a_preset_is_unchanged(tmp_path):
     path = saved(tmp_path / "old.pt", "attention_dropout", arch="posattn_transformer")
     assert "attention_dropout" not in read(path)
 
 
 def trained_on(tmp_path, path, *flags, arch=ARCH):
-    """The model's settings once ``fairseq-train`` has its defaults."""
+    """Return the model's settings after fairseq-train has added defaults."""
     cfg = config("--save-dir", str(tmp_path / "saved"), *flags, arch=arch)
     fairseq_cli.train.add_defaults(cfg)
     return cfg.model
@@ -88,7 +85,7 @@ def trained_on(tmp_path, path, *flags, arch=ARCH):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model", "--continue-once"])
-def test_training_on_keeps_it_too(tmp_path, caplog, flag):
+def test_restored_files_keep_missing_options(tmp_path, caplog, flag):
     path = saved(tmp_path / "old.pt", "attention_dropout")
     with caplog.at_level("INFO"):
         cfg = trained_on(tmp_path, path, flag, path)
@@ -100,7 +97,7 @@ def test_training_on_keeps_it_too(tmp_path, caplog, flag):
 
 
 @pytest.mark.slow
-def test_a_run_that_goes_on_keeps_it(tmp_path):
+def test_a_resumed_run_keeps_missing_options(tmp_path):
     (tmp_path / "saved").mkdir()
     path = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
     assert trained_on(tmp_path, path).attention_dropout == 0
@@ -120,8 +117,7 @@ RELEASED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", RELEASED)
-def test_training_on_keeps_what_an_earlier_preset_had(tmp_path, caplog, arch):
-    """The released form, and the embeddings of each side."""
+def test_training_keeps_values_of_earlier_presets(tmp_path, caplog, arch):
     caplog.set_level("INFO")
     path = saved(tmp_path / "old.pt", arch=arch, **RELEASED[arch])
     cfg = trained_on(tmp_path, path, "--restore-file", path, arch=arch)
@@ -141,8 +137,7 @@ def test_training_on_keeps_what_an_earlier_preset_had(tmp_path, caplog, arch):
         ({}, {None}),  # the fixture is of before there was the option
     ],
 )
-def test_a_trained_model_has_the_form_that_it_was_trained_with(tmp_path, options, activations):
-    """Of the concatenated heads of all attention, whatever the architecture has today."""
+def test_a_trained_model_keeps_its_form(tmp_path, options, activations):
     state = read_checkpoint(DATA.parent / "checkpoint.pt")
     assert "heads_activation" not in state["cfg"]["model"]
     state["cfg"]["model"] |= {"_name": ARCH, **options}
@@ -164,7 +159,6 @@ def test_a_checkpoint_with_all_options_changes_nothing(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", [ARCH, "posattn_transformer"])
 def test_another_option_is_reported(tmp_path, caplog, arch):
-    """The weights do not tell: their shapes are the same."""
     caplog.set_level("WARNING")  # commands of other tests leave another, or none
     path = saved(tmp_path / "new.pt", arch=arch)
     trained_on(tmp_path, path, "--restore-file", path, "--attention-impl=reference", arch=arch)
@@ -180,24 +174,3 @@ def test_shards_are_found(tmp_path, name):
     assert file_to_train_on(cfg) is None
     (tmp_path / name).touch()
     assert file_to_train_on(cfg) == str(tmp_path / name)
-
-
-@pytest.mark.parametrize("inside", [False, True])
-def test_another_folder_is_proposed_for_a_checkpoint_in_save_dir(tmp_path, inside):
-    """Not for a checkpoint that --restore-file or --finetune-from-model names."""
-
-    def load(trainer, path):
-        try:
-            raise RuntimeError('Missing key(s) in state_dict: "weight"')
-        except RuntimeError:
-            raise Exception("Cannot load model parameters from checkpoint") from None
-
-    path = tmp_path / "checkpoint_last.pt"
-    torch.save({"args": argparse.Namespace(task="t", arch="a"), "model": {}}, path)
-    settings = SimpleNamespace(save_dir=str(tmp_path if inside else tmp_path / "other"))
-    trainer = SimpleNamespace(
-        task=SimpleNamespace(cfg={}), cfg=SimpleNamespace(model={}, checkpoint=settings)
-    )
-    with pytest.raises(UsageError, match="weight among them; train with its settings") as caught:
-        matching.report_difference_in_training(load, trainer, str(path))
-    assert str(caught.value).endswith(", or give another --save-dir") == inside

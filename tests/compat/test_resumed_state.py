@@ -65,7 +65,6 @@ def test_the_state_that_fairseq_saved_is_read(kind, dtype, flat):
 
 
 def test_weights_of_another_model_are_ignored():
-    """An average of checkpoints has the optimizer of the last one."""
     state = Training(torch.bfloat16, FP16Optimizer).train(2).optimizer.state_dict()
     new = Training(torch.bfloat16, FP16Optimizer)
     before = [weight.clone() for weight in new.exact()]
@@ -84,7 +83,7 @@ def test_the_scale_of_mixed_precision_is_resumed():
 
 
 def validate(loss):
-    """What fairseq keeps of a validation, though nothing is saved."""
+    """Call fairseq's bookkeeping of a validation, without saving."""
     checkpoint = SimpleNamespace(
         no_save=True, maximize_best_checkpoint_metric=False, patience=1, save_dir="."
     )
@@ -93,7 +92,7 @@ def validate(loss):
     return train.should_stop_early(SimpleNamespace(checkpoint=checkpoint), loss)
 
 
-def test_the_best_loss_is_this_trainings():
+def test_each_training_has_its_own_best_loss():
     assert not validate(1.0)
     assert validate(2.0)  # worse: it has had its patience
     assert checkpoint_utils.save_checkpoint.best == 1.0
@@ -103,7 +102,7 @@ def test_the_best_loss_is_this_trainings():
     resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
 
 
-def test_what_a_checkpoint_has_stays():
+def test_patience_of_a_checkpoint_is_loaded():
     def load(cfg, trainer):
         checkpoint_utils.save_checkpoint.best = 3.0
 
@@ -121,7 +120,7 @@ def test_a_training_forgets_the_previous_one():
 
 
 def restored(tmp_path, restore_file):
-    """What fairseq is asked to load once the file has been looked for."""
+    """Return the files that fairseq is asked to load."""
     loaded = []
     cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
     trainer = SimpleNamespace(checkpoint_suffix="")
@@ -132,10 +131,10 @@ def restored(tmp_path, restore_file):
 
 
 @pytest.mark.parametrize("restore_file", ["", "checkpoint_last.pt"])
-def test_no_file_and_none_yet_are_from_scratch(tmp_path, restore_file):
+def test_without_a_file_training_starts_from_scratch(tmp_path, restore_file):
     assert restored(tmp_path, restore_file) == [restore_file]
 
 
-def test_a_file_that_is_named_must_be_there(tmp_path):
+def test_a_named_file_must_exist(tmp_path):
     with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
         restored(tmp_path, "checkpoint_7.pt")

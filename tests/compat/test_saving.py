@@ -16,7 +16,7 @@ from fairseq_posattn.compat.resuming import forget_previous_training
 
 
 class Trainer:
-    """Saves nothing but its files' names."""
+    """A trainer that creates empty files."""
 
     checkpoint_suffix, data_parallel_rank = "", 0
     should_save_checkpoint_on_current_rank = True
@@ -33,7 +33,7 @@ class Trainer:
 
 
 def kept(save_dir, scores, *, highest=True, suffix=""):
-    """The scores, in order, whose checkpoints are left, two being asked for."""
+    """Return the scores of the checkpoints kept with ``--keep-best-checkpoints 2``."""
     cfg = SimpleNamespace(
         save_dir=str(save_dir),
         keep_best_checkpoints=2,

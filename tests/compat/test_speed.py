@@ -23,7 +23,7 @@ F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 
 
 class Operations(TorchDispatchMode):
-    """Counts operations: those of a kind, or all but views."""
+    """A counter of operations: those of a kind, or all except views."""
 
     count = 0
 

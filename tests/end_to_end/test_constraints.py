@@ -8,7 +8,7 @@ import forked_commands
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 
 
-def test_constraints_that_cannot_be_met_cost_the_others_nothing(tmp_path, user_dir):
+def test_unmet_constraints_do_not_stop_other_sentences(tmp_path, user_dir):
     (tmp_path / "text").write_text("a b\ta b\na b\tC C C C C C\nb a\n")
     flags = [FIXTURE / "data", "--path", FIXTURE / "checkpoint.pt", "--cpu", "--beam", "2"]
     flags += ["--user-dir", user_dir, "--buffer-size", "3", "--max-len-b", "4", "--constraints"]

@@ -154,7 +154,7 @@ def _try_all(entry, files, path, data, folder, results):
 
 
 def exit_code(call, *arguments):
-    """Of a program that does nothing but this; errors are shown as Python shows them."""
+    """Return the exit code of a call; print errors as Python does."""
     code = 0
     try:
         call(*arguments)
@@ -203,6 +203,6 @@ def wait(child, log):
 
 
 def memory_now(column):
-    """Of this process in bytes: 0 for all addresses, 1 for what is in memory."""
+    """Return the memory of this process in bytes: column 0 is virtual, 1 is resident."""
     pages = Path("/proc/self/statm").read_text().split()
     return int(pages[column]) * os.sysconf("SC_PAGE_SIZE")

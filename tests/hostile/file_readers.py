@@ -130,7 +130,7 @@ def _try_all(kind, reader, folder, results):
     good = path.read_bytes() if path.exists() else None
 
     def try_each():
-        """Once; it returns in the processes that are to go on with a hostile file."""
+        """Fork for each file; return in the forked processes."""
         if not waiting:
             return
         while waiting:

@@ -23,7 +23,7 @@ def collected(function):
 
 
 class Call:
-    """Calls a function when it is unpickled."""
+    """An object that calls a function when it is unpickled."""
 
     def __init__(self, function, *arguments):
         self.call = function, arguments
@@ -37,7 +37,7 @@ def good(base):
 
 
 def with_pickle(path, content, storages=((b"\0" * 24),), **options):
-    """A zip as of torch.save, with any pickle and the numbers of tensors."""
+    """Write a zip in the form of torch.save, with any pickle."""
     with zipfile.ZipFile(path, "w", **options) as archive:
         archive.writestr("archive/data.pkl", content)
         archive.writestr("archive/byteorder", "little")
@@ -47,14 +47,14 @@ def with_pickle(path, content, storages=((b"\0" * 24),), **options):
 
 
 def rewritten(path, base, edit=lambda name, content: content, **options):
-    """A checkpoint's zip written anew by Python's zipfile."""
+    """Rewrite a checkpoint's zip by Python's zipfile."""
     with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w", **options) as new:
         for name in old.namelist():
             new.writestr(name, edit(name, old.read(name)))
 
 
 def pickled(text):
-    """A pickle of protocol 2 with this body."""
+    """Return a pickle of protocol 2 with this body."""
     return b"\x80\x02" + text + b"."
 
 
@@ -73,12 +73,12 @@ def number(value):
 
 
 def model(value):
-    """{"model": {"weight": value}} for a value that is given as a pickle's body."""
+    """Return a pickle of {"model": {"weight": value}}."""
     return pickled(b"}" + string("model") + b"}" + string("weight") + value + b"ss")
 
 
 def storage(length, kind="FloatStorage", key="0"):
-    """A persistent id, as of a tensor's numbers."""
+    """Return a persistent id, as of a tensor's storage."""
     parts = string("storage") + glob(f"torch.{kind}") + string(key) + string("cpu") + number(length)
     return b"(" + parts + b"tQ"
 
@@ -114,7 +114,7 @@ def raw_bytes(content):
 
 
 def beside(value):
-    """{"model": {}, "x": value} for a value that is given as a pickle's body."""
+    """Return a pickle of {"model": {}, "x": value}."""
     return pickled(b"}" + string("model") + b"}s" + string("x") + value + b"s")
 
 
@@ -211,7 +211,7 @@ def with_setting(state, value):
 
 
 def laughs():
-    """Lists of lists, each twice in the next: small in the file, endless when they are copied."""
+    """Return lists of lists, each twice in the next: small in the file, huge when copied."""
     laugh = ["ha"] * 2
     for _ in range(40):
         laugh = [laugh, laugh]
@@ -230,7 +230,7 @@ def sparse():
 
 
 def repeated(weight):
-    """Tied weights, each of which would be copied."""
+    """Return a model of tied weights, each of which would be copied."""
     return {f"{name}": weight for name in range(10_000)}
 
 
@@ -274,7 +274,7 @@ def legacy_storage_that_fills_the_memory(path, base, canary):
 
 @collected
 def nested_load(path, base, canary):
-    """A pickle with which torch.load reads another one that may run."""
+    """Let torch.load read another pickle that may run code."""
     inner = path.parent / f"{path.name}.inner"
     torch.save(touch(canary), inner)
     with_pickle(path, pickled(glob("torch.load") + b"(" + string(str(inner)) + b"NNN\x89tR"))
@@ -304,7 +304,7 @@ def tar(path, base, canary):
 
 @collected
 def bomb(path, base, canary):
-    """A tenth of a file of 26 MB that would become 6.4 GB."""
+    """Write a tenth of a file of 26 MB that would become 6.4 GB."""
     options = {"compression": zipfile.ZIP_DEFLATED, "compresslevel": 1}
     length = 160 << 20
     with zipfile.ZipFile(path, "w", **options) as archive:
@@ -318,7 +318,7 @@ def bomb(path, base, canary):
 
 @collected
 def checksum(path, base, canary):
-    """A bit of a tensor's numbers has changed on the way."""
+    """Flip a bit of a tensor's numbers."""
     content = bytearray(base.read_bytes())
     with zipfile.ZipFile(base) as archive:
         numbers = [member for member in archive.infolist() if "/data/" in member.filename]
@@ -340,7 +340,7 @@ def twice_the_same_name(path, base, canary):
 
 @collected
 def pickle_in_capitals(path, base, canary):
-    """PyTorch finds ``data.pkl`` in either case."""
+    """Write a name that PyTorch finds in either case."""
     body = pickled(b"}" + string("x") + glob("builtins.bytearray") + b"(" + number(3 * 10**9))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/DATA.PKL", body[:-1] + b"tRs.")
@@ -358,7 +358,7 @@ def pickle_in_capitals_beside_a_good_one(path, base, canary):
 
 @collected
 def two_indexes(path, base, canary):
-    """Python's zipfile reads the last index, and PyTorch the one before it."""
+    """Write one index for Python's zipfile and another one for PyTorch."""
     with open(path, "wb") as file, zipfile.ZipFile(file, "w") as last:
         with zipfile.ZipFile(base) as good_one:
             for name in good_one.namelist():
@@ -378,7 +378,7 @@ def two_indexes(path, base, canary):
 
 @collected
 def code_behind_the_contents(path, base, canary):
-    """In the last of the five pickles of a file without zip."""
+    """Put code into the last of the five pickles of a file without zip."""
     buffer = io.BytesIO()
     torch.save({"model": {}}, buffer, _use_new_zipfile_serialization=False)
     last = pickle.dumps([], protocol=2)
@@ -419,7 +419,7 @@ CHECKPOINTS["unknown_method"] = lambda path, base, canary: _flagged(path, base, 
 
 @collected
 def overlapping_members(path, base, canary):
-    """The index names one member a thousand times, by several names."""
+    """Name one member a thousand times in the index."""
     rewritten(path, base)
     content = path.read_bytes()
     start = content.index(b"PK\1\2")

@@ -11,7 +11,7 @@ from hostile_checkpoints import touch
 
 
 def of(content):
-    """A file with other contents, bytes or what makes them of the good ones and the canary."""
+    """Return a function that writes contents: bytes, or a function of them and the canary."""
 
     def write(path, canary):
         good = path.read_bytes() if path.is_file() else b""
@@ -22,7 +22,7 @@ def of(content):
 
 
 def endless(path, canary):
-    """Of a size that no memory has, though it takes no disk."""
+    """Write a sparse file of a terabyte."""
     of(b"")(path, canary)
     os.truncate(path, 1 << 40)
 

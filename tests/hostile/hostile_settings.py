@@ -15,7 +15,7 @@ def code(canary):
 
 
 def architecture(name, **settings):
-    """A model that reads its settings by evaluating them, as settings of old and of today."""
+    """Add settings that a model of fairseq evaluates, in its older and its present form."""
 
     def as_arguments(state, canary, folder):
         values = {key: value(canary) for key, value in settings.items()}
@@ -65,7 +65,7 @@ YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
 
 
 def fifo(folder):
-    """A file that makes a reader wait for ever."""
+    """Return the path of a FIFO: a reader waits for ever."""
     path = folder / "fifo"
     if not path.exists():
         os.mkfifo(path)

@@ -62,8 +62,7 @@ def test_an_archive_translates(tmp_path):
     assert path.is_file()
 
 
-def test_the_embeddings_are_the_checkpoints(tmp_path):
-    """Also where those that training started from are gone."""
+def test_embeddings_are_read_from_the_checkpoint(tmp_path):
     state = torch.load(FIXTURES / "translation" / "checkpoint.pt", weights_only=True)
     state["cfg"]["model"]["encoder_embed_path"] = str(tmp_path / "gone.txt")
     path = tmp_path / "checkpoint.pt"
@@ -86,7 +85,7 @@ class Own:
     """A type that a user trusts."""
 
 
-def test_what_the_user_allows_is_read(tmp_path):
+def test_types_that_the_user_allows_are_read(tmp_path):
     path = tmp_path / "checkpoint.pt"
     torch.save({"model": {}, "own": Own()}, path)
     with pytest.raises(ValueError, match="it holds test_harmless.Own"):
@@ -100,8 +99,7 @@ def test_what_the_user_allows_is_read(tmp_path):
         read_checkpoint(path)
 
 
-def test_what_pytorch_allows_itself_is_refused(tmp_path):
-    """It adds types of other tensors once they are imported."""
+def test_types_that_pytorch_allows_are_refused(tmp_path):
     import torch.nested._internal.nested_tensor as nested
 
     path = tmp_path / "checkpoint.pt"

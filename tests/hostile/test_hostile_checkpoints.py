@@ -67,7 +67,7 @@ def test_no_checkpoint_does_harm(entry, hostile, tmp_path):
 
 
 def complaints(result, path, may_succeed):
-    """What is wrong with what became of a file."""
+    """Return what is wrong with the outcome of a file."""
     output = result["output"]
     found = []
     if result["code"] < 0:

@@ -351,7 +351,6 @@ TRAIN = ["--train", "train.de", "train.en"]
          "train.de: given for both sides"),
         ("translation", [*TRAIN, "--valid", "empty", "empty.en"], "empty: has no pairs for valid"),
         ("translation", [*TRAIN, "--valid", "none"], "--valid none: takes two files, or a number"),
-        ("translation", [*TRAIN, "--valid", "0"], "--valid 0: takes two files"),
         ("translation", [*TRAIN, "--valid", "7", "none"], "--valid 7 none: takes two files"),
         ("translation", ["t.csv"], "t.csv: name its columns, --columns SOURCE TARGET"),
         ("summarization", [], "no training set; name a table, FILE --text COLUMN --summary"),

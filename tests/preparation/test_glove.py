@@ -54,18 +54,6 @@ def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, words):
     assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (f"4 3\n{VECTORS}", "glove.txt:2: 3 numbers where the first line has 1"),
-        ("", "no vectors"),
-    ],
-)
-def test_a_header_and_an_empty_file_are_refused(vectors, text, words):
-    with pytest.raises(UsageError, match=words):
-        glove.read_vectors(*vectors(text), {"the"})
-
-
 def test_fairseq_reads_what_is_written(tmp_path):
     path = tmp_path / "glove.txt"
     glove.write_embeddings(path, ["the", "cat", "dog"], {"the": "0.1 -0.2 1e-05"}, 3, seed=1)

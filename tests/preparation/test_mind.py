@@ -62,15 +62,6 @@ def test_a_mistake_names_file_and_line(tmp_path, line, message):
         list(mind.impressions(archive))
 
 
-def test_parts_that_are_missing_or_double_are_named(tmp_path):
-    with pytest.raises(UsageError, match="holds no MINDsmall_train"):
-        mind.parts(tmp_path)
-    release(tmp_path)
-    (tmp_path / "MINDlarge_dev.zip").write_bytes(b"")
-    with pytest.raises(UsageError, match="remove one"):
-        mind.parts(tmp_path)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, capsys, zipped):

@@ -70,19 +70,6 @@ def test_fairseq_reads_the_subwords_and_gives_back_the_text(prepared):
                 assert line.startswith(back) and (len(pieces) > 30 or back == line)
 
 
-def test_counts_and_the_next_command_are_printed(prepared, source, capsys):
-    assert prepare(source, prepared) == 0
-    words = capsys.readouterr()
-    assert [line.split() for line in words.out.splitlines()[1:4]] == [
-        ["train", "40", "287,113"],
-        ["valid", "6", "13,368"],
-        ["test", "5", "11,490"],
-    ]
-    assert f"posattn recipe dman/cnn_dailymail --data {prepared}\n" in words.out
-    assert "warning: test has 5 pairs, not the 11,490 published" in words.err
-    assert words.err.count("done already") == 5
-
-
 def interrupt(monkeypatch, module, name, after):
     """Make a function fail as if Ctrl-C were typed at its n-th call."""
     function, calls = getattr(module, name), []
@@ -102,7 +89,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
     dest = tmp_path / "dest"
     for module, name, after in (
         (cnn_dailymail, "read_story", 10),
-        (cnn_dailymail, "report_incomplete", 1),
+        (cnn_dailymail, "write_complete", 1),
         (segmentation, "train_sentencepiece", 0),
         (pairs, "map_pairs", 1),
         (pairs, "binarise_pairs", 0),
@@ -159,17 +146,6 @@ def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch)
         file.write("storms\n")
     assert wordpiece(source, dest, *flags) == 130
     assert read_wordpieces(dest / WORK / "text/vocab.txt")[-1] == "storms"
-
-
-def test_other_subwords_take_the_place_of_those_before(
-    source, prepared, in_wordpieces, tmp_path, monkeypatch
-):
-    interrupt(monkeypatch, pairs, "binarise_pairs", 0)
-    dest = tmp_path / "dest"
-    shutil.copytree(prepared, dest)
-    assert wordpiece(source, dest, "--max-pieces", "30") == 130
-    assert tree(dest / WORK / "text") == tree(in_wordpieces / "text")
-    assert tree(dest) == tree(prepared)
 
 
 @pytest.mark.parametrize(

@@ -128,16 +128,6 @@ def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source
     assert tree(dest) == tree(prepared[0])
 
 
-def test_prepared_once_it_needs_no_source(prepared, start):
-    dest, printed, _ = prepared
-    before = {path: path.stat().st_mtime_ns for path in dest.rglob("*") if path.is_file()}
-    process = start("--dest", dest)
-    printed_again, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    assert printed_again == printed
-    assert {path: path.stat().st_mtime_ns for path in before} == before
-
-
 @pytest.mark.parametrize(
     ("version", "words", "kept"),
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],

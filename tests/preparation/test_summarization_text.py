@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import sys
 
 import pytest
 import summaries
@@ -184,14 +183,6 @@ def test_parquet_files_give_the_same_in_the_order_of_rows(write, packed, tmp_pat
         with pytest.raises(UsageError) as caught:
             list(cnn_dailymail.parquet_rows([path]))
         assert str(caught.value) == f"{path}: {words}"
-
-
-def test_without_pyarrow_parquet_files_are_refused_in_one_line(write, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    for name in ("train", "validation", "test"):
-        (tmp_path / f"{name}-0.parquet").write_bytes(b"")
-    with pytest.raises(UsageError, match="train-0.parquet: .* pip install pyarrow$"):
-        write(tmp_path)
 
 
 def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, capsys):

@@ -166,29 +166,6 @@ def test_wmt14_newstests_as_sgml_of_either_direction(text_of, tmp_path):
     assert text_of(wmt14, unpacked_wmt14(tmp_path / "other", archives)) == expected
 
 
-@pytest.mark.parametrize("version", ["v12", "v13"])
-def test_wmt14_news_commentary_by_option(text_of, tmp_path, version):
-    source = wmt14_source(tmp_path / "source", news_commentary=version)
-    assert len(text_of(wmt14, source, news_commentary=version)["train.en"]) == 300
-    with pytest.raises(UsageError, match=f"^{source}: holds no news-commentary-v9.de-en.en"):
-        text_of(wmt14, source)
-
-
-def test_wmt14_options_of_the_published_runs():
-    (corpus,) = wmt14.CORPORA
-
-    def chosen(version, words=None):
-        options = Namespace(news_commentary=version, max_words=words, keep_hyphens=False)
-        return corpus.with_options(options)
-
-    dman, plain = chosen("v12", 80), chosen("v9")
-    assert (dman.longest, dman.longest_words, dman.recipe) == (None, 80, "dman/wmt14_base")
-    assert (dman.ratio, plain.ratio, chosen("v13").ratio) == (9, 1.5, None)
-    assert dman.published["raw"] == 4_590_101
-    assert (plain.longest, plain.longest_words) == (250, None)
-    assert plain.recipe.startswith("mtsa/")
-
-
 def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     archives = corpora.wmt14()
     quoted = "„US-Präsident’s Haus“"

@@ -1,5 +1,7 @@
 """Blocks of pages are filled by their names; pictures can be drawn."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -84,8 +86,8 @@ def test_tables_of_several_files_are_joined_by_their_header(tmp_path, unpadded):
 @pytest.mark.slow
 def test_all_pictures_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
-    from tools.pictures import main
-
-    main([str(tmp_path)])
-    heads = {path.name: path.read_bytes()[:4] for path in tmp_path.glob("*.png")}
-    assert heads == dict.fromkeys(("idea.png", "results.png", "sequence_length.png"), b"\x89PNG")
+    for script in ("tools/pictures.py", "scripts/mechanism_pictures.py"):
+        subprocess.run([sys.executable, ROOT / script, tmp_path], check=True)
+    heads = {path.name: path.read_bytes()[:4] for path in tmp_path.rglob("*.png")}
+    assert {"idea.png", "results.png", "sequence_length.png", "dman.png"} < heads.keys()
+    assert set(heads.values()) == {b"\x89PNG"}

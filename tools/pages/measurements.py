@@ -20,6 +20,7 @@ FILES = {
     "speed of translating": "decoding_cpu*.md",
     "speed of plain text": "translate_cpu.md",
     "speed of losses": "loss_cpu.md",
+    "speed of preparing": "preparation_cpu*.md",
     "speed of classifying": "classification_cpu*.md",
     "speed by length": "sequence_length_cpu.md",
     "compiled": "kernels.md",

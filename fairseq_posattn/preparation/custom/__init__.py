@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import unicodedata
 from collections import Counter
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import SingleFile, open_archive
 from fairseq_posattn.preparation.labelled_text import checked_text, stratified_sample
 from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.lines import csv_rows, read_lines
 
 HELD_OUT = ("test", "valid")
@@ -21,6 +23,18 @@ HELP = (
     "columns, and quotation marks are special in CSV only"
 )
 INVISIBLE = regex.compile(r"[\s\p{C}]+")
+
+
+def file_or_size(text):
+    """Return the file, number or share of examples that ``--valid`` or ``--test`` names."""
+    if text.isdecimal() and int(text):
+        return int(text)
+    return fraction(text) if re.fullmatch(r"\d*\.?\d+", text) else Path(text)
+
+
+def held_out_size(size, number):
+    """Return how many of ``number`` examples a number or share is, at least one."""
+    return max(1, size if isinstance(size, int) else round(number * size))
 
 
 def open_file(path):

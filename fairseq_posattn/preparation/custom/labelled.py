@@ -9,7 +9,6 @@ from fairseq_posattn.preparation import custom as rows
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.custom import HELD_OUT, HELP, identity, read_rows
 from fairseq_posattn.preparation.labelled_text import Example, checked_text
-from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 
 ONE_CLASS = "score"  # label of examples with a number
@@ -25,8 +24,11 @@ def add_options(parser):
         "--label", metavar="COLUMN", help="column of the classes; their spaces become _"
     )
     target.add_argument("--score", metavar="COLUMN", help="or column of numbers, for regression")
-    held = "file with the same columns, or share of each class of FILE to hold out (default: 0.1)"
-    given = {"type": _file_or_share, "metavar": "FILE|SHARE", "default": 0.1}
+    held = (
+        "file with the same columns, or how many examples of FILE, or which share of each class, "
+        "to hold out (default: 0.1)"
+    )
+    given = {"type": rows.file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     parser.add_argument(
@@ -36,14 +38,6 @@ def add_options(parser):
         help="tokenization: moses; documents: moses, with <sep> between sentences; spaces: the "
         "text is tokenized already (default: %(default)s)",
     )
-
-
-def _file_or_share(text):
-    try:
-        float(text)
-    except ValueError:
-        return Path(text)
-    return fraction(text)
 
 
 def changes(options):
@@ -71,9 +65,9 @@ def splits(_, options):
     keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
     sources = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {
-        split: max(1, round(len(keys) * share))
-        for split, share in sources.items()
-        if not isinstance(share, Path)
+        split: rows.held_out_size(size, len(keys))
+        for split, size in sources.items()
+        if not isinstance(size, Path)
     }
     chosen = rows.hold_out(keys, options.seed, sizes, options.file)
     chosen["train"] = set(range(len(keys))).difference(*chosen.values())

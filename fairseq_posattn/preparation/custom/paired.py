@@ -16,6 +16,8 @@ from fairseq_posattn.preparation.custom import (
     HELP,
     Files,
     file_name,
+    file_or_size,
+    held_out_size,
     hold_out,
     identity,
     open_lines,
@@ -24,7 +26,7 @@ from fairseq_posattn.preparation.custom import (
 )
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.preparation.report import counted
-from fairseq_posattn.preparation.vectors import add_seed, fraction
+from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES
@@ -74,16 +76,10 @@ def _add_file_options(parser, sides):
         "file with the same columns, or two files with --train; or how many pairs of the training "
         f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    given = {"nargs": "+", "type": _path_or_number, "metavar": ("FILE|N|SHARE", "FILE")}
+    given = {"nargs": "+", "type": file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
     for split in reversed(HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     add_seed(parser)
-
-
-def _path_or_number(text):
-    if text.isdecimal():
-        return int(text)
-    return fraction(text) if re.fullmatch(r"\d*\.\d+", text) else Path(text)
 
 
 def add_translation_options(parser):
@@ -266,7 +262,7 @@ def divide(sources, options):
     sizes = {}
     for split in (split for split in HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = max(1, size if isinstance(size, int) else round(number * size))
+        sizes[split] = held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
