@@ -140,23 +140,14 @@ def copy_without_file(load_align_dict, replace_unk):
 
 
 @around(utils, "post_process_prediction")
-def replace_before_joining(
-    post_process,
-    hypo_tokens,
-    src_str,
-    alignment,
-    align_dict,
-    tgt_dict,
-    remove_bpe=None,
-    extra_symbols_to_ignore=None,
-):
+def replace_before_joining(post_process_prediction, remove_bpe=None, **given):
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
-    given = (hypo_tokens, src_str, alignment, align_dict, tgt_dict)
-    if align_dict is None or remove_bpe is None:
-        return post_process(*given, remove_bpe, extra_symbols_to_ignore)
-    _, subwords, _ = post_process(*given, None, extra_symbols_to_ignore)
+    if given["align_dict"] is None or remove_bpe is None:
+        return post_process_prediction(remove_bpe=remove_bpe, **given)
+    _, subwords, _ = post_process_prediction(remove_bpe=None, **given)
     words = data_utils.post_process(subwords, remove_bpe)
-    return tgt_dict.encode_line(words, add_if_not_exist=True), words, alignment
+    tokens = given["tgt_dict"].encode_line(words, add_if_not_exist=True)
+    return tokens, words, given["alignment"]
 
 
 @instead(utils, "replace_unk")

@@ -91,7 +91,11 @@ def test_unknown_words_are_replaced_before_subwords_are_joined():
     tokens[2] = dictionary.unk()
     alignment = [(0, 0), (2, 1), (1, 2)]
     given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
-    found = utils.post_process_prediction(**given, tgt_dict=dictionary, remove_bpe="@@ ")
+    given |= {
+        "tgt_dict": dictionary,
+        "extra_symbols_to_ignore": set(),
+    }  # as fairseq-generate calls it
+    found = utils.post_process_prediction(**given, remove_bpe="@@ ")
     assert found[1] == "ab C"
     assert dictionary.string(found[0]) == "ab C"
 
