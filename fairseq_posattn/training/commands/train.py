@@ -302,4 +302,6 @@ def following(prepared: Prepared, save_dir: Path) -> list[str]:
     if prepared.kind == "classification" and prepared.metric != "accuracy":
         del lines[1]  # predictions are numbers
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
-    return lines if prepared.kind == "recommendation" else [*lines, f"posattn look {saved} --serve"]
+    if prepared.kind not in ("tagging", "recommendation"):  # their inputs are not sentences alone
+        lines.append(f"posattn look {saved} --serve")
+    return lines
