@@ -121,8 +121,8 @@ FAULTS = [
     ),
     Fault(
         "model/transformer_layer.py",
-        "            layer.dropout,\n",
-        "            layer.activation_dropout,\n",
+        "dim, layer.dropout, layer.normalize_before",
+        "dim, layer.activation_dropout, layer.normalize_before",
         DROPOUTS,
     ),
     Fault("model/transformer_layer.py", "replace(layer, causal=False)", "layer", STOCK),

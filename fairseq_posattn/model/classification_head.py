@@ -64,9 +64,9 @@ class ClassificationHead(nn.Module):
     Args:
         input_dim: features of the input.
         num_classes: number of logits.
-        hidden_dim: features of the hidden layer; 0 for none.
-        highway_layers: number of highway layers after it.
-        dropout: probability of zeroing a feature before each layer.
+        hidden_dim: features of the hidden layer; 0, the default, for none.
+        highway_layers: number of highway layers after it; default 0.
+        dropout: probability of zeroing a feature before each layer; default 0.
         activation: of hidden and highway layers, default ELU.
         drop_carried: drop features of a highway layer's whole input, not only of its linear ones.
         bias: whether the linear layer to the classes has a bias.

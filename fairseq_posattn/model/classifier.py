@@ -36,12 +36,7 @@ class Marks:
 
 
 class SequenceEncoder(nn.Module):
-    """Dropout, encoder and pooling: ``[B, T, C]`` to ``[B, output_dim]``.
-
-    Args:
-        cfg: options of ``PosAttnClassifierConfig``.
-        dim: C.
-    """
+    """Dropout, encoder and pooling: ``[B, T, C]`` to ``[B, output_dim]``."""
 
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
@@ -156,13 +151,7 @@ class SentenceEncoder(nn.Module):
 
 
 def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool):
-    """Build the classification head.
-
-    Args:
-        cfg: options of ``PosAttnClassifierConfig``.
-        classes: number of logits.
-        pairs: whether its input is that of sentence pairs.
-    """
+    """Build the classification head for sentences or, with ``pairs``, sentence pairs."""
     _, width = PAIR_FEATURES[str(cfg.pair_features)]
     return ClassificationHead(
         encoder.output_dim * (width if pairs else 1),

@@ -70,13 +70,8 @@ class Dropout(nn.Dropout):
 class FeedForward(nn.Module):
     """Position-wise feed-forward sublayer: linear, activation, dropout, linear.
 
-    MANs eq. 3 and 9 read it as mask attention whose mask is the identity.
-
-    Args:
-        embed_dim: C, features of input and output.
-        inner_dim: features of the hidden layer.
-        activation: a name of :data:`ACTIVATIONS`.
-        dropout: probability of zeroing a feature after the activation.
+    MANs eq. 3 and 9 read it as mask attention whose mask is the identity. ``activation`` is a name
+    of :data:`ACTIVATIONS`.
     """
 
     def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):

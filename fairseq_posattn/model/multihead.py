@@ -20,14 +20,7 @@ IncrementalState = dict[Any, Any]
 
 
 class PackedLinear(Linear):
-    """Several projections of one input as one matmul.
-
-    Args:
-        input_dim: features of the input.
-        output_dim: features of each projection.
-        parts: number of projections.
-        bias: whether the projections have a bias.
-    """
+    """Several projections of one input as one matmul, each to ``output_dim`` features."""
 
     def __init__(self, input_dim: int, output_dim: int, parts: int, bias: bool = True):
         self.parts = parts
@@ -46,12 +39,7 @@ class PackedLinear(Linear):
 
 @dataclass(frozen=True)
 class ConcatenatedHeads:
-    """Activation and dropout of the concatenated heads, before their output projection.
-
-    Attributes:
-        activation: None for the identity.
-        dropout: probability of zeroing a feature after the activation.
-    """
+    """Activation (None: the identity), then dropout of the concatenated heads."""
 
     activation: Callable[[Tensor], Tensor] | None = None
     dropout: float = 0.0
@@ -178,12 +166,9 @@ class MultiheadSelfAttention(nn.Module):
 
     Args:
         embed_dim: C.
-        num_heads: H.
+        num_heads: H, which divides C.
         mechanism: attention within the heads.
         heads: activation and dropout of the concatenated heads.
-
-    Raises:
-        ValueError: H does not divide C.
     """
 
     def __init__(

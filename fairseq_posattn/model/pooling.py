@@ -101,12 +101,8 @@ class MultiQueryPooling(nn.Module):
     without fusion is the attention of hierarchical attention networks (Yang et al., 2016).
 
     Args:
-        embed_dim: C.
         queries: M, 1 or more.
         fuse: project the M vectors to C features; otherwise concatenate them, ``[B, M C]``.
-
-    Raises:
-        ValueError: there are no queries.
     """
 
     def __init__(self, embed_dim: int, queries: int = 16, fuse: bool = True):
@@ -130,12 +126,7 @@ class MultiQueryPooling(nn.Module):
 
 
 class AdditivePooling(nn.Module):
-    """Additive attention ``softmax(v' tanh(W h + b))`` over the positions (NRMS).
-
-    Args:
-        dim: C, features of a position.
-        hidden_dim: rows of W.
-    """
+    """Additive attention ``softmax(v' tanh(W h + b))`` over the positions (NRMS)."""
 
     def __init__(self, dim: int, hidden_dim: int):
         super().__init__()

@@ -25,20 +25,13 @@ from fairseq_posattn.model.transformer_layer import (
 
 
 def describe_encoder_layer(cfg: Namespace) -> LayerDescription:
-    """Return the description of the encoder's layers.
-
-    Args:
-        cfg: options of the model, with those of each side under ``encoder`` and ``decoder``.
-
-    Raises:
-        ValueError: see :func:`parse_sublayers`.
-    """
+    """Return the description of the encoder's layers; the options are nested as in fairseq."""
     names = parse_sublayers(cfg.encoder.sublayers, flag="--encoder-sublayers", cross=False)
     return _describe(cfg, cfg.encoder, names, max_positions=cfg.max_source_positions)
 
 
 def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
-    """Return the description of the decoder's layers; see :func:`describe_encoder_layer`."""
+    """Return the description of the decoder's layers."""
     names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
     return _describe(
         cfg,

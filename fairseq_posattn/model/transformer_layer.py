@@ -78,11 +78,7 @@ class Residual(nn.Module):
 
 
 class EncoderLayer(nn.Module):
-    """Encoder layer.
-
-    Args:
-        sublayers: residual self attention or feed-forward sublayers, in order.
-    """
+    """Encoder layer of residual self attention or feed-forward sublayers, in order."""
 
     def __init__(self, sublayers: Sequence[Residual]):
         super().__init__()
@@ -102,10 +98,9 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Decoder layer with causal self attention and the call signature of fairseq's.
+    """Decoder layer of causal self attention, cross attention or feed-forward sublayers, in order.
 
-    Args:
-        sublayers: residual self attention, cross attention or feed-forward sublayers, in order.
+    It is called as fairseq's.
     """
 
     def __init__(self, sublayers: Sequence[Residual]):
@@ -158,45 +153,25 @@ class DecoderLayer(nn.Module):
 
 
 def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:
-    """Build an encoder layer; see :func:`build_sublayers`."""
-    return EncoderLayer(build_sublayers(layer, config))
+    """Build an encoder layer; raise ValueError for options that are out of range."""
+    return EncoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
 
 
 def build_decoder_layer(layer: LayerDescription, config: Namespace) -> DecoderLayer:
-    """Build a decoder layer; see :func:`build_sublayers`."""
-    return DecoderLayer(build_sublayers(layer, config))
+    """Build a decoder layer; raise ValueError for options that are out of range."""
+    return DecoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
 
 
-def build_sublayers(layer: LayerDescription, config: Namespace) -> list[Residual]:
-    """Build the residual sublayers of a layer.
-
-    Args:
-        config: options of the mechanisms.
-
-    Raises:
-        ValueError: H does not divide C, or an option is out of range.
-    """
-    return [
-        Residual(
-            _build_sublayer(name, layer, config),
-            layer.embed_dim,
-            layer.dropout,
-            layer.normalize_before,
-        )
-        for name in layer.sublayers
-    ]
-
-
-def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> nn.Module:
+def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:
+    dim, heads = layer.embed_dim, configure_concatenated_heads(config)
     if name == FEED_FORWARD:
-        return FeedForward(
-            layer.embed_dim, layer.ffn_dim, layer.activation, layer.activation_dropout
-        )
-    heads = configure_concatenated_heads(config)
-    if name == CROSS:
+        sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
+    elif name == CROSS:
         mechanism = MECHANISMS["san"](config, replace(layer, causal=False))
-        return MultiheadCrossAttention(
-            layer.embed_dim, layer.encoder_dim, layer.num_heads, mechanism, heads
+        sublayer = MultiheadCrossAttention(
+            dim, layer.encoder_dim, layer.num_heads, mechanism, heads
         )
-    mechanism = MECHANISMS[name](config, layer)
-    return MultiheadSelfAttention(layer.embed_dim, layer.num_heads, mechanism, heads)
+    else:
+        mechanism = MECHANISMS[name](config, layer)
+        sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, heads)
+    return Residual(sublayer, dim, layer.dropout, layer.normalize_before)

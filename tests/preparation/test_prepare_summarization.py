@@ -89,7 +89,7 @@ def test_interrupted_anywhere_and_run_again_is_the_same(
     dest = tmp_path / "dest"
     for module, name, after in (
         (cnn_dailymail, "read_story", 10),
-        (cnn_dailymail, "report_incomplete", 1),
+        (cnn_dailymail, "write_complete", 1),
         (segmentation, "train_sentencepiece", 0),
         (pairs, "map_pairs", 1),
         (pairs, "binarise_pairs", 0),

@@ -23,14 +23,10 @@ class AttentionEncoder(nn.Module):
     Args:
         input_dim: features of a token.
         output_dim: H D, features of the result.
-        num_heads: H.
         mechanism: attention within the heads.
         bias: whether the query, key and value projections have a bias.
         map_dropout: probability of zeroing a feature before a projection, drawn per head.
         positions: whether sinusoidal positions are added to the input.
-
-    Raises:
-        ValueError: H does not divide the features.
     """
 
     def __init__(

@@ -71,13 +71,7 @@ def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
 
 
 class MaskedSelfAttention(nn.Module):
-    """Feature-wise self attention in one direction, ``[B, T, C]`` to ``[B, T, C]``.
-
-    Args:
-        dim: C.
-        mask: ``past`` or ``future``.
-        dropout: probability of zeroing a feature before the linear layers of the scores.
-    """
+    """Feature-wise self attention in one direction; arguments as :class:`BlockSelfAttention`."""
 
     def __init__(self, dim: int, mask: str, dropout: float = 0.0):
         super().__init__()
@@ -154,13 +148,8 @@ class BlockSelfAttention(nn.Module):
 class BiBloSAN(nn.Module):
     """Concatenated block self attention of the past and of the future.
 
-    Args:
-        input_dim: features of a token.
-        output_dim: features of the result, half of them per direction.
-        block_length, dropout, map_dropout, activation: see :class:`BlockSelfAttention`.
-
-    Raises:
-        ValueError: ``output_dim`` is odd, or ``block_length`` negative.
+    ``output_dim`` features, an even number, are half of each direction. Other arguments: see
+    :class:`BlockSelfAttention`.
     """
 
     def __init__(

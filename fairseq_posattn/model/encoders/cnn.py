@@ -15,12 +15,8 @@ class NGramConvolutions(nn.Module):
     """Convolutions of several widths, concatenated: Multi-CNN in MTSA section 4.
 
     Args:
-        input_dim: features of the input.
         output_dim: features of the result, equally many per convolution.
         widths: tokens per convolution; tokens beyond the ends are zero.
-
-    Raises:
-        ValueError: the number of convolutions does not divide ``output_dim``.
     """
 
     def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
@@ -53,7 +49,6 @@ class HierarchicalCNN(nn.Module):
     features and 5 tokens: with the linear layers a classifier of pairs has its 3.4m parameters.
 
     Args:
-        input_dim: features of the input.
         output_dim: C, features of the layers and of the result.
         widths: tokens per layer; tokens beyond the ends are zero.
         dropout: probability of zeroing a feature before each convolution and the last layer.
@@ -101,11 +96,7 @@ def convolve(layer: nn.Conv1d, tokens: Tensor) -> Tensor:
 
 
 def parse_widths(text: str) -> list[int]:
-    """Return the numbers of ``--cnn-widths``.
-
-    Raises:
-        ValueError: an item is not a number of 1 or more.
-    """
+    """Return the numbers of ``--cnn-widths``, each 1 or more."""
     widths = text.split(",")
     if not all(width.isdecimal() and int(width) > 0 for width in widths):
         raise ValueError(f"--cnn-widths {text}: give numbers of 1 or more, separated by commas")

@@ -35,7 +35,6 @@ class TensorizedEncoder(nn.Module):
     Args:
         input_dim: features of a token.
         output_dim: H D, features of the result.
-        num_heads: H.
         attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
             modules").
         token2token: whether pairs of tokens have scores, R; otherwise the weights depend on the
@@ -44,9 +43,6 @@ class TensorizedEncoder(nn.Module):
         map_dropout: probability of zeroing a feature before the projections to values, queries and
             keys, drawn per projection and head.
         bias: whether query and key projections have a bias; the released code's have none.
-
-    Raises:
-        ValueError: H does not divide the features.
     """
 
     def __init__(

@@ -90,14 +90,8 @@ class Recurrent(nn.Module):
 
     Args:
         kind: :class:`torch.nn.LSTM` or :class:`torch.nn.GRU`.
-        input_dim: features of the input.
-        output_dim: features of the result, of all directions.
-        layers: number of stacked layers.
+        output_dim: features of the result; even if there are two directions.
         dropout: probability of zeroing a feature between layers.
-        bidirectional: whether there is a backward direction.
-
-    Raises:
-        ValueError: ``output_dim`` is odd and there are two directions.
     """
 
     def __init__(

@@ -22,7 +22,6 @@ class TransformerEncoder(nn.Module):
     Args:
         dim: features of a token.
         hidden_dim: C, features of the layers and of the result.
-        layers: encoder layers.
         positions: whether sinusoidal positions are added to the input.
         normalize_after: whether a layer norm follows the last layer.
         scale: factor of the input before positions are added.
