@@ -4,8 +4,9 @@
 
 Measures every mechanism by every implementation that serves the call on this machine, forward alone
 and as a training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention``
-without a mask ("plain"). A batch has as many sentences as make up --tokens. All take turns; a ratio
-is the median over rounds. Memory, on a GPU, is the peak of a pass beyond its inputs.
+without a mask ("plain"), on a GPU by FlashAttention-2 and by cuDNN. A batch has as many sentences
+as make up --tokens. All take turns; a ratio to the first plain attention is the median over rounds.
+Memory, on a GPU, is the peak of a pass beyond its inputs. The report is saved after each pass.
 """
 
 import statistics
@@ -16,6 +17,7 @@ from pathlib import Path
 import machine
 import torch
 import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -26,12 +28,16 @@ LENGTHS = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192]
 PASSES = ("forward", "training")
 IMPLEMENTATIONS = ("reference", "sdpa", "triton")
 MECHANISMS = ("dman", "da", "mtsa", "mtsa_identity", "mpsan")
+BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 SETTINGS = ("tokens", "heads", "features", "dropout", "rounds", "lengths")
 
 
 def plain(query, key, value, impl, **dropout):
-    """Return plain attention."""
-    return F.scaled_dot_product_attention(query, key, value, **dropout)
+    """Return plain attention by a backend of ``BACKENDS``, or by PyTorch's choice."""
+    if impl not in BACKENDS:
+        return F.scaled_dot_product_attention(query, key, value, **dropout)
+    with sdpa_kernel(BACKENDS[impl]):
+        return F.scaled_dot_product_attention(query, key, value, **dropout)
 
 
 def parse_arguments():
@@ -94,20 +100,25 @@ def contestants(arguments, length, training):
     """Return those that serve the call here, and (name, implementation, reason) of the others."""
     batch = max(1, arguments.tokens // length)
     sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
-    able = [Contestant("plain", "sdpa", sizes, arguments, training)]
-    unable = []
+    able, unable = [], []
+    fused = arguments.device == "cuda" and arguments.dtype != "float32"
+    wanted = [("plain", impl) for impl in (BACKENDS if fused else ["sdpa"])]
+    wanted += [(n, impl) for n in arguments.mechanisms for impl in arguments.implementations]
     pairs_gib = batch * arguments.heads * length**2 * 4 / 2**30
-    for name in arguments.mechanisms:
-        for impl in arguments.implementations:
-            if impl != "triton" and pairs_gib > arguments.largest_matrix:
-                unable.append((name, impl, f"a tensor of all pairs has {pairs_gib:.1f} GiB"))
-                continue
-            contestant = Contestant(name, impl, sizes, arguments, training)
-            try:
-                contestant.step()
-                able.append(contestant)
-            except Exception as error:  # compilers and launches have various exception types
-                unable.append((name, impl, str(error).splitlines()[0].split(";")[0]))
+    for name, impl in wanted:
+        if (
+            impl in ("reference", "sdpa")
+            and name != "plain"
+            and pairs_gib > arguments.largest_matrix
+        ):
+            unable.append((name, impl, f"a tensor of all pairs has {pairs_gib:.1f} GiB"))
+            continue
+        contestant = Contestant(name, impl, sizes, arguments, training)
+        try:
+            contestant.step()
+            able.append(contestant)
+        except Exception as error:  # compilers and launches have various exception types
+            unable.append((name, impl, str(error).splitlines()[0].split(";")[0]))
     return able, unable
 
 
@@ -163,6 +174,7 @@ def main():
             report["results"] += rows
             for name, impl, reason in unable:
                 reasons.setdefault((name, impl, reason), []).append(length)
+            machine.save("attention", report, arguments.json, tables)
     machine.finish("attention", report, arguments.json, tables)
     for (name, impl, reason), lengths in reasons.items():
         lengths = ", ".join(map(str, dict.fromkeys(lengths)))

@@ -1,30 +1,36 @@
-"""All measurements that need a GPU, in parts of minutes that can be resumed.
+"""All measurements that need a GPU, in steps of minutes that can be resumed.
 
-    bash benchmarks/gpu.sh                   # everything, most informative part first
-    bash benchmarks/gpu.sh kernels attention # these parts
-    bash benchmarks/gpu.sh --tiny            # a rehearsal on any machine, in Triton's interpreter
+    bash benchmarks/gpu.sh --minutes 9 --results FOLDER    # what fits, most informative first
+    bash benchmarks/gpu.sh --results FOLDER kernels tiles  # these parts
+    bash benchmarks/gpu.sh --tiny --results FOLDER         # a rehearsal on a CPU
 
-A part is a list of commands, each with a result file and a limit of minutes. A finished command is
-not run again; a failed one is reported with its log, and the others continue. Afterwards run
-``python scripts/fill_numbers.py``, which writes the blocks of docs/fused_attention.md.
+After each step FOLDER/gpu.tar.gz is written with all results and logs. A later run continues from
+it: a finished step is not run again, a failed one is. A step stops at its own limit or when the
+minutes are over, whichever is first; its results so far are in the archive. Unpack the archive in
+benchmarks/results/gpu and run ``python scripts/fill_numbers.py``.
 """
 
 import argparse
+import importlib.util
 import os
+import signal
 import subprocess
 import sys
+import tarfile
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
-from fairseq_posattn.common.files import write_text  # noqa: E402
-
 PYTHON = sys.executable
-LENGTHS = (512, 2048, 128, 32, 1024, 4096, 8192, 64, 256)
+ARCHIVE = "gpu.tar.gz"
 MECHANISMS = ("dman", "da", "mtsa", "mtsa_identity", "mpsan")
 PAIRS = ("dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization")
+# Attention of dman_iwslt_de_en.
+FLAGSHIP = ("--dtype", "float16", "--heads", 4, "--features", 128, "--dropout", 0.1)
+# Seconds that a step needs at least, and that writing the archive may take.
+LEAST, RESERVE = 15, 5
 
 
 @dataclass(frozen=True)
@@ -34,7 +40,7 @@ class Step:
     Attributes:
         name: stem of its result file and log.
         command: ``{json}`` stands for the result file, ``{folder}`` for the folder of all results.
-        minutes: time limit; partial results must be saved by then.
+        minutes: time limit.
     """
 
     name: str
@@ -47,90 +53,128 @@ def benchmark(script: str, *options: object) -> tuple[str, ...]:
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
-    """Return the commands of every part, most informative first; ``tiny`` for a CPU.
+    """Return the steps of every part, most informative first; ``tiny`` for a CPU.
 
     Args:
         tiny: use tiny sizes.
         multi30k: folder of the published files; None if data-bin/ has the prepared ones.
     """
-    device = ("--device", "cpu" if tiny else "cuda")
-    kernels = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider")
-    lengths, mechanisms, pairs = LENGTHS, MECHANISMS, PAIRS
-    attention, tiles, updates, batches = (), (), (), ()
+    device, mechanisms, pairs = ("--device", "cuda"), MECHANISMS, PAIRS
+    small, search, updates, batches, half = (), (), (), (), ("--dtype", "float16")
     recipe = ("--prepare", "--source", str(multi30k.resolve())) if multi30k else ()
-    files = ("kernels", "kernel_launches")
+    tests = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    if importlib.util.find_spec("xdist") and not tiny:
+        tests += ["-n", str(os.cpu_count())]
+    lengths = {"flagship": (26, 64, 128), "long": (2048,), "others": (512, 32, 8192, 128, 1024)}
     if tiny:
-        lengths, mechanisms, pairs, files = (8,), ("dman",), PAIRS[:1], ("kernel_launches",)
-        kernels += ("-n", "0", "-k", "lone or repeat or cannot_return")
-        attention = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
-        tiles = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
-        tiles += ("--table", "{folder}/searched.json")
+        device, mechanisms, pairs, half = ("--device", "cpu"), ("dman",), PAIRS[:1], ()
+        tests += ["-k", "lone or cannot_return or repeats_from_the_seed"]
+        lengths = dict.fromkeys(lengths, (8,))
+        small = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
+        search = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
         sizes = ("--sentences", 1, "--source-length", 4, "--target-length", 3, "--warmup", 0)
         updates, batches = (*sizes, "--updates", 1), (*sizes, "--batches", 1, "--beam", 2)
         recipe = ("--tiny", "--dry-run")
-    compiled = [
-        Step(
-            f"switches_compiled_{pair}",
-            benchmark("switches", "--pairs", pair, *device, *updates, "--compile"),
-        )
-        for pair in pairs[: 0 if tiny else 1]  # compiles for minutes
-    ]
-    half = () if tiny else ("--dtype", "float16")
-    compared = (*device, "--mechanisms", *mechanisms, *attention, "--lengths")
-    return {
-        "kernels": [Step(name, (*kernels, f"tests/attention/test_{name}.py")) for name in files],
-        "attention": [
-            Step(f"attention_{length}", benchmark("attention", *compared, length))
-            for length in lengths
-        ],
-        "training": [
-            Step(f"{script}_{pair}", benchmark(script, "--pairs", pair, *device, *options))
-            for pair in pairs
-            for script, options in (
-                ("training", (*half, *updates)),
-                ("decoding", (*half, *batches)),
-                ("update", (*half, *updates)),
-                ("switches", updates),
-            )
+
+    def attention(name: str, *options: object) -> Step:
+        chosen = (*device, *options, "--mechanisms", *mechanisms, *small)
+        command = benchmark("attention", *chosen, "--lengths", *lengths[name])
+        return Step(f"attention_{name}", command, 5)
+
+    def tiles(mechanism: str, *options: object) -> Step:
+        table = ("--table", "{folder}/tiles.json")
+        command = benchmark("tiles", *device, "--mechanisms", mechanism, *options, *search, *table)
+        return Step("_".join(["tiles", mechanism, *map(str, options[1:4:2])]), command, 4)
+
+    def training(pair: str) -> list[Step]:
+        commands = {"update": (*half, *updates), "switches": updates}
+        commands |= {"training": (*half, *updates), "decoding": (*half, *batches)}
+        return [
+            Step(f"{script}_{pair}", benchmark(script, "--pairs", pair, *device, *options), 4)
+            for script, options in commands.items()
         ]
-        + compiled,
-        "tiles": [
-            Step(f"tiles_{name}", benchmark("tiles", *device, "--mechanisms", name, *tiles))
-            for name in mechanisms
-            if name in ("dman", "mtsa")  # DA and mtsa_identity use the same kernels
-        ],
-        "multi30k": [
-            Step("multi30k", (PYTHON, "examples/recipe.py", "multi30k/run", *recipe)),
+
+    wide = ("--dtype", "float16", "--features", 128, "--heads", 4, "--lengths", 64, 128)
+    narrow = ("--dtype", "bfloat16", "--features", 64)
+    searched = [tiles("dman", *wide), tiles("dman", *narrow), tiles("mtsa", *narrow)]
+    return {
+        "kernels": [Step("kernels", (*tests, "tests/attention/test_kernels.py"), 4.5)],
+        "attention": [attention("flagship", *(() if tiny else FLAGSHIP)), attention("long")],
+        "tiles": searched[: 1 if tiny else None],
+        "training": training(pairs[0]),
+        "multi30k": [Step("multi30k", (PYTHON, "examples/recipe.py", "multi30k/run", *recipe))],
+        "rest": [
+            Step("kernel_launches", (*tests, "tests/attention/test_kernel_launches.py"), 4.5),
+            attention("others"),
+            *(step for pair in pairs[1:] for step in training(pair)),
         ],
     }
 
 
-def run(step: Step, results: Path) -> str:
-    """Run a step; return its status line."""
-    result, log, done = (results / f"{step.name}{end}" for end in (".json", ".log", ".done"))
+def run(step: Step, folder: Path, seconds: float) -> str:
+    """Run a step for at most so many seconds; return its status line."""
+    result, log, done = (folder / f"{step.name}{end}" for end in (".json", ".log", ".done"))
     if done.exists():
         return "done before"
-    command = [part.format(json=result, folder=results) for part in step.command]
+    limit = min(60 * step.minutes, seconds)
+    if seconds < LEAST:
+        return "not started, no time left"
+    command = [part.format(json=result, folder=folder) for part in step.command]
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as output:
         print("+", *command, file=output, flush=True)
+        process = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,  # a group, which is stopped with its workers
+        )
         try:
-            status = subprocess.run(
-                command,
-                cwd=ROOT,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                timeout=60 * step.minutes,
-            ).returncode
+            status = process.wait(limit)
         except subprocess.TimeoutExpired:
-            return f"not finished in {step.minutes} minutes; run again to go on ({log})"
+            return f"not finished in {limit / 60:.1f} minutes; run again to repeat it ({log.name})"
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
     lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if status:
-        return f"FAILED, exit status {status}: {last} ({log})"
-    write_text(done, "")
+        return f"FAILED, exit status {status}: {last} ({log.name})"
+    done.touch()
     return f"{time.monotonic() - start:.0f} s: {last}"
+
+
+def pack(folder: Path, results: Path) -> None:
+    """Write the archive of all results and logs."""
+    unfinished = results / f".{ARCHIVE}"
+    with tarfile.open(unfinished, "w:gz") as archive:
+        for path in sorted(folder.iterdir()):
+            archive.add(path, path.name)
+    unfinished.replace(results / ARCHIVE)
+
+
+def unpack(folder: Path, results: Path) -> None:
+    """Restore the results of earlier runs."""
+    if (results / ARCHIVE).exists():
+        with tarfile.open(results / ARCHIVE) as archive:
+            archive.extractall(folder, filter="data")
+
+
+def measure(chosen: dict[str, list[Step]], folder: Path, results: Path, deadline: float) -> bool:
+    """Run the steps until the deadline; return whether all are done."""
+    complete = True
+    for name, steps in chosen.items():
+        for step in steps:
+            try:
+                status = run(step, folder, deadline - time.monotonic() - RESERVE)
+            finally:
+                pack(folder, results)
+            complete = complete and (folder / f"{step.name}.done").exists()
+            print(f"{name} {step.name}: {status}", flush=True)
+    return complete
 
 
 def main() -> None:
@@ -141,10 +185,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(names)} (all)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, on the CPU")
     parser.add_argument(
-        "--results",
-        type=Path,
-        default=ROOT / "benchmarks" / "results" / "gpu",
-        help="folder of the results and logs (%(default)s)",
+        "--results", type=Path, required=True, help="folder of the archive of results and logs"
     )
     parser.add_argument(
         "--multi30k",
@@ -152,27 +193,23 @@ def main() -> None:
         metavar="FOLDER",
         help="Multi30k's published files, prepared without a network (default: data-bin/multi30k)",
     )
-    parser.add_argument("--minutes", type=float, help="start no step after so many minutes")
+    parser.add_argument("--minutes", type=float, default=1e6, help="stop after so many minutes")
     arguments = parser.parse_args()
     unknown = set(arguments.parts) - set(names)
     if unknown:
         parser.error(f"no part {', '.join(sorted(unknown))}; choose of: {', '.join(names)}")
+    deadline = time.monotonic() + 60 * arguments.minutes
     results = arguments.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
     if arguments.tiny:
         os.environ["TRITON_INTERPRET"] = "1"
-    start, failed = time.monotonic(), False
-    for name, steps in parts(arguments.tiny, arguments.multi30k).items():
-        if arguments.parts and name not in arguments.parts:
-            continue
-        for step in steps:
-            if arguments.minutes and time.monotonic() - start > 60 * arguments.minutes:
-                print(f"{name} {step.name}: not started, over {arguments.minutes} minutes")
-                continue
-            status = run(step, results)
-            failed = failed or not (results / f"{step.name}.done").exists()
-            print(f"{name} {step.name}: {status}", flush=True)
-    sys.exit(1 if failed else 0)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    everything = parts(arguments.tiny, arguments.multi30k)
+    chosen = {name: everything[name] for name in arguments.parts or names}
+    with tempfile.TemporaryDirectory() as folder:
+        unpack(Path(folder), results)
+        complete = measure(chosen, Path(folder), results, deadline)
+    sys.exit(0 if complete else 1)
 
 
 if __name__ == "__main__":

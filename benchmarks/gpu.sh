@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All measurements that need a GPU, in parts that can be resumed: see benchmarks/gpu.py --help.
+# All measurements that need a GPU, in steps that can be resumed: see benchmarks/gpu.py --help.
 # It needs no network. Where packages are missing, put their wheels into .whl/ of the checkout.
 set -euo pipefail
 

@@ -29,6 +29,7 @@ from fairseq_posattn.attention.cases import KERNELS, Sizes
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
+OPTIONS = ("padding", "dropout", "causal")
 COLUMNS = (
     *("mechanism", "dtype", "features", "length", "kernel", "warps", "instructions", "in the loop"),
     *("a pair", "special", "registers", "spills", "shared KiB"),
@@ -53,14 +54,17 @@ def recording(compiling=True):
         yield launches
 
 
-def training_step(mechanism, dtype, features, length):
-    """Run a training step with padding and, if supported, a causal mask."""
+def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
+    """Run a training step with these options, as far as the mechanism has them."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
-    options = {"causal": True} if case.attention.causal else {}
-    padding = torch.zeros(1, length, dtype=torch.bool)
-    context = case(arguments, key_padding_mask=padding, dropout_p=0.1, impl="triton", **options)
-    context.sum().backward()
+    options = {
+        "padding": {"key_padding_mask": torch.zeros(1, length, dtype=torch.bool)},
+        "dropout": {"dropout_p": 0.1},
+        "causal": {"causal": True} if case.attention.causal else {},
+    }
+    given = {key: value for name in chosen for key, value in options[name].items()}
+    case(arguments, impl="triton", **given).sum().backward()
 
 
 def counts(compiled, options):
@@ -121,6 +125,9 @@ def parse_arguments():
         "--lengths", nargs="+", type=int, default=[32, 512], help="positions of a sentence"
     )
     parser.add_argument(
+        "--options", nargs="*", choices=OPTIONS, default=list(OPTIONS), help="of the calls"
+    )
+    parser.add_argument(
         "--capability",
         type=int,
         choices=SHARED,
@@ -137,7 +144,8 @@ def compile_all(arguments):
             for features in arguments.features:
                 for length in arguments.lengths:
                     with recording() as launches:
-                        training_step(mechanism, getattr(torch, dtype), features, length)
+                        sizes = getattr(torch, dtype), features, length
+                        training_step(mechanism, *sizes, arguments.options)
                     for kernel, compiled, options in launches:
                         row = {"mechanism": mechanism, "dtype": dtype, "features": features}
                         row |= {"length": length, "kernel": kernel.__name__}

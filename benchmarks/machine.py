@@ -91,7 +91,15 @@ def table(rows: Sequence[dict]) -> str:
 
 
 def finish(benchmark: str, report: dict, path: str | None, tables: Callable) -> None:
-    """Print a report's tables; write the report and its Markdown if ``path`` is given.
+    """Print a report's tables and save it (:func:`save`)."""
+    known = [report[key] for key in ("device", "dtype", "torch", "date") if key in report]
+    print(*known, sep=", ")
+    print(*tables(report).values(), sep="\n\n")
+    save(benchmark, report, path, tables)
+
+
+def save(benchmark: str, report: dict, path: str | None, tables: Callable) -> None:
+    """Write a report and its Markdown if ``path`` is given.
 
     Args:
         benchmark: name of the program, stored in the report.
@@ -102,11 +110,8 @@ def finish(benchmark: str, report: dict, path: str | None, tables: Callable) -> 
     """
     from fairseq_posattn.common.files import write_json
 
-    report = {"benchmark": benchmark, **report}
-    known = [report[key] for key in ("device", "dtype", "torch", "date") if key in report]
-    print(*known, sep=", ")
-    print(*tables(report).values(), sep="\n\n")
     if path:
+        report = {"benchmark": benchmark, **report}
         write_json(path, report, indent=2)
         write_markdown(Path(path), tables(report))
 

@@ -13,7 +13,7 @@ import triton  # noqa: E402
 from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.backends.driver import DriverBase  # noqa: E402
 
-from fairseq_posattn.attention.kernels import support  # noqa: E402
+from fairseq_posattn.attention.kernels import support, tiles  # noqa: E402
 
 
 class _Launcher:
@@ -72,3 +72,4 @@ def install(capability: int = 90):
     """Make kernels accept CPU tensors, be compiled, and do nothing."""
     triton.runtime.driver.set_active(NoDriver(capability))
     support.interpreted = lambda: True
+    tiles.capability_of = lambda device: capability

@@ -167,7 +167,8 @@ def tables(report):
             if stage == "all" and len(stages) == len(STEPS):
                 chosen = stages
             seconds = sum(one["processor_seconds"] for one in chosen)
-            row[f"{name}: processor s"] = f"{seconds:,.0f}" if chosen else ""
+            over = "over " if any(one.get("unfinished") for one in chosen) else ""
+            row[f"{name}: processor s"] = f"{over}{seconds:,.0f}" if chosen else ""
             peak = max((one["peak_mb"] for one in chosen), default=None)
             row[f"{name}: peak MB"] = peak and f"{peak:,}"
             row[f"{name}: MB on disk"] = f"{chosen[-1]['disk_mb']:,}" if chosen else ""

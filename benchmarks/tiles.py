@@ -19,8 +19,14 @@ import machine
 import torch
 
 from fairseq_posattn.attention.cases import CASES, Sizes
-from fairseq_posattn.attention.kernels.distance_attention import plan_of
-from fairseq_posattn.attention.kernels.launch import TILES, Tile, kind_of_tiles, searched_tiles
+from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
+from fairseq_posattn.attention.kernels.tiles import (
+    SEARCHED,
+    Tile,
+    Tiles,
+    searched_tiles,
+    tiles_key,
+)
 from fairseq_posattn.common.files import output_file, write_json
 
 KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
@@ -29,13 +35,14 @@ LONGEST_CHECKED = 1024
 
 
 def choices(kernels):
-    """Yield pairs of tiles, forward and backward; the defaults come early."""
-    forward = [(128, 4, 2), (128, 8, 2), (64, 4, 2), (128, 4, 3), (128, 8, 3), (64, 4, 3)]
-    backward = [(64, 4, 2), (64, 8, 2), (32, 4, 2), (64, 4, 3), (64, 4, 1), (128, 8, 2)]
-    for (queries, warps, stages), (other, *options) in itertools.product(forward, backward):
-        # Diagonals are summed in squares; MTSA may take more queries than keys.
-        keys = other if kernels == "distance_scores" else min(other, 64)
-        yield Tile(queries, keys, warps, stages), Tile(other, keys, *options)
+    """Yield tiles of the forward pass and of both gradients; the defaults come early."""
+    forward = [(128, 4, 2), (128, 8, 2), (64, 4, 2), (128, 4, 3), (128, 8, 3)]
+    queries = [(64, 4, 2), (64, 8, 2), (32, 4, 2), (64, 4, 1)]
+    keys = [(64, 4, 2), (32, 8, 2), (32, 4, 2), (64, 8, 1)]
+    for first, second, third in itertools.product(forward, queries, keys):
+        # Diagonals are summed in squares; all have equally many keys.
+        block = second[0] if kernels == "distance_scores" else 64
+        yield Tiles(*(Tile(rows, block, *options) for rows, *options in (first, second, third)))
 
 
 def wrong(ours, rough, exact):
@@ -96,22 +103,23 @@ def measure(name, length, arguments):
     return milliseconds(step, arguments.device)
 
 
-def search(name, arguments):
-    """Return a row for each choice with correct results."""
-    kind = kind_of_tiles(KERNELS[name], getattr(torch, arguments.dtype), arguments.features)
-    rows = []
+def search(name, arguments, report):
+    """Append a row to the report for each choice with correct results; save it after each."""
+    kind = tiles_key(KERNELS[name], getattr(torch, arguments.dtype), arguments.features)
     for pair in itertools.islice(choices(KERNELS[name]), arguments.choices):
         searched_tiles(torch.device(arguments.device))[kind] = pair
-        plan_of.cache_clear()
+        for module in (distance_attention, mtsa_triton):
+            module.plan_of.cache_clear()
         try:
             times = [measure(name, length, arguments) for length in arguments.lengths]
         except Exception as failure:  # too many resources, with various exception types
             first_line = str(failure).partition("\n")[0]
             print(f"{name} {pair}: {type(failure).__name__}: {first_line}", flush=True)
             continue
-        rows.append({"mechanism": name, "kind": kind, "tiles": pair, "milliseconds": times})
+        row = {"mechanism": name, "kind": kind, "tiles": pair, "milliseconds": times}
+        report["results"].append(row)
+        machine.save("tiles", report, arguments.json, tables)
         print(name, *map(tuple, pair), *(f"{t:.3f}" for t in times), flush=True)
-    return rows
 
 
 def best(rows):
@@ -131,7 +139,7 @@ def tables(report):
     rows = []
     for kind, pair in best(report["results"]).items():
         times = next(row["milliseconds"] for row in report["results"] if row["tiles"] == pair)
-        row = {"kind": kind, "forward": tuple(pair[0]), "backward": tuple(pair[1])}
+        row = {"kind": kind} | dict(zip(Tiles._fields, map(tuple, pair), strict=True))
         lengths = zip(report["lengths"], times, strict=True)
         rows.append(row | {f"ms at {length}": round(ms, 3) for length, ms in lengths})
     return {"": machine.table(rows) if rows else "No choice was correct."}
@@ -148,7 +156,7 @@ def parse_arguments():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--choices", type=int, help="number of choices to try (default: all)")
     parser.add_argument(
-        "--table", type=output_file, default=str(TILES), help="file to store them in"
+        "--table", type=output_file, default=str(SEARCHED), help="file to store them in"
     )
     return parser.parse_args()
 
@@ -158,7 +166,9 @@ def main():
     arguments = parse_arguments()
     report = machine.describe(arguments.device, arguments.dtype)
     report["lengths"] = arguments.lengths
-    report["results"] = [row for name in arguments.mechanisms for row in search(name, arguments)]
+    report["results"] = []
+    for name in arguments.mechanisms:
+        search(name, arguments, report)
     machine.finish("tiles", report, arguments.json, tables)
     fastest = best(report["results"])
     if fastest:

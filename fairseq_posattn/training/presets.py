@@ -112,17 +112,14 @@ CLASSIFIERS = {
         "encoder_normalize_before": True,
     },
     "transformer_classifier": {**TRANSFORMER_CLASSIFIER, "encoder_sublayers": "san,ffn"},
-    "rpr_classifier": {**TRANSFORMER_CLASSIFIER, "encoder_sublayers": "rpr,ffn"},
-    "gaussian_classifier": {**TRANSFORMER_CLASSIFIER, "encoder_sublayers": "gaussian,ffn"},
-    "transformer_xl_classifier": {
-        **TRANSFORMER_CLASSIFIER,
-        "encoder_sublayers": "transformer_xl,ffn",
+    **{
+        f"{name}_classifier": {**TRANSFORMER_CLASSIFIER, "encoder_sublayers": f"{name},ffn"}
+        for name in ("rpr", "gaussian", "transformer_xl", "tener")
     },
-    "tener_classifier": {**TRANSFORMER_CLASSIFIER, "encoder_sublayers": "tener,ffn"},
-    "disan_classifier": {**SOURCE2TOKEN, "encoder": "disan", "encoder_hidden_dim": 600},
-    "bi_blosan_classifier": {**SOURCE2TOKEN, "encoder": "bi_blosan", "encoder_hidden_dim": 600},
-    "bilstm_classifier": {**SOURCE2TOKEN, "encoder": "bilstm", "encoder_hidden_dim": 600},
-    "bigru_classifier": {**SOURCE2TOKEN, "encoder": "bigru", "encoder_hidden_dim": 600},
+    **{
+        f"{name}_classifier": {**SOURCE2TOKEN, "encoder": name, "encoder_hidden_dim": 600}
+        for name in ("disan", "bi_blosan", "bilstm", "bigru")
+    },
     "multi_head_classifier": {
         **SOURCE2TOKEN,
         "encoder": "attention",
@@ -181,9 +178,10 @@ CLASSIFIERS = {
 RECOMMENDERS = {
     "da_transformer_recommender": {**TRANSFORMER, "encoder_sublayers": "da,ffn"},
     "transformer_recommender": {**TRANSFORMER, "encoder_sublayers": "san,ffn"},
-    "rpr_recommender": {**TRANSFORMER, "encoder_sublayers": "rpr,ffn"},
-    "transformer_xl_recommender": {**TRANSFORMER, "encoder_sublayers": "transformer_xl,ffn"},
-    "tener_recommender": {**TRANSFORMER, "encoder_sublayers": "tener,ffn"},
+    **{
+        f"{name}_recommender": {**TRANSFORMER, "encoder_sublayers": f"{name},ffn"}
+        for name in ("rpr", "transformer_xl", "tener")
+    },
     "nrms_recommender": {
         "encoder": "attention",
         "encoder_hidden_dim": 400,

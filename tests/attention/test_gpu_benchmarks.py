@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -23,41 +24,78 @@ def measurements(monkeypatch):
 
 
 @pytest.mark.slow
-def test_every_part_runs_to_its_end_and_is_not_run_again(tmp_path):
+def test_every_step_runs_and_is_not_run_again(tmp_path):
     command = ["bash", str(ROOT / "benchmarks" / "gpu.sh"), "--tiny", "--results", str(tmp_path)]
     first = subprocess.run(command, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr[-2000:]
     parts = [line.split()[0] for line in first.stdout.splitlines()]
-    assert list(dict.fromkeys(parts)) == ["kernels", "attention", "training", "tiles", "multi30k"]
+    order = ["kernels", "attention", "tiles", "training", "multi30k", "rest"]
+    assert list(dict.fromkeys(parts)) == order
     again = subprocess.run(command, capture_output=True, text=True)
     assert all(line.endswith("done before") for line in again.stdout.splitlines())
-    table = json.loads((tmp_path / "searched.json").read_text())
-    assert [list(kinds) for kinds in table.values()] == [["distance_scores bfloat16 16"]]
 
-    (tmp_path / "gpu").symlink_to(tmp_path)
+    (archive,) = tmp_path.iterdir()
+    unpacked = tmp_path / "gpu"
+    with tarfile.open(archive) as packed:
+        packed.extractall(unpacked, filter="data")
+    table = json.loads((unpacked / "tiles.json").read_text())
+    assert [list(kinds) for kinds in table.values()] == [["distance_scores float16 16"]]
     results = Results(tmp_path / "results", tmp_path)
     text = {name: re.sub(" +", " ", write(results)) for name, write in PLACES.items()}
     assert "| dman | triton | 8 | training |" in text["times"]
     assert text["end to end"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2
     assert "| optimiser | `dman_iwslt_de_en` |" in text["parts of an update"]
-    assert "| distance_scores bfloat16 16 |" in text["tiles"]
-    (path,) = tmp_path.glob("switches_*.json")
+    assert "| distance_scores float16 16 |" in text["tiles"]
+    (path,) = unpacked.glob("switches_*.json")
     (pair,) = json.loads(path.read_text())["pairs"]
     names = [contestant["name"] for contestant in pair["contestants"]]
     assert names[0] == "fairseq's" and "both, half precision" in names
 
 
-def test_a_step_that_fails_is_told_and_tried_again(tmp_path):
+def test_a_clock_that_runs_out_stops_every_step(tmp_path, monkeypatch, capsys):
+    """Each step starts and is stopped; the archive has its log; nothing of it runs on."""
+    import gpu
+
+    started = []
+    popen = subprocess.Popen
+
+    def start(command, **options):
+        started.append(popen(command, **options))
+        return started[-1]
+
+    monkeypatch.setattr(gpu.subprocess, "Popen", start)
+    monkeypatch.setattr(gpu, "LEAST", 0)
+    everything = gpu.parts(tiny=True)
+    for name, steps in everything.items():
+        for step in steps:
+            folder, results = tmp_path / step.name / "work", tmp_path / step.name
+            folder.mkdir(parents=True)
+            monkeypatch.setattr(gpu.time, "monotonic", lambda: 0.0)
+            assert not gpu.measure({name: [step]}, folder, results, gpu.RESERVE + 0.2)
+            assert started[-1].poll() is not None
+            with tarfile.open(results / gpu.ARCHIVE) as archive:
+                assert f"{step.name}.log" in archive.getnames()
+    assert capsys.readouterr().out.count("not finished in 0.0 minutes") == len(started)
+    assert len(started) == sum(map(len, everything.values()))
+
+
+def test_a_step_without_time_left_is_not_started(tmp_path, monkeypatch):
+    import gpu
+
+    step = gpu.Step("late", (sys.executable, "-c", "raise SystemExit"))
+    assert gpu.run(step, tmp_path, gpu.LEAST - 1) == "not started, no time left"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_step_that_fails_is_reported_and_run_again(tmp_path):
     import gpu
 
     fails = gpu.Step("broken", (sys.executable, "-c", "raise SystemExit('no such GPU')"))
     for _ in range(2):
-        assert "FAILED, exit status 1: no such GPU" in gpu.run(fails, tmp_path)
-    slow = gpu.Step("slow", (sys.executable, "-c", "import time; time.sleep(60)"), minutes=0.005)
-    assert "not finished" in gpu.run(slow, tmp_path)
+        assert "FAILED, exit status 1: no such GPU" in gpu.run(fails, tmp_path, 100)
     well = gpu.Step("well", (sys.executable, "-c", "print('all is well')"))
-    assert gpu.run(well, tmp_path).endswith("all is well")
-    assert gpu.run(well, tmp_path) == "done before"
+    assert gpu.run(well, tmp_path, 100).endswith("all is well")
+    assert gpu.run(well, tmp_path, 100) == "done before"
 
 
 @pytest.mark.slow

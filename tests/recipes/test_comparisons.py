@@ -206,14 +206,6 @@ def test_several_seeds_of_folds_are_several_runs(tmp_path):
     assert counted_runs(rows[1], "accuracy") == "2 × 2 folds"
 
 
-def test_other_folds_are_not_compared(tmp_path):
-    """A model that lacks a fold has another test set, and folds alone are no independent runs."""
-    runs = {"transformer": ("ab", "ab"), "da": ("ab",)}
-    rows = [folded(name, run) for name, run in runs.items()]
-    add_comparisons(rows, [predicted(tmp_path / name, run) for name, run in runs.items()])
-    assert "compared" not in rows[1] and "intervals" not in rows[1]
-
-
 def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
     rows = [folded(name, ("aaa", "aa"), macro_f1=[50.0, 50.0]) for name in ("transformer", "da")]
     statistics = [predicted(tmp_path / name, ("aaa", "aa")) for name in ("transformer", "da")]

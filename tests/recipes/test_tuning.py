@@ -126,21 +126,14 @@ def test_schedules_without_one_rate_are_refused(flags, mentions, tmp_path):
     "recipe, seed", [(("dman/iwslt14", "--rows", "DMAN (released)"), "--seed"), (CR, "--seeds")]
 )
 def test_a_trial_differs_by_rate_length_and_folder(plan_of, recipe, seed):
-    plan = plan_of(*recipe, seed, 2, *TUNE)
-    (tuning,) = plan.tunings()
+    (tuning,) = plan_of(*recipe, seed, 2, *TUNE).tunings()
     assert [run.updates for run in tuning.runs] == [600] * 3
-    main = plan_of(*recipe, seed, 2).runs()[-1].steps[0].command
     for run, rate in zip(tuning.runs, ("0.0005", "0.001", "0.002"), strict=True):
         (train,) = run.steps
-        words = list(train.command)
-        assert words[words.index("--max-update") + 1] == "600" and "--max-epoch" not in words
-        assert [words[n + 1] for n, word in enumerate(words) if word == "--lr"][-1] == rate
-        assert words[words.index("--seed") + 1] == "1"
-        assert set(words) - set(main) <= {
-            *("600", rate, "1", str(run.folder)),
-            *("--max-update", "--validate-interval-updates", "--save-interval-updates"),
-            *("--keep-interval-updates", "--validate-interval", "--save-interval", "1000000"),
-        }
+        words = " ".join(train.command)
+        assert " --max-update 600 " in words and "--max-epoch" not in words
+        assert words[words.rindex("--lr ") :].startswith(f"--lr {rate} ")
+        assert " --seed 1 " in words
         assert run.folder.is_relative_to("/out/tuning")
     other = plan_of(*recipe, seed, 1, *TUNE).tunings()[0]
     assert [run.folder for run in other.runs] == [run.folder for run in tuning.runs]

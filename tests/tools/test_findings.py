@@ -58,18 +58,6 @@ def test_single_runs_are_not_tested(results_of, score, size):
     assert finding.size == f"{size} (not tested)"
 
 
-def test_runs_without_spread_are_not_tested(results_of):
-    """Their other metric is tested, but is not on the page."""
-    scores = {"accuracy": [90, 90], "macro_f1": [80, 81]}
-    rows = [
-        row("transformer", 90, 90, paper=dict.fromkeys(scores), scores=scores),
-        row("cspan", 91, 91, paper=dict.fromkeys(scores), scores={**scores, "accuracy": [91, 91]}),
-    ]
-    (finding,) = findings.find(results_of(*rows))
-    assert (finding.verdict, finding.number) == ("not tested", "2 runs")
-    assert finding.size == "+1.00 (not tested)"
-
-
 def test_incomparable_rows_are_left_out(results_of):
     """Other data, a baseline that was not measured, or none that is plain attention."""
     rows = [

@@ -84,22 +84,18 @@ def test_no_measured_number_is_typed(name):
 
 
 @pytest.mark.parametrize(
-    "line, number",
+    "line, numbers",
     [
-        ("MPSAN reaches 90.3 percent.", "90.3"),
-        ("90 ± 1 of accuracy", "±"),
-        ("It trains for 22 min.", "22 min"),
-        ("1,234.5 words a second", "1,234.5"),
-        ("significant (p = 1e-3)", "p ="),
-        ("takes 400 MB", "400 MB"),
-        ("| DMAN | 37.76 |", "37.76"),
-        ("Python 3.11 scores 37.76", "37.76"),
+        ("MPSAN reaches 90.3 percent.", ["90.3"]),
+        ("90 ± 1 of accuracy", ["±"]),
+        ("It trains for 22 min and takes 400 MB.", ["22 min", "400 MB"]),
+        ("significant (p = 1e-3)", ["p ="]),
+        ("Python 3.11 scores 37.76", ["37.76"]),
+        ("| what | paper | here |\n|---|---|---|\n| LEAD-3 | - | 41.62 |", ["41.62"]),
     ],
 )
-def test_measured_numbers_are_found(line, number):
-    assert typed_numbers(f"A page\n\n{line}\n") == [
-        (number, line.replace("Python 3.11", "")),
-    ]
+def test_measured_numbers_are_found(line, numbers):
+    assert [number for number, _ in typed_numbers(f"A page\n\n{line}\n")] == numbers
 
 
 @pytest.mark.parametrize(
@@ -118,8 +114,3 @@ def test_measured_numbers_are_found(line, number):
 )
 def test_other_numbers_are_not(line):
     assert typed_numbers(f"A page\n\n{line}\n", {"36.35"}) == []
-
-
-def test_a_score_among_settings_is_found():
-    table = "| what | paper | here |\n|---|---|---|\n| LEAD-3 | - | 41.62 |\n"
-    assert [number for number, _ in typed_numbers(table)] == ["41.62"]

@@ -70,10 +70,10 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
         x.device.type == "cpu"
+        and not is_recorded()
         and x.dtype == weight.dtype == torch.float32
         and x.dim() > 1
         and library() == "onednn"
-        and not is_recorded()
         and not torch.is_autocast_enabled("cpu")
         and x.numel() * weight.size(0) >= FEWEST_MULTIPLICATIONS
     )

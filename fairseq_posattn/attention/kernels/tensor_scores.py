@@ -347,15 +347,21 @@ def differentiate_keys(
             q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
             head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
         )  # fmt: skip
-        d_gv = matmul(tl.trans(dropped.to(g.dtype)), d_n, d_gv, PRECISION)
-        d_g = matmul(tl.trans(weight.to(g.dtype)), d_d, d_g, PRECISION)
-        if SPLIT:
-            d_g = matmul(tl.trans(weight.to(g.dtype)), d_d_rest, d_g, PRECISION)
-            weight_rest = (weight - weight.to(g.dtype).to(tl.float32)).to(g.dtype)
-            dropped_rest = (dropped - dropped.to(g.dtype).to(tl.float32)).to(g.dtype)
-            d_g = matmul(tl.trans(weight_rest), d_d, d_g, PRECISION)
-            d_gv = matmul(tl.trans(dropped_rest), d_n, d_gv, PRECISION)
         d_k = matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
+        high = weight.to(g.dtype)
+        d_g = matmul(tl.trans(high), d_d, d_g, PRECISION)
+        if SPLIT:
+            rest = (weight - high.to(tl.float32)).to(g.dtype)
+            d_g = matmul(tl.trans(high), d_d_rest, d_g, PRECISION)
+            d_g = matmul(tl.trans(rest), d_d, d_g, PRECISION)
+        if DROPOUT.seed is not None:
+            kept = dropped != 0.0
+            high = tl.where(kept, high, 0.0).to(g.dtype)
+            if SPLIT:
+                rest = tl.where(kept, rest, 0.0).to(g.dtype)
+        d_gv = matmul(tl.trans(high), d_n, d_gv, PRECISION)
+        if SPLIT:
+            d_gv = matmul(tl.trans(rest), d_n, d_gv, PRECISION)
     store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 
     # From G and G V to the values and the source scores.

@@ -73,20 +73,60 @@ def capability_of(device: torch.device) -> int:
 
 
 def tiles_of(kernels: str, device: torch.device, dtype: torch.dtype, features: int) -> Tiles:
-    """Return the tiles of ``distance_scores`` or ``tensor_scores``: searched, else by capability.
-
-    Tiles of the distances' backward pass are square, because it sums diagonals.
-    """
+    """Return the tiles of a kernels' file: searched, else by capability."""
     searched = searched_tiles(device).get(tiles_key(kernels, dtype, features))
     if searched is not None:
         return searched
-    wide = features > 64
-    if kernels == "distance_scores":
-        if dtype == torch.float32:  # multiplied by the ordinary units, from registers
-            return Tiles(Tile(32 if wide else 64, 32, 8, 2), Tile(32, 32, 8, 2), Tile(32, 32, 8, 2))
-        # Of eight warps two would make the same rows of a tile of 64 queries.
-        return Tiles(Tile(128, 64, 8 if wide else 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2))
-    if dtype == torch.float32:
-        return Tiles(Tile(32, 32, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1))
-    forward = Tile(128, 64, 8, 2) if wide else Tile(64, 64, 4, 2)
-    return Tiles(forward, Tile(64, 64, 4, 2), Tile(64, 64, 4, 2))
+    tensors, wide = kernels == "tensor_scores", features > 64
+    if dtype == torch.float32:  # multiplied by the ordinary units, from registers
+        if tensors:
+            return Tiles(Tile(32, 32, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1))
+        return Tiles(Tile(32 if wide else 64, 32, 8, 2), Tile(32, 32, 8, 2), Tile(32, 32, 8, 2))
+    hopper = capability_of(device) in HOPPER
+    return TABLE[kernels, dtype == torch.float16 and tensors, wide, hopper]
+
+
+# GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
+# Others may have 99 KiB, and take every factor from registers.
+HOPPER = (90, 100)
+# Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
+# are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
+# With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
+TABLE = {
+    ("distance_scores", False, False, True): Tiles(
+        Tile(128, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+    ),
+    ("distance_scores", False, True, True): Tiles(
+        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+    ),
+    ("distance_scores", False, False, False): Tiles(
+        Tile(128, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+    ),
+    ("distance_scores", False, True, False): Tiles(
+        Tile(128, 64, 8, 2), Tile(64, 64, 8, 2), Tile(32, 64, 4, 2)
+    ),
+    ("tensor_scores", False, False, True): Tiles(
+        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+    ),
+    ("tensor_scores", False, True, True): Tiles(
+        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(32, 64, 8, 2)
+    ),
+    ("tensor_scores", False, False, False): Tiles(
+        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
+    ),
+    ("tensor_scores", False, True, False): Tiles(
+        Tile(128, 64, 8, 2), Tile(64, 64, 4, 1), Tile(32, 64, 8, 1)
+    ),
+    ("tensor_scores", True, False, True): Tiles(
+        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(32, 64, 4, 2)
+    ),
+    ("tensor_scores", True, True, True): Tiles(
+        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(32, 64, 8, 1)
+    ),
+    ("tensor_scores", True, False, False): Tiles(
+        Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(32, 32, 4, 1)
+    ),
+    ("tensor_scores", True, True, False): Tiles(
+        Tile(64, 32, 4, 2), Tile(64, 32, 4, 1), Tile(32, 32, 4, 1)
+    ),
+}

@@ -103,16 +103,13 @@ def look(args):
     logging.disable(logging.INFO)  # fairseq logs its dictionaries
     if args.output:
         check_writable(args.output, "--output")
+    decoding = DECODING | {"beam": args.beam, "attention": None}
     view = open_view(
-        args.checkpoint,
-        args.data,
-        layers=args.layers,
-        names=args.sublayers,
-        **(DECODING | {"beam": args.beam, "attention": None}),
+        args.checkpoint, args.data, layers=args.layers, names=args.sublayers, **decoding
     )
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
-    sentences = list(seen(view, args)) if args.sentences else []
+    sentences = list(read_sentences(view, args)) if args.sentences else []
     if warning := view.unknown.warning():
         warn(f"{args.sentences}: {warning}")
     if view.writes:
@@ -123,21 +120,26 @@ def look(args):
         counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
         print(f"{args.output}: {counted}, {len(text.encode()) / 1000:,.0f} kB")
     if args.serve is not None:
-        serve(view, sentences, args.serve)
+        from fairseq_posattn.inspection.page.server import HOST, LookServer
+
+        server = LookServer(view, sentences, args.serve)
+        with server, contextlib.suppress(KeyboardInterrupt):
+            print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
+            server.serve_forever()
 
 
-def seen(view, args):
-    """Yield what the view shows of each line, until the page is full."""
+def read_sentences(view, args):
+    """Yield the page's data of each line, until the page is full."""
     from tqdm import tqdm
 
     from fairseq_posattn.inspection.page.view import TooMuchError
 
     room, count = MOST_WEIGHTS, 0
-    for number, text, target in tqdm(lines_of(args), disable=None, unit=" sentences"):
+    fix = "choose some with --layers and --sublayers"
+    for number, text, target in tqdm(read_texts(args), disable=None, unit=" sentences"):
         try:
             sentence = view(text, target, room)
         except TooMuchError:
-            fix = "choose some with --layers and --sublayers"
             if not count:
                 raise UsageError(
                     f"{args.sentences}:{number}: its attention is too large for a page; {fix}"
@@ -153,36 +155,24 @@ def seen(view, args):
         raise UsageError(f"--sentences {args.sentences}: no sentences")
 
 
-def lines_of(args):
+def read_texts(args):
     """Yield number, text and target of the lines that are not blank; without targets, None.
 
     Raises:
         UsageError: a file cannot be read.
     """
     with contextlib.ExitStack() as stack:
-        texts = opened(args.sentences, "--sentences", stack)
-        if args.targets is None:
-            pairs = ((text, None) for text in texts)
-        else:
-            targets = opened(args.targets, "--targets", stack)
-            pairs = parallel_lines(**{args.sentences: texts, args.targets: targets})
-        for number, (text, target) in enumerate(pairs, start=1):
+        lines = {}
+        for option, path in (("--sentences", args.sentences), ("--targets", args.targets)):
+            if path == STANDARD_INPUT:
+                lines[option] = read_lines(sys.stdin.buffer, "standard input")
+            elif path is not None:
+                try:
+                    lines[f"{option} {path}"] = read_lines(
+                        stack.enter_context(open(path, "rb")), path
+                    )
+                except OSError as error:
+                    raise UsageError(f"{option} {path}: {error.strerror}") from None
+        for number, (text, *target) in enumerate(parallel_lines(**lines), start=1):
             if text.strip():
-                yield number, text, target
-
-
-def opened(path, option, stack):
-    if path == STANDARD_INPUT:
-        return read_lines(sys.stdin.buffer, "standard input")
-    try:
-        return read_lines(stack.enter_context(open(path, "rb")), path)
-    except OSError as error:
-        raise UsageError(f"{option} {path}: {error.strerror}") from None
-
-
-def serve(view, sentences, number):
-    from fairseq_posattn.inspection.page.server import HOST, LookServer
-
-    with LookServer(view, sentences, number) as server, contextlib.suppress(KeyboardInterrupt):
-        print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
-        server.serve_forever()
+                yield number, text, target[0] if target else None

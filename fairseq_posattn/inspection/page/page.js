@@ -258,9 +258,8 @@ function greatest(words, values) {
 function showStrongest(given) {
   const here = place();
   const word = here.query && element("bdi", {}, pieceOf(rows()[here.query][query()]));
-  let title = ["Pooling weighs most"];
-  if (here.query === "target") title = ["Writing ", word, ", the model attends most to"];
-  else if (here.query) title = [word, " attends most to"];
+  const titles = { target: ["Writing ", word, ", the model attends most to"], null: ["Pooling weighs most"] };
+  const title = titles[here.query] ?? [word, " attends most to"];
   $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
 }
 
@@ -317,8 +316,7 @@ function showOutcome() {
   const { text, outcome } = sentence();
   const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
   if (outcome.text !== undefined) {
-    const made = `The model's output, log-probability ${outcome.score}`;
-    const title = outcome.given ? "The given translation" : made;
+    const title = outcome.given ? "The given translation" : `The model's output, log-probability ${outcome.score}`;
     shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
   } else {
     const said = outcome.label ?? `${outcome.score}`;
@@ -335,8 +333,8 @@ function show() {
   if (!data.sentences.length) return;
   const { checkpoint, about, places } = data.model;
   $("model").textContent = `${checkpoint}: ${about}`;
-  state.head = places[state.place].heads.length > state.head ? state.head : MEAN;
-  if (places[state.place].heads.length === 1) state.head = 0;
+  const heads = places[state.place].heads.length;
+  if (heads === 1 || state.head >= heads) state.head = heads === 1 ? 0 : MEAN;
   state.pointed = null;
   showChoices();
   showOutcome();
@@ -347,9 +345,9 @@ function show() {
 
 /* The address holds the choices, counted from 1. */
 function remember() {
-  const { sentence, place, head, word } = state;
-  const chosen = { sentence: sentence + 1, place: place + 1 };
-  Object.assign(chosen, { head: head === MEAN ? "mean" : head + 1, word: word + 1 });
+  const { sentence, place, word } = state;
+  const head = state.head === MEAN ? "mean" : state.head + 1;
+  const chosen = { sentence: sentence + 1, place: place + 1, head, word: word + 1 };
   history.replaceState(null, "", `#${new URLSearchParams(chosen)}`);
 }
 

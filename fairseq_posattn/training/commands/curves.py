@@ -2,7 +2,7 @@
 
     %(prog)s checkpoints/dman/iwslt14 --output curves.png
 
-Give a folder written by a recipe or by fairseq-hydra-train, or a folder that contains such folders.
+Give a folder written by posattn train, a recipe or fairseq-hydra-train, or a folder of those.
 For other trainings give the file with the output of fairseq-train in --log-format json or simple.
 Runs of one model that differ in seed or fold share a colour. A resumed training is one line.
 """

@@ -80,7 +80,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     device = f"{len(gpus)} GPU{'s' if gpus[1:] else ''}" if gpus else "the CPU"
     print(f"training {value(command, '--arch')} of size {name} on {device}: {save_dir}/{LOG}")
     if not gpus and not wanted.size:
-        print(f"without a GPU the size is {name}; larger: --size {', '.join(KINDS[prepared.kind])}")
+        larger = ", ".join(list(KINDS[prepared.kind])[1:])
+        print(f"without a GPU the size is {name}: an hour on 30,000 sentences; larger: {larger}")
     if status := run(command, save_dir, prepared.metric):
         return status
     print("next:")
@@ -298,7 +299,9 @@ def following(prepared: Prepared, save_dir: Path) -> list[str]:
     if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
         command = "translate" if prepared.kind == "translation" else "summarize"
         lines = [f'echo "..." | posattn {command} {saved}']
-    if prepared.is_scored:
-        del lines[1]
+    if prepared.kind == "classification" and prepared.metric != "accuracy":
+        del lines[1]  # predictions are numbers
     lines.append(f"posattn curves {saved} --output {saved}/curves.png")
-    return lines if prepared.kind == "recommendation" else [*lines, f"posattn look {saved} --serve"]
+    if prepared.kind not in ("tagging", "recommendation"):  # their inputs are not sentences alone
+        lines.append(f"posattn look {saved} --serve")
+    return lines

@@ -40,7 +40,7 @@ def read(path):
 
 
 def error_of(capsys):
-    """What is told in one line."""
+    """Return the line of the error."""
     (line,) = [line for line in capsys.readouterr().err.splitlines() if "error:" in line]
     return line.removeprefix("posattn look: error: ")
 
@@ -65,7 +65,7 @@ def test_a_page_of_labels_from_the_standard_input(tmp_path, monkeypatch):
     assert sentence["outcome"]["label"] in ("back", "forth")
 
 
-def test_translations_that_are_given(write, tmp_path):
+def test_given_translations_are_shown(write, tmp_path):
     texts, targets = write("text", "a b\n\nc\n"), write("targets", "B A\n\n</s> D\n")
     page = tmp_path / "page.html"
     options = ["--sentences", texts, "--targets", targets, "--output", page]
@@ -74,14 +74,14 @@ def test_translations_that_are_given(write, tmp_path):
     assert rows == [["B", "A", "</s>"], ["<unk>", "D", "</s>"]]  # a typed mark is a word
 
 
-def test_only_the_sublayers_that_are_asked_for(write, tmp_path):
+def test_sublayers_can_be_chosen(write, tmp_path):
     path, page = write("text", "a b\n"), tmp_path / "page.html"
     options = ["--sublayers", "dman,cross", "--layers", "1"]
     assert look("translation", "--sentences", path, "--output", page, *options) == 0
     assert [place["name"] for place in read(page)["model"]["places"]] == ["dman", "dman", "cross"]
 
 
-def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeypatch):
+def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(command, "MOST_WEIGHTS", 300)
     path, page = write("text", "a b\n\nd e\na b c d\na\n"), tmp_path / "page.html"
     assert look("classification", "--sentences", path, "--output", page) == 0
@@ -94,56 +94,48 @@ def test_a_page_that_is_full_says_what_it_holds(write, tmp_path, capsys, monkeyp
 
 
 @pytest.mark.parametrize(
-    "content, error",
+    "kind, text, warning",
     [
-        (b"a\n\xff\n", r"text:2: not UTF-8"),
-        (b"\n\n", r"no sentences"),
-        (b"", r"the file is empty"),
-        (b"a b\n" + b"a " * 40, r"text:2: 41 tokens with the end symbol"),
-        (b"a\tb\n", r"text:1: the model needs one sentence, not 2"),
+        ("classification", "a b never seen words\n", "3 of 5 words are unknown to the model"),
+        ("translation", f"a b\n{'a b ' * 12}\n", "1 line was cut to the 16 subwords"),
     ],
 )
-def test_what_is_wrong_with_a_text_is_one_line_and_leaves_no_page(
-    content, error, write, tmp_path, capsys
+def test_unknown_and_cut_text_gets_a_warning(kind, text, warning, write, tmp_path, capsys):
+    path = write("text", text)
+    assert look(kind, "--sentences", path, "--output", tmp_path / "page.html") == 0
+    assert f"warning: {path}: {warning}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "kind, text, options, error",
+    [
+        ("classification", b"a\n\xff\n", [], r"text:2: not UTF-8"),
+        ("classification", b"\n\n", [], r"no sentences"),
+        ("classification", b"", [], r"the file is empty"),
+        ("classification", b"a b\n" + b"a " * 40, [], r"text:2: 41 tokens with the end symbol"),
+        ("classification", b"a\tb\n", [], r"text:1: the model needs one sentence, not 2"),
+        (
+            "classification",
+            b"\n" + b"a b " * 7,
+            [],
+            "text:2: its attention is too large",
+        ),
+        ("classification", None, [], r"^--sentences .*text: No such file or directory"),
+        ("classification", b"a\n", ["--targets", "TARGETS"], "needs a model that translates"),
+        ("translation", b"a\nb\n", ["--targets", "TARGETS"], "line counts differ"),
+        ("classification", b"a\n", ["--output", "missing/page.html"], "there is no such folder"),
+    ],
+)
+def test_an_error_is_one_line_and_leaves_no_page(
+    kind, text, options, error, write, tmp_path, capsys, monkeypatch
 ):
-    page = tmp_path / "page.html"
-    assert look("classification", "--sentences", write("text", content), "--output", page) == 1
+    monkeypatch.setattr(command, "MOST_WEIGHTS", 400)
+    targets, page = write("targets", "A\n"), tmp_path / "page.html"
+    path = tmp_path / "text" if text is None else write("text", text)
+    given = [targets if option == "TARGETS" else option for option in options]
+    assert look(kind, "--sentences", path, "--output", page, *given) == 1
     assert re.search(error, error_of(capsys))
     assert not page.exists()
-
-
-def test_unknown_words_are_told(write, tmp_path, capsys):
-    path, page = write("text", "a b never seen words\n"), tmp_path / "page.html"
-    assert look("classification", "--sentences", path, "--output", page) == 0
-    assert f"warning: {path}: 3 of 5 words are unknown to the model" in capsys.readouterr().err
-
-
-def test_a_line_that_is_cut_is_told(write, tmp_path, capsys):
-    path, page = write("text", f"a b\n{'a b ' * 12}\n"), tmp_path / "page.html"
-    assert look("translation", "--sentences", path, "--output", page) == 0
-    assert len(read(page)["sentences"][1]["rows"]["source"]) == 16
-    assert f"warning: {path}: 1 line was cut to the 16 subwords" in capsys.readouterr().err
-
-
-def test_a_sentence_that_no_page_has_room_for(write, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(command, "MOST_WEIGHTS", 5)
-    path, page = write("text", "\na b\n"), tmp_path / "page.html"
-    assert look("classification", "--sentences", path, "--output", page) == 1
-    assert error_of(capsys).startswith(f"{path}:2: its attention is too large for a page; choose")
-
-
-def test_files_that_do_not_go_together(write, tmp_path, capsys):
-    texts, targets = write("text", "a\nb\n"), write("targets", "A\n")
-    options = ["--sentences", texts, "--targets", targets, "--output", tmp_path / "page.html"]
-    assert look("translation", *options) == 1
-    assert "line counts differ" in error_of(capsys)
-
-
-def test_targets_are_for_models_that_translate(write, tmp_path, capsys):
-    path = write("text", "a\n")
-    options = ["--sentences", path, "--targets", path, "--output", tmp_path / "page.html"]
-    assert look("classification", *options) == 1
-    assert error_of(capsys) == f"--targets {path}: needs a model that translates"
 
 
 @pytest.mark.parametrize(
@@ -155,24 +147,15 @@ def test_targets_are_for_models_that_translate(write, tmp_path, capsys):
         (["--serve", "--layers", "x"], "invalid list of numbers value: 'x'"),
     ],
 )
-def test_flags_that_do_not_go_together(options, error, capsys):
+def test_options_that_contradict_each_other_are_refused(options, error, capsys):
     with pytest.raises(SystemExit) as stopped:
         look("classification", *options)
     assert stopped.value.code == 2
     assert error in capsys.readouterr().err
 
 
-def test_files_that_are_not_there(write, tmp_path, capsys):
-    missing = tmp_path / "missing"
-    assert look("classification", "--sentences", missing, "--output", tmp_path / "page.html") == 1
-    assert error_of(capsys) == f"--sentences {missing}: No such file or directory"
-    path = write("text", "a\n")
-    assert look("classification", "--sentences", path, "--output", missing / "page.html") == 1
-    assert "there is no such folder" in error_of(capsys)
-
-
 @pytest.mark.slow
-def test_a_server_ends_by_ctrl_c_without_a_word():
+def test_ctrl_c_ends_the_server_quietly():
     folder = FIXTURES / "classification"
     words = ["-m", "fairseq_posattn.cli", "look", folder / "checkpoint.pt", "--data"]
     words += [folder / "data", "--serve", "0"]

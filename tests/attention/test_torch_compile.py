@@ -1,0 +1,31 @@
+"""Layers under ``torch.compile``: one graph, with the reference and with kernels."""
+
+import pytest
+import torch
+
+from fairseq_posattn.model.mechanisms import LayerDescription
+from fairseq_posattn.model.transformer_layer import build_encoder_layer
+from fairseq_posattn.training.flags import MechanismConfig
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("impl", "backend"), [("auto", "inductor"), ("triton", "aot_eager")])
+@pytest.mark.parametrize("name", ["dman", "mtsa"])
+def test_a_layer_compiles_in_one_graph(name, impl, backend):
+    if impl == "triton":
+        pytest.importorskip("triton")
+    torch.compiler.reset()
+    torch.manual_seed(1)
+    description = LayerDescription((name, "ffn"), 32, num_heads=2, ffn_dim=32, max_positions=16)
+    layer = build_encoder_layer(description, MechanismConfig(attention_impl=impl))
+    padding = torch.arange(5) >= torch.tensor([5, 3])[:, None]
+    results = []
+    for function in (layer, torch.compile(layer, fullgraph=True, backend=backend)):
+        x = torch.randn(5, 2, 32, generator=torch.Generator().manual_seed(1), requires_grad=True)
+        output = function(x, padding)
+        layer.zero_grad()
+        (output * torch.linspace(-1, 1, 32)).sum().backward()
+        results.append([output, x.grad, *(p.grad.clone() for p in layer.parameters())])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
