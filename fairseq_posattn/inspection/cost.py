@@ -45,7 +45,7 @@ def inference_seconds(
             task.dataset(split), max_sentences=batch_size, max_positions=model.max_positions()
         ).next_epoch_itr(shuffle=False)
     ]
-    head = next(iter(model.classifiers))
+    head = next(iter(model.classification_heads))
 
     def classify(some: Sequence[dict]) -> None:
         for batch in some:

@@ -193,7 +193,7 @@ def words(model):
 
 
 def head(model):
-    return model.classifiers[classifier_builder.HEAD].layers
+    return model.classification_heads[classifier_builder.HEAD].layers
 
 
 def pair_width(model):
