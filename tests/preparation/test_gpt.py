@@ -37,7 +37,7 @@ def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
     """Check that the manifest suffices: it has the merges and the lowercasing."""
     folder = shutil.copytree(folder, tmp_path / "moved")
     rules = manifest.read(folder)
-    assert (rules.subwords, stated.lower) == ("gpt", True)
+    assert (rules.subwords, rules.lower) == ("gpt", True)
     split = splitter(folder, rules, "en")
     assert split("BA cue deba ßc") == "ba</w> c u e</w> d e ba</w> <unk> c</w>"
 
