@@ -217,30 +217,30 @@ FAULTS = [
     Fault("model/mechanisms.py", '        "adjustment": str(config.da_adjustment),\n', "", FLAGS),
     Fault("model/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
     Fault(
-        "model/classification_head.py",
+        "model/classifier.py",
         "[Dropout(outer), Highway",
         "[nn.Identity(), Highway",
         DROPOUTS,
     ),
     Fault(
-        "model/classification_head.py",
+        "model/classifier.py",
         "Highway(output_dim, activation, inner)",
         "Highway(output_dim, activation)",
         HEAD,
     ),
     Fault(
-        "model/classification_head.py",
+        "model/classifier.py",
         "self.activation(self.map(self._drop(x)))",
         "F.elu(self.map(self._drop(x)))",
         HEAD,
     ),
     Fault(
-        "model/classification_head.py",
+        "model/classifier.py",
         "gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x",
         "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
         HEAD,
     ),
-    Fault("model/classification_head.py", "second, first - second", "second, second - first", HEAD),
+    Fault("model/classifier.py", "second, first - second", "second, second - first", HEAD),
     Fault(
         "model/pooling.py",
         "count = (~key_padding_mask).sum(1, keepdim=True)",
@@ -301,7 +301,7 @@ FAULTS = [
         "model/encoders/__init__.py", "        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS
     ),
     Fault(
-        "model/encoders/attention.py",
+        "model/encoders/transformer.py",
         "        map_dropout=get_linear_dropout(cfg),\n",
         "",
         DROPOUTS,

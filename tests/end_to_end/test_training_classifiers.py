@@ -5,8 +5,6 @@ import re
 
 import forked_commands
 import pytest
-import torch
-from fairseq import checkpoint_utils
 
 TASK = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
 
@@ -106,30 +104,8 @@ def test_validation_writes_the_predictions(train, forked, reviews, user_dir, tmp
     assert float(accuracy) == pytest.approx(100 * share, abs=0.005)
 
 
-def test_a_checkpoint_holds_its_head(train, reviews):
-    code, log, save_dir = train("--arch=cnn_classifier", "--num-classes=2", "--max-update=1")
-    assert code == 0, log
-    path = str(save_dir / "checkpoint_last.pt")
-    (model,), _, task = checkpoint_utils.load_model_ensemble_and_task([path])
-    sentence = task.source_dictionary.encode_line("a c b", add_if_not_exist=False).long()
-    head = "sentence_classification_head"
-    scores, _ = model.eval()(sentence[None], classification_head_name=head)
-    assert scores.shape == (1, 2)
-    state = torch.load(path, weights_only=True)["model"]
-    assert set(state) == set(model.state_dict())
-
-
-def test_documents_are_encoded_sentence_by_sentence(train):
-    code, log, _ = train(
-        *("--arch=da_transformer_classifier", "--encoder-hidden-dim=16", "--hierarchical"),
-        *("--num-classes=2", "--max-epoch=2", "--no-save"),
-    )
-    assert code == 0, log
-    assert len(losses(log)) == 2
-
-
 @pytest.mark.parametrize(
-    ("flags", "complaint"),
+    ("flags", "message"),
     [
         ("--encoder-embed-path nowhere.txt", "nowhere.txt: cannot be read: No such file"),
         ("--encoder-hidden-dim 7", "--encoder-hidden-dim 7: --encoder mpsan has as many"),
@@ -141,10 +117,10 @@ def test_documents_are_encoded_sentence_by_sentence(train):
         ),
     ],
 )
-def test_a_wrong_setting_is_one_line(train, flags, complaint):
+def test_wrong_flags_are_one_line(train, flags, message):
     code, log, _ = train("--arch=mpsan_classifier", "--num-classes=2", "--no-save", *flags.split())
     assert code == 1
     last = log.strip().splitlines()[-1]
     assert last.startswith("fairseq_posattn: error: ")
-    assert complaint in last
+    assert message in last
     assert "Traceback" not in log

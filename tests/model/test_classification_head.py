@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 from reference import Draws
 
-from fairseq_posattn.model.classification_head import PAIR_FEATURES, ClassificationHead, Highway
+from fairseq_posattn.model.classifier import PAIR_FEATURES, ClassificationHead, Highway
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,8 @@ def tiles_of(kernels: str, device: torch.device, dtype: torch.dtype, features: i
             return Tiles(Tile(32, 32, 8, 1), Tile(16, 32, 8, 1), Tile(16, 32, 8, 1))
         return Tiles(Tile(32 if wide else 64, 32, 8, 2), Tile(32, 32, 8, 2), Tile(32, 32, 8, 2))
     hopper = capability_of(device) in HOPPER
-    return TABLE[kernels, dtype == torch.float16 and tensors, wide, hopper]
+    three = TABLE[kernels, dtype == torch.float16 and tensors, wide, hopper]
+    return Tiles(*(Tile(*tile) for tile in three))
 
 
 # GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
@@ -93,40 +94,16 @@ HOPPER = (90, 100)
 # are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {
-    ("distance_scores", False, False, True): Tiles(
-        Tile(128, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
-    ),
-    ("distance_scores", False, True, True): Tiles(
-        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
-    ),
-    ("distance_scores", False, False, False): Tiles(
-        Tile(128, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
-    ),
-    ("distance_scores", False, True, False): Tiles(
-        Tile(128, 64, 8, 2), Tile(64, 64, 8, 2), Tile(32, 64, 4, 2)
-    ),
-    ("tensor_scores", False, False, True): Tiles(
-        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
-    ),
-    ("tensor_scores", False, True, True): Tiles(
-        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(32, 64, 8, 2)
-    ),
-    ("tensor_scores", False, False, False): Tiles(
-        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(64, 64, 4, 2)
-    ),
-    ("tensor_scores", False, True, False): Tiles(
-        Tile(128, 64, 8, 2), Tile(64, 64, 4, 1), Tile(32, 64, 8, 1)
-    ),
-    ("tensor_scores", True, False, True): Tiles(
-        Tile(64, 64, 4, 2), Tile(64, 64, 4, 2), Tile(32, 64, 4, 2)
-    ),
-    ("tensor_scores", True, True, True): Tiles(
-        Tile(128, 64, 8, 2), Tile(64, 64, 4, 2), Tile(32, 64, 8, 1)
-    ),
-    ("tensor_scores", True, False, False): Tiles(
-        Tile(64, 32, 4, 2), Tile(64, 32, 4, 2), Tile(32, 32, 4, 1)
-    ),
-    ("tensor_scores", True, True, False): Tiles(
-        Tile(64, 32, 4, 2), Tile(64, 32, 4, 1), Tile(32, 32, 4, 1)
-    ),
+    ("distance_scores", False, False, True): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
+    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("tensor_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2)),
+    ("tensor_scores", False, False, False): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("tensor_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 4, 1), (32, 64, 8, 1)),
+    ("tensor_scores", True, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
+    ("tensor_scores", True, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 1)),
+    ("tensor_scores", True, False, False): ((64, 32, 4, 2), (64, 32, 4, 2), (32, 32, 4, 1)),
+    ("tensor_scores", True, True, False): ((64, 32, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)),
 }

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model.encoders import (
-    attention,
     bi_blosan,
     cnn,
     cspan,
@@ -75,7 +74,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
 ENCODERS = {
     "none": build_none,
     "transformer": transformer.build,
-    "attention": attention.build,
+    "attention": transformer.build_attention,
     "mpsan": build_mpsan,
     "cspan": cspan.build,
     "mtsa": mtsa.build,

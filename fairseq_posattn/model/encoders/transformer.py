@@ -1,14 +1,23 @@
-"""``--encoder transformer``: Transformer layers of ``--encoder-sublayers``."""
+"""``--encoder transformer``, layers of ``--encoder-sublayers``, and ``--encoder attention``.
+
+The latter has query, key and value projections and dot-product attention, no more: no output
+projection, residual connection, layer norm or feed-forward sublayer. It is both levels of NRMS (Wu
+et al., 2019) and, with sinusoidal positions (MTSA section 4), the multi-head attention that MTSA
+and MPSAN compare with.
+"""
 
 from argparse import Namespace
 
 from torch import Tensor, nn
 
+from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.headwise import map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
-from fairseq_posattn.model.encoders.flags import describe_layer
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS
+from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
+from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
+from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 from fairseq_posattn.model.transformer_layer import (
     EncoderLayer,
     build_encoder_layer,
@@ -70,4 +79,60 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
         positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
         normalize_after=cfg.encoder_normalize_before,
         scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
+    )
+
+
+class AttentionEncoder(nn.Module):
+    """Concatenated contexts of all heads; without positions, token order has no effect.
+
+    Args:
+        input_dim: features of a token.
+        output_dim: H D, features of the result.
+        mechanism: attention within the heads.
+        bias: whether the query, key and value projections have a bias.
+        map_dropout: probability of zeroing a feature before a projection, drawn per head.
+        positions: whether sinusoidal positions are added to the input.
+    """
+
+    def __init__(
+        self,
+        input_dim: int,
+        output_dim: int,
+        num_heads: int,
+        mechanism: Mechanism,
+        bias: bool = True,
+        map_dropout: float = 0.0,
+        positions: bool = False,
+    ):
+        super().__init__()
+        check_heads(output_dim, num_heads)
+        self.num_heads = num_heads
+        self.map_dropout = map_dropout
+        self.positions = positions
+        self.output_dim = output_dim
+        self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
+        self.mechanism = mechanism
+
+    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
+        """Map ``[B, T, input_dim]`` to ``[B, T, H D]``; the mask is bool ``[B, T]``."""
+        if self.positions:
+            tokens = with_positions(tokens)
+        packed = map_to_heads(
+            self.qkv_proj, tokens, 3 * self.num_heads, self.map_dropout, self.training
+        )  # [B, 3 H, T, D]
+        parts = packed.chunk(3, dim=1)  # [B, H, T, D] each
+        context = self.mechanism(tokens, *parts, key_padding_mask=key_padding_mask)
+        return merge_heads(context).transpose(0, 1)
+
+
+def build_attention(cfg: Namespace, dim: int) -> AttentionEncoder:
+    hidden_dim = cfg.encoder_hidden_dim or dim
+    return AttentionEncoder(
+        dim,
+        hidden_dim,
+        cfg.encoder_attention_heads,
+        MECHANISMS["san"](cfg, describe_layer(cfg, hidden_dim, ("san",))),
+        bias=not cfg.no_attention_bias,
+        map_dropout=get_linear_dropout(cfg),
+        positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
     )

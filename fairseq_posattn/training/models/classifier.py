@@ -10,8 +10,13 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
-from fairseq_posattn.model.classification_head import PAIR_FEATURES
-from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
+from fairseq_posattn.model.classifier import (
+    PAIR_FEATURES,
+    Marks,
+    SentenceEncoder,
+    build_head,
+    encode_features,
+)
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options

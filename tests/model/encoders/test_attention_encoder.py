@@ -3,7 +3,7 @@ import torch
 from reference import Draws
 
 from fairseq_posattn.attention.san import DotProductAttention
-from fairseq_posattn.model.encoders.attention import AttentionEncoder
+from fairseq_posattn.model.encoders.transformer import AttentionEncoder
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
 
