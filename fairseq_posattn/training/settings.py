@@ -18,6 +18,8 @@ SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
 POSITIONS = 512  # default maximum length of fairseq's task
 VECTORS = "glove.txt"
+# Greedy search with short limits: untrained models end no sentence.
+VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 LOWER_IS_BETTER = ("loss", "rmse")
 
 
@@ -138,7 +140,7 @@ class Prepared:
         is_summary = described.languages == SIDES
         pairs = "summarization" if is_summary else "translation"
         self.kind = KIND_OF_TASK.get(described.task, pairs)
-        self.metric = "loss" if is_summary else described.metric  # fairseq computes no ROUGE in validation
+        self.metric = "loss" if is_summary else described.metric  # validation computes no ROUGE
 
     def size(self, name: str) -> Size:
         """Return the settings of a size, for long texts with an encoder that takes them."""
@@ -176,7 +178,7 @@ class Prepared:
         if self.kind == "summarization":
             most = str((self.manifest.longest or POSITIONS - 1) + 1)  # with the end symbol
             return [*flags, "--max-source-positions", most, "--max-target-positions", most]
-        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 1, "max_len_a": 2})]
+        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps(VALIDATION)]
         if self.manifest.subwords == "subword_nmt":
             language = json.dumps({"target_lang": self.manifest.languages[1]})
             flags += ["--eval-bleu-detok", "moses", "--eval-bleu-detok-args", language]

@@ -186,11 +186,11 @@ def test_progress_shows_loss_metric_speed_and_time():
     progress = TrainingProgress(words, "bleu", lambda: next(clock))
     inner = {"epoch": 1, "loss": 5.25, "wps": 1234}
     progress.read(log_line("train_inner", **inner, update=0.5, num_updates=1000))
-    assert progress.text() == "epoch 1 of 2, update 1,000 | loss 5.25 | 1,234 tokens/s"
+    assert progress.text() == "epoch 1/2 | loss 5.25 | 1,234 tokens/s"
     progress.read(log_line("valid", epoch=1, loss=4, bleu=20, best_bleu=21.5, num_updates=1500))
     progress.read(log_line("train_inner", **inner, update=1.0, num_updates=2000))
-    expected = "validation loss 4.00, BLEU 20.00 (best 21.50) | 1,234 tokens/s | at most 2 min left"
-    assert progress.text().endswith(expected)
+    expected = "epoch 2/2 | 2 min left | loss 5.25 | BLEU 20.00 (best 21.50) | 1,234 tokens/s"
+    assert progress.text() == expected and len(expected) < 80
 
 
 FAIRSEQ = """
