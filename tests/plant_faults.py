@@ -517,7 +517,7 @@ def unplantable() -> list[str]:
 
 
 def passes(fault: Fault | None, tests: str, log: Path) -> bool:
-    """Whether ``tests`` pass on a copy of the project with the fault in it, or without one."""
+    """Return whether ``tests`` pass on a copy of the project, with the fault in it if given."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder)
         for name in (PACKAGE, "tests", "examples", "scripts"):

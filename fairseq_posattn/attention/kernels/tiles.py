@@ -98,7 +98,7 @@ TABLE = {
     ("distance_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
-    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
     ("tensor_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2)),
     ("tensor_scores", False, False, False): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("tensor_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 4, 1), (32, 64, 8, 1)),
