@@ -1,11 +1,11 @@
-"""Calls of fairseq-preprocess, played by a stand-in; end-to-end tests call the real one."""
+"""Calls of fairseq-preprocess through a stand-in; end-to-end tests call the real one."""
 
 import json
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.binarise import check_rows, preprocess
+from fairseq_posattn.preparation.binarise import preprocess
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def stand_in(tmp_path, monkeypatch):
     return play
 
 
-def test_sizes_are_told_once_and_the_log_goes(stand_in, tmp_path):
+def test_sizes_are_printed_once_and_the_log_is_removed(stand_in, tmp_path):
     log = tmp_path / "preprocess.log"
     stand_in(f"""
 open({str(log)!r}, "w")
@@ -43,24 +43,8 @@ for side in "de", "en":
     assert not log.exists()
 
 
-def test_failure_is_its_last_line(stand_in, tmp_path):
+def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
     stand_in("raise FileNotFoundError('text/bpe.train.de')")
     with pytest.raises(UsageError) as caught:
         preprocess(tmp_path, 1)
     assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")
-
-
-def test_rows_are_the_lines_of_the_text(tmp_path):
-    index, text = tmp_path / "train.idx", tmp_path / "train.de"
-    text.write_bytes(b"eins\nzwei\ndrei\n")
-    head = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\4"
-    index.write_bytes(head + (3).to_bytes(8, "little") + b"and more")
-    check_rows(index, text)
-    index.write_bytes(head + (4).to_bytes(8, "little"))
-    with pytest.raises(UsageError) as caught:
-        check_rows(index, text)
-    assert str(caught.value).startswith(f"{index}: 4 rows for the 3 lines of {text}: ")
-    for content in (b"", b"MMIDIDX", b"x" * 100):
-        index.write_bytes(content)
-        with pytest.raises(UsageError, match="no index of binarised data"):
-            check_rows(index, text)
