@@ -36,12 +36,8 @@ from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Tag
 
 LARGEST = 999_999
 MOST_PAIRS = 100_000
-# fmt: off
-GERMAN = ["null", "ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn",
-          "elf", "zwölf"]
-ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-           "eleven", "twelve"]
-# fmt: on
+GERMAN = "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf".split()
+ENGLISH = "zero one two three four five six seven eight nine ten eleven twelve".split()
 # Stems before -zehn and -zig, or -teen and -ty, that differ from the digit.
 GERMAN_STEMS = {6: "sech", 7: "sieb"}
 ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
@@ -377,9 +373,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    text, numbers, datasets = (
-        commands.add_parser(name) for name in ("text", "numbers", "datasets")
-    )
+    text, numbers, datasets = map(commands.add_parser, ("text", "numbers", "datasets"))
     for command in (text, numbers, datasets):
         command.add_argument("folder", type=Path, metavar="FOLDER")
     for option, default in (("train", 30_000), ("valid", 500), ("test", 500), ("seed", 1)):
