@@ -1,4 +1,4 @@
-"""``posattn``: its help is there at once, its mistakes are one line."""
+"""``posattn``: its help is fast, its errors are one line."""
 
 import subprocess
 import sys

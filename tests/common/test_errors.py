@@ -24,7 +24,7 @@ def last_words(raised):
 
 
 def test_usage_errors_are_one_printable_line(capsys):
-    """Nor hides what follows, as characters that turn the direction of writing do."""
+    """Check that control characters and changes of writing direction are escaped."""
     message = "a\x1b[2J\x1b]0;b\x07\u202ec\nd"
     line = "error: a\\x1b[2J\\x1b]0;b\\x07\\u202ec d\n"
 
@@ -41,7 +41,7 @@ def test_usage_errors_are_one_printable_line(capsys):
     [
         ("", "/dev/full", 1, "posattn: error: standard output: No space left on device\n"),
         ("latin-1", os.devnull, 1, "posattn: error: standard output: its encoding latin-1"),
-        ("", None, 0, ""),  # a pipe that nobody reads
+        ("", None, 0, ""),  # a pipe without a reader
     ],
 )
 def test_output_errors_are_one_line(setting, output, status, words):
@@ -62,7 +62,7 @@ def test_output_errors_are_one_line(setting, output, status, words):
     assert finished.stderr.count("\n") == status
 
 
-def test_any_other_error_shows_where_it_came_from():
+def test_other_errors_print_a_traceback():
     output = last_words("ValueError('a bug')")
     assert output.startswith("Traceback")
     assert output.endswith("ValueError: a bug\n")

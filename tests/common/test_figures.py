@@ -43,7 +43,7 @@ def test_the_first_28_line_styles_differ():
 
 @pytest.fixture
 def font(tmp_path):
-    """``font("Cats", "猫")``: the file of a font that has these characters."""
+    """Return a function that writes a font of these characters and returns its path."""
 
     def make(family, characters):
         pen = TTGlyphPen(None)
@@ -69,7 +69,7 @@ def font(tmp_path):
 
 @pytest.fixture
 def drawn(tmp_path, monkeypatch, capsys):
-    """``drawn(fonts, *labels)``: families before and after drawing, and what is printed."""
+    """Return a function that draws labels and returns font families and stderr."""
     known = list(font_manager.fontManager.ttflist)
 
     def draw(fonts, *labels):

@@ -1,4 +1,4 @@
-"""Files that are complete or absent, whatever the name stands for, and locks."""
+"""Atomic writing of files, and locks."""
 
 import argparse
 import os
@@ -31,7 +31,7 @@ def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
     assert os.listdir(tmp_path) == ["text"]
 
 
-def test_bytes_and_json(tmp_path):
+def test_bytes_and_json_are_written(tmp_path):
     with writing(tmp_path / "bytes", binary=True) as file:
         file.write(b"\0\r\n")
     assert (tmp_path / "bytes").read_bytes() == b"\0\r\n"
@@ -42,7 +42,7 @@ def test_bytes_and_json(tmp_path):
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_links_stay_and_their_targets_are_written(there, tmp_path):
+def test_links_are_kept_and_their_targets_written(there, tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "target", tmp_path / "link"
     if there:
@@ -54,7 +54,7 @@ def test_links_stay_and_their_targets_are_written(there, tmp_path):
     assert os.listdir(tmp_path / "folder") == ["target"]
 
 
-def test_permissions_stay(tmp_path):
+def test_permissions_are_kept(tmp_path):
     path = tmp_path / "script"
     path.write_text("before")
     path.chmod(0o751)
@@ -102,7 +102,7 @@ def test_impossible_names_are_refused_before_the_work(function, tmp_path, monkey
     assert os.listdir(tmp_path) == ["kept"] and kept.read_text() == "before"
 
 
-def test_an_option_that_names_a_folder_ends_before_the_work(tmp_path, capsys):
+def test_a_folder_as_output_option_is_refused(tmp_path, capsys):
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", type=output_file)
     (tmp_path / "link").symlink_to("new")
@@ -123,14 +123,14 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_content(tmp_path):
             write_text(path, "x" * 200_000)
         with pytest.raises(UsageError, match=f"^{path} cannot be written"), writing(path) as file:
             file.write("x" * 99_999)
-            file.write("xx")  # what is not written before the end of the block
+            file.write("xx")  # written at the end of the block
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert path.read_text() == "before"
     assert os.listdir(tmp_path) == ["text"]
 
 
-def test_errors_of_the_block_pass_and_leave_the_old_content(tmp_path):
+def test_errors_of_the_block_keep_the_old_content(tmp_path):
     path, other = tmp_path / "text", tmp_path / "other"
     path.write_text("before")
     with pytest.raises(FileNotFoundError) as error, writing(path) as file:

@@ -1,4 +1,4 @@
-"""Lines through several processes: in order, in bounded memory, without processes left behind."""
+"""Mapping of lines in several processes: order, memory, errors and termination."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def test_no_more_than_a_few_chunks_are_read_ahead():
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_errors_of_function_and_reader_come_through(jobs):
+def test_errors_of_function_and_reader_are_raised(jobs):
     def refuse(line):
         if line == 25:
             raise UsageError("text:25: not like this")
@@ -57,7 +57,7 @@ def test_errors_of_function_and_reader_come_through(jobs):
         list(map_lines(abs, broken(), jobs, "reading", chunk=5))
 
 
-def test_a_killed_worker_is_one_line():
+def test_a_killed_worker_gives_a_one_line_error():
     def die(line):
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -92,7 +92,7 @@ def test_workers_end_with_the_process_that_started_them(stop):
         workers = {int(process.stdout.readline()) for _ in range(2)}
         assert process.pid not in workers
         process.send_signal(stop)
-        # The pipe is at its end once everyone who could write to it is gone, workers included.
+        # The pipe ends once all its writers, workers included, have ended.
         process.communicate(timeout=60)
     finally:
         process.kill()

@@ -13,7 +13,7 @@ register()
 
 @pytest.fixture
 def restore(monkeypatch):
-    """``restore(owner, name)``: fairseq's original function, for this test."""
+    """Return ``restore(owner, name)``, which puts back fairseq's function for this test."""
 
     def restore(owner, name):
         function = inspect.getattr_static(owner, name)
@@ -26,5 +26,5 @@ def restore(monkeypatch):
 
 @pytest.fixture(autouse=True)
 def without_a_gpu(monkeypatch):
-    """fairseq's flat weights ask for the GPU's number; that of the CPU is None."""
+    """Make the device number None, as on the CPU; fairseq's flat weights ask for it."""
     monkeypatch.setattr(torch.cuda, "current_device", lambda: None)

@@ -16,7 +16,7 @@ COMMON |= {"threshold_loss_scale": None, "min_loss_scale": 1e-4}
 
 
 class Training:
-    """Parameters on the way to fixed values.
+    """Parameters trained towards fixed values.
 
     Args:
         wrapper: an optimizer of half precision, or None.

@@ -156,7 +156,7 @@ COMMANDS = {
 
 @pytest.fixture
 def help_of(monkeypatch, capsys):
-    """``help_of("train", "--arch", ...)``: the help of a command."""
+    """Return ``help_of("train", "--arch", ...)``: the help of a command."""
 
     def help_of(command, *words, parse=options.parse_args_and_arch):
         monkeypatch.setattr(sys, "argv", [f"fairseq-{command}", *words, "--help"])

@@ -140,7 +140,7 @@ def test_an_empty_dictionary_is_named(tmp_path):
 
 @pytest.fixture
 def load(write_sentence_data, tmp_path, monkeypatch):
-    """``load(checks_rows)``: rows of data with an empty one, by the task of such a model."""
+    """Return ``load(checks_rows)``: data with an empty row, loaded by the task of such a model."""
 
     def load(checks_rows):
         columns = {"input0": ["a dog runs", "", "it rains"], "label": ["yes", "no", "no"]}
@@ -187,7 +187,7 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 
 @pytest.fixture
 def data(tmp_path):
-    """A copy of the dictionaries of the fixture."""
+    """Return a copy of the fixture's dictionaries."""
     for name in ("input0", "label"):
         (tmp_path / "data" / name).mkdir(parents=True)
         shutil.copy(FIXTURE / "data" / name / "dict.txt", tmp_path / "data" / name)
@@ -196,7 +196,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def make_trainer(data):
-    """``make_trainer()``: a trainer of the fixture's model, with the dictionaries of ``data``."""
+    """Return ``make_trainer()``: a trainer of the fixture's model, with ``data``'s dictionaries."""
 
     def make(**checkpoint_flags):
         path = str(FIXTURE / "checkpoint.pt")
@@ -215,7 +215,7 @@ def make_trainer(data):
 
 @pytest.fixture
 def checkpoint(make_trainer, tmp_path):
-    """A checkpoint with fingerprints."""
+    """Return a checkpoint with fingerprints."""
     path = str(tmp_path / "checkpoint.pt")
     trainer = make_trainer()
     trainer.consolidate_optimizer()

@@ -12,7 +12,7 @@ EOS, PAD, VOCABULARY = 2, 1, 9
 
 @pytest.fixture
 def forbidden():
-    """``forbidden(hypotheses, size)``: the tokens that fairseq's module forbids after each."""
+    """Return ``forbidden(hypotheses, size)``: tokens that fairseq's module forbids after each."""
 
     def forbidden(hypotheses, size, longest=12):
         step = len(hypotheses[0])

@@ -134,7 +134,7 @@ TEXTS = ["  AB,c ", "d, E"]
 
 @pytest.fixture
 def folder(tmp_path):
-    """A checkpoint with the dictionaries, the manifest and the codes beside it."""
+    """Return a checkpoint with the dictionaries, the manifest and the codes beside it."""
     for file in (FIXTURE / "checkpoint.pt", *(FIXTURE / "data").glob("dict.*.txt")):
         shutil.copy(file, tmp_path)
     rule = {"word_rule": "moses-escaped", "lower": True, "subwords": "subword_nmt"}

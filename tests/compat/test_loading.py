@@ -222,7 +222,7 @@ def test_weights_alone_are_no_checkpoint(tmp_path, held):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
-def test_a_missing_checkpoint_is_fairseqs_own_error(tmp_path):
+def test_a_missing_checkpoint_is_fairseqs_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.pt"):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "nowhere.pt"))
 

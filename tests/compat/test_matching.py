@@ -169,7 +169,7 @@ def test_another_option_is_reported(tmp_path, caplog, arch):
 
 
 @pytest.mark.parametrize("name", ["checkpoint_last.pt", "checkpoint_last-shard0.pt"])
-def test_shards_are_found(tmp_path, name):
+def test_shards_are_loaded(tmp_path, name):
     cfg = config("--save-dir", str(tmp_path)).checkpoint
     assert file_to_train_on(cfg) is None
     (tmp_path / name).touch()

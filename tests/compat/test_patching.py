@@ -1,4 +1,4 @@
-"""How fairseq is imported and patched, and the list of patches."""
+"""The import of fairseq, its patching, and the list of patches."""
 
 import subprocess
 import sys

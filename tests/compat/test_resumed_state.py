@@ -92,7 +92,7 @@ def validate(loss):
     return train.should_stop_early(SimpleNamespace(checkpoint=checkpoint), loss)
 
 
-def test_each_training_has_its_own_best_loss():
+def test_trainings_share_no_best_loss():
     assert not validate(1.0)
     assert validate(2.0)  # worse: it has had its patience
     assert checkpoint_utils.save_checkpoint.best == 1.0

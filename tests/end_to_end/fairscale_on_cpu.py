@@ -1,5 +1,7 @@
-"""Run a program, ``fairscale_on_cpu.py PROGRAM ARGUMENTS``, with what fairscale's sharding needs of
-CUDA replaced: the device, the streams, and one collective that gloo takes in another shape only."""
+"""Run a program with fairscale's use of CUDA replaced: ``fairscale_on_cpu.py PROGRAM ARGUMENTS``.
+
+Replaced are the device, the streams, and a collective that gloo takes only in another shape.
+"""
 
 import contextlib
 import runpy

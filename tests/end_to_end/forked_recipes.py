@@ -83,7 +83,7 @@ class RunForked(socketserver.StreamRequestHandler):
 
 @pytest.fixture(scope="session")
 def environment(tmp_path_factory):
-    """The folder of a Python environment."""
+    """Return the folder of a Python environment."""
     folder = tmp_path_factory.mktemp("environment")
     commands = folder / "bin"
     commands.mkdir()

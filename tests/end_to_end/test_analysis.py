@@ -19,7 +19,7 @@ MPSAN = Path(__file__).parents[1] / "fixtures/classification"
 
 @pytest.fixture(scope="module")
 def checkpoint(train_arguments, tmp_path_factory):
-    """A checkpoint of a few updates, with an encoder of one layer."""
+    """Return a checkpoint of a few updates, with an encoder of one layer."""
     folder = tmp_path_factory.mktemp("analysis")
     sublayers = ["--encoder-sublayers", "dman,san,da,mtsa,ffn"]
     options = [*sublayers, "--max-update", "3", "--disable-validation", "--save-dir", folder]
@@ -30,7 +30,7 @@ def checkpoint(train_arguments, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def other(checkpoint, tmp_path_factory):
-    """The same with another mapping of DA."""
+    """Return the same checkpoint with another mapping of DA."""
     path = tmp_path_factory.mktemp("other") / "checkpoint.pt"
     state = read_checkpoint(checkpoint)
     state["cfg"]["model"]["da_mapping"] = "linear"
@@ -77,7 +77,7 @@ def test_heatmap(checkpoint, tmp_path, monkeypatch):
 
 
 def test_mpsan_in_tables_and_pictures(tmp_path, capsys):
-    """From a folder instead of a checkpoint, in several pictures."""
+    """The model is given by its folder; the picture has several pages."""
     shutil.copy(MPSAN / "checkpoint.pt", tmp_path / "checkpoint_best.pt")
     text, picture = tmp_path / "text", tmp_path / "heatmap.png"
     text.write_text(" ".join("abcde" * 3))
@@ -129,7 +129,7 @@ def test_parameters_of_several_runs_need_no_matplotlib(checkpoint, tmp_path, mon
 
 @pytest.fixture
 def table(capsys):
-    """``table(checkpoint, *options)``: the output of ``posattn analysis locality``."""
+    """Return ``table(checkpoint, *options)``: the output of ``posattn analysis locality``."""
 
     def table(*arguments):
         assert main(["locality", *map(str, arguments)]) == 0

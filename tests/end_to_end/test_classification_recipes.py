@@ -19,7 +19,7 @@ DATASETS = ("trec", "cr", "snli", "sick", "amazon_electronics")  # one of each k
 
 @pytest.fixture(scope="module")
 def tiny_data(run, environment, tmp_path_factory):
-    """A folder with a small data set of each kind."""
+    """Return a folder with a small data set of each kind."""
     folder = tmp_path_factory.mktemp("tiny data")
     program = ["-m", "fairseq_posattn.recipes.tiny", "datasets"]
     run(environment / "bin" / "python", *program, folder, *DATASETS)
@@ -48,8 +48,8 @@ def by_data(path):
     return {row["table"].rpartition(": ")[2]: row for row in measured_rows(path)}
 
 
-def test_each_kind_of_data(tiny, run, environment, user_dir, tmp_path):
-    """Two at a time; finished runs are not repeated; the stored checkpoint scores as recorded."""
+def test_each_kind_of_data_trains_and_is_scored(tiny, run, environment, user_dir, tmp_path):
+    """Runs go two at a time and are not repeated; the stored checkpoint scores as recorded."""
     arguments = (COMPARE, "mpsan", ",".join(DATASETS))
     printed = tiny(*arguments, "--parallel", 2, data=None)
     metrics = dict.fromkeys(DATASETS, {"accuracy", "macro_f1"})
@@ -99,7 +99,7 @@ def test_each_kind_of_data(tiny, run, environment, user_dir, tmp_path):
 
 
 def test_two_seeds_are_compared_with_the_baseline(tiny, tmp_path):
-    """Over examples, whose predictions the runs stored, and over runs."""
+    """The test is over examples, with the stored predictions, and over runs."""
     printed = tiny(COMPARE, "mpsan,transformer", "trec", "--seeds", 2, "--parallel", 2)
     assert "Difference from transformer: n = 20 sentences, 2 runs, tested over " in printed
     rows = {row["row"]: row for row in measured_rows(tmp_path / "compare.json")}
@@ -109,8 +109,8 @@ def test_two_seeds_are_compared_with_the_baseline(tiny, tmp_path):
     assert result["interval"][0] <= result["difference"] <= result["interval"][1]
 
 
-def test_ratings_as_numbers(tiny, tmp_path):
-    """Documents of sentences; the best checkpoint has the least error."""
+def test_ratings_are_regressed(tiny, tmp_path):
+    """Inputs are documents of sentences; the best checkpoint has the least error."""
     tiny("da_transformer/figure3_ratings", "DA-Transformer", "", "--epochs", 2)
     (result,) = results(tmp_path)
     assert result["scores"].keys() == {"loss", "rmse", "mae"}
@@ -120,8 +120,8 @@ def test_ratings_as_numbers(tiny, tmp_path):
     assert result["updates"] == 10
 
 
-def test_a_language_model(recipe_run, tiny, tmp_path):
-    """Its checkpoint predicts without the folder of the language model."""
+def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path):
+    """The checkpoint predicts without the folder of the language model."""
     name, row = "mtsa/table2_transfer", "Transfer + MTSA"
     tiny(name, row, "snli", data=None)
     (result,) = results(tmp_path / "snli")
@@ -196,7 +196,7 @@ def test_missing_data_is_named_with_its_command(recipe_run, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_costs_are_measured_of_a_model_of_another_table(tiny, tmp_path):
+def test_costs_of_a_model_that_another_table_trained(tiny, tmp_path):
     """MTSA's Tables 2 and 1 share their models; the second has columns of time and memory."""
     tiny("mtsa/table2_multinli", "MTSA", "snli")
     (before,) = results(tmp_path)
@@ -211,7 +211,7 @@ def test_costs_are_measured_of_a_model_of_another_table(tiny, tmp_path):
 
 
 def test_a_learning_rate_is_selected_by_the_metric_of_checkpoints(tiny, tmp_path):
-    """For each data set separately, on the first fold."""
+    """Each data set selects its rate, on the first fold."""
     tune = ["--tune", "1e-5,1e-1", "--tune-updates", 7, "--parallel", 2]
     printed = tiny(COMPARE, "mpsan", "cr,sick", *tune)
     rows = by_data(tmp_path / "compare.json")

@@ -1,4 +1,4 @@
-"""What a user sees of the flags: wrong ones end in one line, and the others are explained."""
+"""Flags of the plugin: wrong ones end in one line, and the others are explained."""
 
 from fairseq_posattn.__main__ import main
 

@@ -1,4 +1,4 @@
-"""Each wrong command line of fairseq ends in one line on standard error and writes nothing."""
+"""Wrong command lines of fairseq end in one line on standard error and write nothing."""
 
 import random
 import shutil

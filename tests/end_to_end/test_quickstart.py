@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def quickstart(*arguments, cwd):
-    """Run it from ``cwd`` in the environment of these tests, into which it may install nothing."""
+    """Run the quickstart from ``cwd`` in the environment of these tests; it may install nothing."""
     return subprocess.run(
         ["bash", ROOT / "examples/quickstart/run.sh", *arguments],
         cwd=cwd,
@@ -24,8 +24,8 @@ def quickstart(*arguments, cwd):
     )
 
 
-def test_the_model_translates_what_the_last_lines_suggest(tmp_path, run):
-    """Files of an earlier run are in the folder."""
+def test_the_command_of_the_last_lines_translates(tmp_path, run):
+    """The folder has files of an earlier run."""
     out = tmp_path / "with space"
     (out / "checkpoints").mkdir(parents=True)
     (out / "checkpoints/checkpoint_last.pt").write_text("of an earlier run")

@@ -23,7 +23,7 @@ SETUP1 = "mtsa/table6_setup1"
 
 @pytest.fixture(scope="module")
 def numbers(tmp_path_factory):
-    """A place for the generated corpus, which the first test to need it makes."""
+    """Return the folder of the generated corpus; the first test that needs it makes it."""
     return tmp_path_factory.mktemp("numbers") / "numbers.en-de"
 
 
@@ -45,8 +45,8 @@ def only(folder, pattern):
 
 
 @pytest.mark.parametrize("recipe", ["dman/table5_locality", "dman/gigaword"])
-def test_tiny_form(recipe_run, tmp_path, recipe):
-    """Locality in a trained model; summaries and their ROUGE."""
+def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
+    """The first measures locality in a trained model, the second the ROUGE of summaries."""
     out = tmp_path / "o u t"
     printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released)", "--out", out)
     assert "error" not in printed
@@ -157,7 +157,7 @@ def test_a_failed_training_can_be_repeated(setup1, tmp_path):
 
 
 def test_a_row_trains_with_the_selected_rate(setup1, tmp_path):
-    """All its seeds; trials are not repeated, and their checkpoints are deleted."""
+    """All seeds do; trials are not repeated, and their checkpoints are deleted."""
     tune = ["--tune-updates", 3, "--tune"]
     printed = setup1(*tune, "1e-5,1e-1,1e30", "--parallel", 2)
     (row,) = measured_rows(tmp_path / "table6_setup1.json")
@@ -203,7 +203,7 @@ while :; do sleep 0.1; done
 
 @pytest.fixture
 def stubborn(setup1, numbers, tmp_path):
-    """A recipe whose second seed is in training, and saves before it ends."""
+    """Start a recipe whose second seed is in training, and saves before it ends."""
     setup1()
     launcher = tmp_path / "launcher"
     launcher.write_text(STUBBORN.format(folder=tmp_path))
@@ -223,7 +223,7 @@ def stubborn(setup1, numbers, tmp_path):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_ends_the_commands_of_a_recipe(stubborn, tmp_path, number):
-    """They save, and nothing more is started; if the recipe is killed, too."""
+    """The commands save and nothing more is started, even if the recipe is killed."""
     stubborn.send_signal(number)
     _, printed = stubborn.communicate(timeout=60)
     deadline = time.monotonic() + 60

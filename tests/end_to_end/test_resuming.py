@@ -1,6 +1,6 @@
-"""Training that is stopped or killed and goes on: it ends as if it had been left alone.
+"""Training that is stopped or killed and resumes: it ends as an uninterrupted one.
 
-"The same" is exact: weights, optimizer, schedule, place in the data, best loss.
+Weights, optimizer, schedule, position in the data and best loss are bitwise equal.
 """
 
 import functools
@@ -16,7 +16,7 @@ from kill_and_resume import Training, differences, end_of, finish, kill_at_rando
 
 PLATEAU = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-threshold", "0.5")
 PLATEAU += ("--warmup-updates", "0")
-ONLY_AT_THE_END = ("--save-interval-updates", "0")  # of a start; with each there is a validation
+ONLY_AT_THE_END = ("--save-interval-updates", "0")  # each save validates
 EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
 
 
@@ -25,7 +25,7 @@ def compare(folder, other):
 
 
 def in_parts(training, save_dir, *updates):
-    """Train as far as these numbers of updates, one start after the other; return the last log."""
+    """Train to each number of updates in a start of its own; return the last log."""
     for number in updates:
         flags = (*training.flags, "--max-update", str(number))
         codes, logs = Training(**{**vars(training), "flags": flags}).run(save_dir)
@@ -49,7 +49,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda name: name.replace(" ", "_"))
 def case(request, tmp_path_factory):
-    """One of the cases, and a run of it that was left alone."""
+    """Return one of the cases, and an uninterrupted run of it."""
     patches, flags, updates = CASES[request.param]
     folder = tmp_path_factory.mktemp("case")
     training = Training(folder, flags=(*flags, *ONLY_AT_THE_END))
@@ -59,13 +59,13 @@ def case(request, tmp_path_factory):
     )
 
 
-def test_stopped_and_resumed(case, tmp_path):
+def test_a_stopped_training_resumes_exactly(case, tmp_path):
     in_parts(case.training, tmp_path, *case.updates)
     assert compare(tmp_path, case.alone) == []
 
 
 def test_resuming_needs_the_patches(case, tmp_path):
-    """Which shows, too, that the comparison finds what differs."""
+    """Without the patches the comparison finds differences."""
     without = functools.partial(forked_commands.leave_out, *case.patches)
     in_parts(Training(**{**vars(case.training), "before": without}), tmp_path, *case.updates)
     found = compare(tmp_path, case.alone)
@@ -86,8 +86,8 @@ def test_resuming_needs_the_patches(case, tmp_path):
     ],
     ids=["fp32", "classifier", "workers", "two-processes", "four-processes"],
 )
-def test_killed_at_random_moments(training, tmp_path):
-    """A sample; ``kill_and_resume.py`` takes as many moments as one likes."""
+def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path):
+    """Two moments each; ``kill_and_resume.py`` takes any number."""
     training = Training(**{**vars(training), "folder": tmp_path})
     finish(training, tmp_path / "alone")
     for _ in kill_at_random(training, tmp_path / "killed", 2, random.Random(3)):
@@ -104,7 +104,7 @@ def forget_the_place():
     )
 
 
-def test_a_forgotten_place_in_the_data_is_found(tmp_path):
+def test_a_lost_position_in_the_data_is_detected(tmp_path):
     training = Training(tmp_path, before=forget_the_place)
     in_parts(training, tmp_path / "alone", 6)
     in_parts(training, tmp_path / "resumed", 3, 6)
@@ -116,7 +116,7 @@ def test_a_forgotten_place_in_the_data_is_found(tmp_path):
 # --- Finished runs -----------------------------------------------------------------------------
 
 
-def test_a_finished_run_stays_as_it_is(tmp_path):
+def test_a_finished_run_is_unchanged(tmp_path):
     training = Training(tmp_path)
     in_parts(training, tmp_path / "saved", 3)
     last = tmp_path / "saved" / "checkpoint_last.pt"
@@ -126,7 +126,7 @@ def test_a_finished_run_stays_as_it_is(tmp_path):
 
 
 def test_patience_counts_over_stops(tmp_path):
-    """With a learning rate of 0 nothing improves: the validation after the first is one of two."""
+    """The learning rate is 0, so only the first validation improves."""
     flags = ("--patience", "2", "--lr", "0", "--stop-min-lr", "-1")
     training = Training(tmp_path, "classification", flags)
     in_parts(training, tmp_path / "saved", 2)

@@ -1,7 +1,7 @@
-"""Taggers and recommenders from made-up data to what they predict, by the commands that users type.
+"""Taggers and recommenders from synthetic data to predictions, by the commands that users type.
 
-Roles: the predicate is a capital letter; letters before it are its A0, those behind it its A1.
-News: users click what shares a word with what they clicked before.
+Roles: the predicate is a capital letter; letters before it are its A0, letters after it its A1.
+News: users click titles that share a word with titles they clicked before.
 """
 
 import json
@@ -39,7 +39,7 @@ TINY = [
 
 
 def binarise(folder, columns, splits):
-    """``columns``: by name, a dictionary's symbols; ``splits``: by name, its columns' lines."""
+    """Write ``splits`` (lines by split and column); ``columns`` has each dictionary's symbols."""
     dictionaries = {}
     for name, symbols in columns.items():
         dictionaries[name] = Dictionary()
@@ -103,7 +103,7 @@ def tagger(tmp_path_factory, user_dir):
         user_dir,
         *("--task", "sequence_tagging", "--criterion", "sequence_tagging"),
         *("--arch", "mtsa_tagger", "--predicate-embed-dim", "16", "--batch-size", "20"),
-        # in one layer no word knows whether it comes first behind the predicate
+        # one layer cannot tell whether a token is the first after the predicate
         *("--encoder-layers", "2"),
         *("--label-smoothing", "0.1", "--max-epoch", "6", "--lr-scheduler", "fixed"),
         *("--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
@@ -138,21 +138,21 @@ def _sentence(place, tags):
     return Sentence(len(tags.split()), [Proposition("x", place, pieces)])
 
 
-def test_lines_with_given_predicates(tagger):
+def test_lines_may_give_the_predicates(tagger):
     predictor = prediction.load(tagger[0])
     lines = [b"1\ta B c\n", b"\n", b"1,2\ta B C d\n"]
     ((first, blank, both),) = predictor.read_groups([lines], "typed")
     assert str(first) == "[A0 a] [V B] [A1 c]"
     assert str(blank) == ""
     assert str(both).count("\t") == 1
-    told = json.loads(first.as_json())
-    assert told["words"] == ["a", "B", "c"]
-    last = told["propositions"][0]["arguments"][2]
+    result = json.loads(first.as_json())
+    assert result["words"] == ["a", "B", "c"]
+    last = result["propositions"][0]["arguments"][2]
     assert last == {"label": "A1", "start": 2, "end": 2, "text": "c"}
 
 
 def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, capsys):
-    """Those of a model whose best tags are invalid."""
+    """The best tags of this model are invalid."""
     predictor = prediction.load(tagger[0])
     torch.manual_seed(1)
     torch.nn.init.normal_(predictor.model.output.weight)
@@ -203,7 +203,7 @@ TOPICS = "abcdefgh"
 
 @pytest.fixture(scope="module")
 def news(tmp_path_factory):
-    """Forty titles of a topic and two other words; users click their own topic."""
+    """Return forty titles of a topic and two other words; users click one topic."""
     folder = tmp_path_factory.mktemp("news")
     generator = random.Random(1)
     topics = {f"N{number}": generator.choice(TOPICS) for number in range(40)}
@@ -257,8 +257,8 @@ def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, cap
     found = json.loads(capsys.readouterr().out)
     best = max(float(auc) for auc in re.findall(r"\| auc ([\d.]+)", log))
     assert round(found["auc"], 4) == best
-    told = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
-    assert any(all(metric in line for metric in told) for line in log.splitlines())
+    logged = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
+    assert any(all(metric in line for metric in logged) for line in log.splitlines())
     rows = [line.split("\t") for line in scores.read_text().splitlines()]
     assert [row[0] for row in rows] == [f"I{number}" for number in range(60)]
     labels = (news / "text/valid.labels").read_text().splitlines()

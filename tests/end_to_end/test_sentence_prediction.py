@@ -52,7 +52,7 @@ def splits():
 
 @pytest.fixture(scope="module")
 def data(splits, write_sentence_data, tmp_path_factory):
-    """``data(*columns)``: a data folder of these columns only."""
+    """Return ``data(*columns)``, which writes a data folder of these columns only."""
 
     def make(*columns):
         folder = tmp_path_factory.mktemp("data") / "-".join(columns)
@@ -64,7 +64,7 @@ def data(splits, write_sentence_data, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def train(user_dir, tmp_path_factory):
-    """``train(data, *flags)``: the best checkpoint, and what each validation printed."""
+    """Return ``train(data, *flags)``: the best checkpoint, and the metrics of each validation."""
 
     def train(data, *flags):
         folder = tmp_path_factory.mktemp("training")
@@ -189,9 +189,9 @@ def test_two_processes_measure_the_metrics_of_one(kind, request, user_dir, tmp_p
     for process in processes:
         process.join()
         assert process.exitcode == 0, log.read_text()
-    (together,) = validations(log)
+    (metrics,) = validations(log)
     for metric in {"accuracy", "macro_f1", "pearson", "spearman", "mse", "loss"} & alone.keys():
-        assert together[metric] == pytest.approx(alone[metric], abs=2e-4), metric
+        assert metrics[metric] == pytest.approx(alone[metric], abs=2e-4), metric
 
 
 def test_answers_come_line_by_line(classifier):

@@ -1,4 +1,4 @@
-"""Classifiers in fairseq's own commands, with its own task and criterion."""
+"""Classifiers in fairseq's commands, with its task and criterion."""
 
 import random
 import re
@@ -11,7 +11,7 @@ TASK = ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
 
 @pytest.fixture(scope="module")
 def reviews(tmp_path_factory):
-    """Sentences of one to five letters, two a document, classed by where "a" comes before "b".
+    """Return documents of two sentences, classed by whether "a" comes before "b".
 
     The scores for regression are the number of letters.
     """
@@ -86,8 +86,8 @@ def test_mpsan_learns_and_its_checkpoint_is_read_again(train, forked, reviews, u
     assert float(loss) == min(losses(log))
 
 
-def test_validation_writes_what_was_predicted(train, forked, reviews, user_dir, tmp_path):
-    """fairseq takes --results-path and writes nothing."""
+def test_validation_writes_the_predictions(train, forked, reviews, user_dir, tmp_path):
+    """Unpatched, fairseq accepts --results-path and writes nothing."""
     ours = ["--criterion", "sentence_classification"]
     code, log, save_dir = train("--arch=cnn_classifier", "--num-classes=2", "--max-epoch=2", *ours)
     assert code == 0, log

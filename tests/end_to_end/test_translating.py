@@ -76,7 +76,7 @@ def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",
 
 
 def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
-    """Return the same of posattn translate, and the texts."""
+    """Return the subwords and scores of posattn translate, and the texts."""
     models = [folder / "moved" / path for path in paths]
     words = [*models, "--cpu", "--json", *DECODING, *options]
     assert translate.main(list(map(str, words))) == 0
@@ -98,7 +98,7 @@ def generated(folder, user_dir):
 
 
 def test_plain_text_is_translated_like_the_prepared_test_set(folder, generated, tmp_path, capsys):
-    """By the files beside the checkpoint, elsewhere and without the training data."""
+    """The files beside the moved checkpoint suffice, without the training data."""
     moved = tmp_path / "elsewhere"
     shutil.copytree(folder / "moved", moved)
     names = {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}

@@ -1,4 +1,4 @@
-"""Checkpoints of small models that nobody has trained, with weights that all matter."""
+"""Checkpoints of small untrained models; every weight affects the output."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def dictionary(words=WORDS):
 
 
 def untrained(folder: Path, task, arch, *flags):
-    """``checkpoint.pt`` in the folder of its data; returns it and the model.
+    """Write ``checkpoint.pt`` beside the dictionaries; return its path and the model.
 
     Args:
         folder: with the dictionaries.
@@ -58,7 +58,7 @@ def untrained(folder: Path, task, arch, *flags):
 
 @pytest.fixture
 def classifier(tmp_path):
-    """``classifier(arch, *flags)``: a checkpoint of four classes, and its model."""
+    """Return ``classifier(arch, *flags)``: a checkpoint of four classes, and its model."""
 
     def make(arch, *flags, task="sentence_prediction", classes=4, words=WORDS):
         for part in ("input0", "input1", "label"):
@@ -77,7 +77,7 @@ def classifier(tmp_path):
 
 @pytest.fixture
 def translator(tmp_path):
-    """``translator(arch, *flags)``: a checkpoint, and its model."""
+    """Return ``translator(arch, *flags)``: a checkpoint, and its model."""
 
     def make(arch, *flags, joined=True, words=WORDS):
         for language, known in (("de", words), ("en", words if joined else words[3:])):

@@ -55,7 +55,7 @@ pytestmark = pytest.mark.slow  # each builds a model and exports it
 
 
 def unlike(architectures, aside="start"):
-    """One of the architectures that differ in sizes, dropouts and ``aside`` alone."""
+    """Return one of the architectures that differ in sizes, dropouts and ``aside`` alone."""
     sizes = re.compile(rf"dropout|_(dim|layers|heads|queries|buckets)$|^max_|{aside}")
     kinds = {
         frozenset(pair for pair in settings.items() if not sizes.search(pair[0])): arch

@@ -1,4 +1,4 @@
-"""What exported models write is what fairseq-generate does, and what they read is read alike."""
+"""Exported models generate like fairseq-generate and tokenize like posattn's commands."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def lines(count, seed=1, longest=9):
 
 @pytest.fixture(scope="module")
 def exported(tmp_path_factory):
-    """The model of the fixture, which has learned to translate."""
+    """Return the exported model of the fixture, which was trained to translate."""
     folder = tmp_path_factory.mktemp("exported") / "model"
     export(str(FIXTURE / "checkpoint.pt"), folder, str(FIXTURE / "data"))
     return AutoModelForSeq2SeqLM.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
@@ -55,7 +55,7 @@ def by_fairseq(texts, checkpoint=FIXTURE / "checkpoint.pt", data=FIXTURE / "data
         ({}, {"use_cache": False}),
     ],
 )
-def test_it_writes_what_fairseq_does(fairseq, transformers, exported):
+def test_generation_equals_fairseqs(fairseq, transformers, exported):
     texts = lines(40)
     found = written(*exported, texts, **transformers)
     assert found == by_fairseq(texts, **fairseq)
@@ -63,18 +63,18 @@ def test_it_writes_what_fairseq_does(fairseq, transformers, exported):
 
 
 @pytest.mark.parametrize("options", [{}, {"num_beams": 1, "early_stopping": False}])
-def test_padding_on_the_left_is_the_same(options, exported):
+def test_padding_on_the_left_changes_nothing(options, exported):
     model, tokenizer = exported
     texts = lines(40)
     inputs = tokenizer(texts, padding=True, padding_side="left", return_tensors="pt")
     assert inputs["attention_mask"][:, 0].eq(0).any()
-    for given in (inputs, {"input_ids": inputs["input_ids"]}):  # the padding symbol tells, too
+    for given in (inputs, {"input_ids": inputs["input_ids"]}):  # the padding symbol suffices
         found = tokenizer.batch_decode(model.generate(**given, **options), skip_special_tokens=True)
         assert found == written(model, tokenizer, texts, **options)
 
 
-def test_it_samples(exported):
-    """From what it scores: the likeliest alone is greedy search, and heat makes it vary."""
+def test_sampling_follows_the_scores(exported):
+    """Top-1 sampling is greedy search; a high temperature makes outputs vary."""
     texts = lines(40)
     sampling = {"num_beams": 1, "early_stopping": False, "do_sample": True}
     greedy = by_fairseq(texts, beam=1)
@@ -84,7 +84,7 @@ def test_it_samples(exported):
     assert drawn[0] != drawn[1] and greedy not in drawn
 
 
-def test_options_of_the_search_are_written_down(tmp_path):
+def test_search_options_are_saved_with_the_model(tmp_path):
     decoding = {"beam": 3, "lenpen": 0.5, "max_len_b": 5, "min_len": 2, "no_repeat_ngram_size": 3}
     export(str(FIXTURE / "checkpoint.pt"), tmp_path / "out", str(FIXTURE / "data"), **decoding)
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
@@ -102,8 +102,8 @@ def test_options_of_the_search_are_written_down(tmp_path):
         "--encoder-sublayers=sman,tener,ffn --decoder-sublayers=da,cross,transformer_xl,ffn",
     ],
 )
-def test_every_mechanism_remembers_its_past(flags, translator, tmp_path):
-    """Greedily and by a beam, of models whose sentences run to the greatest length."""
+def test_incremental_generation_of_every_mechanism(flags, translator, tmp_path):
+    """Greedy and beam search agree; these models write to the maximum length."""
     path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags.split(), joined=False)
     export(path, tmp_path / "out", max_len_b=12)
     model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
@@ -115,7 +115,7 @@ def test_every_mechanism_remembers_its_past(flags, translator, tmp_path):
     assert written(model, tokenizer, texts, num_beams=1, early_stopping=False) == greedy
 
 
-def test_a_beginning_that_is_given_goes_on(exported):
+def test_a_given_prefix_is_continued(exported):
     model, tokenizer = exported
     inputs = tokenizer(lines(3), padding=True, return_tensors="pt")
     start = sentences(4, 4, 4, words=8)[:, :3]
@@ -126,7 +126,7 @@ def test_a_beginning_that_is_given_goes_on(exported):
     assert torch.equal(found, model.generate(**inputs, **options, use_cache=False))
 
 
-def test_labels_are_moved_on_by_one(exported):
+def test_labels_are_shifted_right_for_the_decoder(exported):
     model, tokenizer = exported
     inputs = tokenizer(
         lines(3), text_target=["A B", "C", "D E F"], padding=True, return_tensors="pt"
@@ -164,12 +164,12 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_text_is_read_and_written_as_by_translate(kind, translator, tmp_path):
+def test_text_is_tokenized_and_decoded_as_by_translate(kind, translator, tmp_path):
     pieces, text, name, content = KINDS[kind]
     (tmp_path / name).write_text(content)
     rule = "spaces" if kind == "wordpiece" else "lowered-normalised-moses-escaped"
-    told = Manifest("own", "translation", rule, True, kind, ("fr", "en"), longest=12)
-    manifest.write(tmp_path, told)
+    prepared = Manifest("own", "translation", rule, True, kind, ("fr", "en"), longest=12)
+    manifest.write(tmp_path, prepared)
     letters = (
         "l o w e r s t h m d i u n c a b p k < > / &apos; ' : . , low lo chat ##er ##est ##o &amp;"
     )
@@ -185,7 +185,7 @@ def test_text_is_read_and_written_as_by_translate(kind, translator, tmp_path):
     assert tokenizer.decode(numbers, skip_special_tokens=True) == text
 
 
-def test_a_tokeniser_moves_with_its_files(translator, tmp_path):
+def test_a_saved_tokenizer_loads_elsewhere(translator, tmp_path):
     path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, joined=False)
     exported = export(path, tmp_path / "out")
     exported_again = AutoTokenizer.from_pretrained(tmp_path / "out")
@@ -196,19 +196,19 @@ def test_a_tokeniser_moves_with_its_files(translator, tmp_path):
     assert moved(texts)["input_ids"] != moved(text_target=texts)["input_ids"]
 
 
-def test_sentences_are_read_as_by_predict(classifier, tmp_path):
+def test_sentences_are_tokenized_as_by_predict(classifier, tmp_path):
     path, _ = classifier(
         "cnn_classifier", "--encoder-embed-dim=4", words=["it", "is", "n't", "<sep>"]
     )
-    told = Manifest("sst2", "sentence_prediction", "treebank", True)
-    manifest.write(tmp_path, told)
+    prepared = Manifest("sst2", "sentence_prediction", "treebank", True)
+    manifest.write(tmp_path, prepared)
     tokenizer = export(path, tmp_path / "out").tokenizer
     predictor = prediction.load(path)
     texts = ["It isn't <sep> it </s> <mask>.", "  IT  "]
     assert tokenizer(texts)["input_ids"] == [predictor.encode([text])[0].tolist() for text in texts]
 
 
-def test_both_sentences_of_a_pair_have_their_marks(classifier, tmp_path):
+def test_both_sentences_of_a_pair_have_special_symbols(classifier, tmp_path):
     flags = ["--encoder-embed-dim=4", "--init-token=0", "--separator-token=2"]
     path, _ = classifier("cnn_classifier", *flags)
     tokenizer = export(path, tmp_path / "out").tokenizer

@@ -1,4 +1,4 @@
-"""Models in whole numbers of 8 bits, and what is printed of them."""
+"""int8 models, and the measurements that the command prints."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, capsys):
     assert (folder / onnx.INT8).is_file()
 
 
-def test_what_cannot_be_compared_is_named(classifier, tmp_path):
+def test_unknown_labels_and_extra_columns_are_named(classifier, tmp_path):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
     with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
@@ -61,8 +61,8 @@ def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
 @torch.no_grad()
-def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
-    """By less than the scores differ among each other; the model itself stays as it is."""
+def test_only_linear_layers_are_quantized(arch, translator, tmp_path):
+    """Errors stay small against the spread of logits; the model itself is unchanged."""
     path, _ = translator(arch, *TINY_TRANSFORMER, "--share-all-embeddings")
     model = export(path, tmp_path / "out").model
     source, target = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
@@ -74,7 +74,7 @@ def test_affine_maps_alone_are_rounded(arch, translator, tmp_path):
 
 
 def test_stock_models_translate_in_int8(translator):
-    """Scores differ a little."""
+    """Scores differ slightly."""
     path, _ = translator("transformer_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
     lines = ["word1 word2 word3", "word4"]
     scores = [

@@ -1,4 +1,4 @@
-"""Graphs equal their models on other batches and lengths than the traced ones."""
+"""ONNX graphs equal their models on batches and lengths other than the traced ones."""
 
 from unittest.mock import Mock
 
@@ -15,7 +15,7 @@ from fairseq_posattn.export.checkpoint import export
 pytestmark = pytest.mark.slow  # each traces a model
 PAD = 1
 ONE = "--encoder-layers=1"
-# All mechanisms, what embeddings and layer norms there are, and several layers.
+# All mechanisms, all kinds of embeddings and layer norms, and several layers.
 ENCODERS = [
     ["--encoder-sublayers=san,dman,mtsa,gaussian,sman,ffn", "--encoder-normalize-before", ONE],
     ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
@@ -24,7 +24,7 @@ ENCODERS = [
 
 
 def graph(model, folder):
-    """``graph(ids, ...)``: what ``model.onnx`` gives, having been written."""
+    """Write ``model.onnx``; return a function that runs it."""
     onnx.write(model, folder)
     session = onnxruntime.InferenceSession(folder / onnx.NAME)
     return lambda *tensors: torch.from_numpy(onnx.run(session, tensors))
@@ -46,7 +46,7 @@ GRAPHS = [
 @pytest.mark.parametrize("arch, flags", GRAPHS, ids=lambda given: "".join(given))
 @torch.no_grad()
 def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path):
-    """Of batches and lengths other than those that it was made with, padded on either side."""
+    """Batches and lengths differ from the traced ones and are padded on either side."""
     path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []), *flags)
     model = export(path, tmp_path / "out").model
     ask = graph(model, tmp_path / "out")

@@ -80,7 +80,7 @@ print(json.dumps({"answers": answers, "before": before, "after": after, "same": 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind, code", [("classification", CLASSIFY), ("translation", TRANSLATE)])
 def test_an_exported_model_answers_and_trains(kind, code, tmp_path):
-    """In one process, most of whose time is importing."""
+    """All checks share one process; most of its time is importing."""
     from fairseq_posattn.export.checkpoint import export
     from fairseq_posattn.inference import prediction, translation
 
@@ -109,7 +109,7 @@ def test_an_exported_model_answers_and_trains(kind, code, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["OSError('No library')", "RuntimeError('Another CUDA')"])
 def test_a_torchaudio_that_does_not_load_is_hidden(tmp_path, error):
-    """Also if transformers was imported first."""
+    """Transformers was imported first."""
     (tmp_path / "torchaudio").mkdir()
     (tmp_path / "torchaudio/__init__.py").write_text(f"raise {error}")
     program = (

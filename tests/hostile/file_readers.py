@@ -104,8 +104,8 @@ def try_all(kind, reader, folder):
     """Give each hostile file of a kind to a command, in a process of its own.
 
     Returns:
-        the path that it was given, and by the file's name what became of it, as
-        ``entry_points.wait`` has it.
+        the path that it was given, and the outcome by the file's name, as
+        ``entry_points.wait`` returns it.
     """
     results = folder / "results.json"
     process = entry_points.SERVER.Process(target=_try_all, args=(kind, reader, folder, results))
@@ -116,7 +116,7 @@ def try_all(kind, reader, folder):
 
 
 def _try_all(kind, reader, folder, results):
-    import fairseq_cli.interactive  # noqa: F401, before it is mended, as by its command
+    import fairseq_cli.interactive  # noqa: F401, before it is patched, as by its command
     from fairseq import checkpoint_utils, tasks
 
     from fairseq_posattn.inference import prediction  # noqa: F401, registers

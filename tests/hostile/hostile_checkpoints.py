@@ -78,7 +78,7 @@ def model(value):
 
 
 def storage(length, kind="FloatStorage", key="0"):
-    """Return a persistent id, as of a tensor's storage."""
+    """Return a persistent id like that of a tensor's storage."""
     parts = string("storage") + glob(f"torch.{kind}") + string(key) + string("cpu") + number(length)
     return b"(" + parts + b"tQ"
 

@@ -65,7 +65,7 @@ YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
 
 
 def fifo(folder):
-    """Return the path of a FIFO: a reader waits for ever."""
+    """Return the path of a FIFO; reading it blocks."""
     path = folder / "fifo"
     if not path.exists():
         os.mkfifo(path)

@@ -19,7 +19,7 @@ HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes"}
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """``hostile(kind)``: a folder of hostile files, and the paths of these by name."""
+    """Return ``hostile(kind)``: a folder of hostile files, and their paths by name."""
 
     @functools.cache
     def hostile(kind):
@@ -77,7 +77,7 @@ def complaints(result, path, may_succeed):
     if "the secret" in output:
         found.append("the secret is printed")
     if result["code"] == 0 and not may_succeed:
-        found.append("taken for good")
+        found.append("accepted")
     if result["code"] > 0:
         errors = [line for line in output.splitlines() if re.search(r"\berror: ", line)]
         if len(errors) != 1 or not output.rstrip().endswith(errors[0]) or "Traceback" in output:

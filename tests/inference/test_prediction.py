@@ -1,4 +1,4 @@
-"""Predictions, by the small trained classifier among the fixtures."""
+"""Predictions of the small trained classifier in tests/fixtures."""
 
 import json
 import os
@@ -25,7 +25,7 @@ CHECKPOINT = FIXTURE / "checkpoint.pt"
 
 @pytest.fixture
 def data(tmp_path):
-    """The dictionaries of the fixture, to be changed."""
+    """Return a copy of the dictionaries."""
     for name in ("input0", "label"):
         (tmp_path / "data" / name).mkdir(parents=True)
         shutil.copy(FIXTURE / "data" / name / "dict.txt", tmp_path / "data" / name)
@@ -49,7 +49,7 @@ def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
 # --- Lines ---------------------------------------------------------------------------------------
 
 
-def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
+def test_blank_lines_give_blank_lines(tmp_path, capsys):
     (tmp_path / "text").write_text("a b\n\n \t \nd e\n")
     assert command("--input", tmp_path / "text") == 0
     output = capsys.readouterr()
@@ -64,20 +64,20 @@ def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys):
 
 def test_a_sentence_without_words_is_blank():
     predictor = load(words=lambda text: text.replace("-", ""))
-    found = predictor.read_groups([[b"\xef\xbb\xbfa\n", b"-\n", b"d\n"]], "text")
+    result = predictor.read_groups([[b"\xef\xbb\xbfa\n", b"-\n", b"d\n"]], "text")
     expected = [predictor(["a"])[0], NOTHING, predictor(["d"])[0]]
-    assert list(map(str, next(found))) == list(map(str, expected))
+    assert list(map(str, next(result))) == list(map(str, expected))
 
 
 @pytest.mark.parametrize(
     "line", ["<pad>", "<pad> <pad>", "<s>", "</s>", "<mask>", "\0", "\u2028x", "\ud800"]
 )
-def test_text_of_symbols_is_unknown_words_and_changes_no_other_line(predictor, line):
+def test_symbols_are_unknown_words_and_change_no_other_line(predictor, line):
     texts = ["a b", line, "d e a b"]
-    found = predictor(texts)
+    result = predictor(texts)
     alone = [predictor([text])[0] for text in texts]
     unknown = predictor(["never-seen " * len(line.split() or [line])])[0]
-    for one, other in zip(found, [alone[0], unknown, alone[2]], strict=True):
+    for one, other in zip(result, [alone[0], unknown, alone[2]], strict=True):
         assert one.label == other.label
         assert one.probabilities == pytest.approx(other.probabilities, abs=1e-6)
 
@@ -103,8 +103,8 @@ def test_lines_come_in_groups_as_they_arrive(descriptor, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_typed_line_is_answered_at_once():
-    """Through a pipe that stays open."""
+def test_each_line_of_a_pipe_is_answered_at_once():
+    """Check a pipe that stays open."""
     words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu"]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
@@ -127,7 +127,7 @@ def words_of(predictor, sentences):
     ]
 
 
-def test_long_texts_are_shortened_or_refused_as_in_training():
+def test_long_texts_are_shortened_or_refused_like_in_training():
     predictor = load()
     limit = predictor.task.cfg.max_positions
     with pytest.raises(UsageError, match=f"^{limit + 1} tokens with the end symbol"):
@@ -141,7 +141,7 @@ def test_long_texts_are_shortened_or_refused_as_in_training():
         assert words_of(predictor, ["a " * words]) == [tokens]
 
 
-def test_pairs_in_one_sequence_have_the_marks_of_training(data):
+def test_pairs_are_concatenated_like_in_training(data):
     (data / "input1").mkdir()
     predictor = load(data)
     assert predictor.expects_pairs
@@ -159,9 +159,9 @@ def test_pairs_in_one_sequence_have_the_marks_of_training(data):
 # --- Words ---------------------------------------------------------------------------------------
 
 
-def write_manifest(data, **told):
-    told = {"corpus": "x", "task": "sentence_prediction", "word_rule": "moses", **told}
-    (data / "preparation.json").write_text(json.dumps(told))
+def write_manifest(data, **fields):
+    fields = {"corpus": "x", "task": "sentence_prediction", "word_rule": "moses", **fields}
+    (data / "preparation.json").write_text(json.dumps(fields))
 
 
 def test_text_is_tokenized_by_the_rule_of_the_data(data):
@@ -173,7 +173,7 @@ def test_text_is_tokenized_by_the_rule_of_the_data(data):
         write_manifest(data, word_rule=name)
         assert load(data).words("It isn't (good)!") == expected
     assert load(data, words="spaces").words("It isn't!") == "It isn't!"
-    assert load().words("It isn't!") == "It isn't!"  # of data that says nothing
+    assert load().words("It isn't!") == "It isn't!"  # data without a manifest
 
 
 def test_text_is_lower_cased_like_the_data(data):
@@ -183,7 +183,7 @@ def test_text_is_lower_cased_like_the_data(data):
     assert load().lower  # the dictionary has no capitals
 
 
-def test_unknown_rules_are_named(data):
+def test_unknown_tokenization_rules_are_reported(data):
     with pytest.raises(UsageError, match="words 'telepathy': no such rule; name one of"):
         load(data, words="telepathy")
     write_manifest(data, word_rule="telepathy")
@@ -192,7 +192,7 @@ def test_unknown_rules_are_named(data):
 
 
 def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
-    """Without a manifest by Moses; documents sentence by sentence."""
+    """Check that Moses is the default, and that documents are split into sentences."""
     (tmp_path / "text").write_text("It isn't good! Is it?\n")
     seen = []
     monkeypatch.setattr(
@@ -219,7 +219,7 @@ def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
 # --- Errors ----------------------------------------------------------
 
 
-def test_weights_that_are_not_finite_are_one_line(tmp_path, capsys):
+def test_infinite_weights_give_a_one_line_error(tmp_path, capsys):
     state = read_checkpoint(CHECKPOINT)
     name = next(iter(state["model"]))
     state["model"][name].flatten()[0] = float("nan")
@@ -245,7 +245,7 @@ def test_labels_of_other_data_are_refused(labels, data):
 
 
 @pytest.mark.slow
-def test_answers_that_cannot_be_written_are_one_line():
+def test_output_to_a_full_disk_gives_a_one_line_error():
     words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
     words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]
     with open("/dev/full", "w") as full:
@@ -255,26 +255,28 @@ def test_answers_that_cannot_be_written_are_one_line():
     assert "Traceback" not in ended.stderr
 
 
-def test_symbols_in_text_are_unknown_words(predictor):
+def test_special_symbols_in_text_are_unknown_words(predictor):
     dictionary = predictor.dictionary
     marks = [dictionary[number] for number in range(dictionary.nspecial)]
     assert dictionary.index("<mask>") != dictionary.unk()
-    found = word_numbers([*marks, "<mask>", "a"], dictionary, "<mask>").tolist()
-    assert found == [dictionary.unk()] * 5 + [dictionary.index("a")]
+    result = word_numbers([*marks, "<mask>", "a"], dictionary, "<mask>").tolist()
+    assert result == [dictionary.unk()] * 5 + [dictionary.index("a")]
 
 
 def test_unknown_words_are_reported_once(tmp_path, capsys):
     (tmp_path / "text").write_text("x\ny z a\n<pad>\na b\n")
     assert command("--input", tmp_path / "text", "--buffer-size", "2") == 0
-    told = capsys.readouterr().err
-    assert told.startswith(f"warning: {tmp_path / 'text'}: 3 of 4 words are unknown to the model: ")
-    assert told.count("\n") == 1
+    warning = capsys.readouterr().err
+    assert warning.startswith(
+        f"warning: {tmp_path / 'text'}: 3 of 4 words are unknown to the model: "
+    )
+    assert warning.count("\n") == 1
     (tmp_path / "text").write_text("a x\n")
     assert command("--input", tmp_path / "text") == 0
     assert capsys.readouterr().err == ""
 
 
-def test_a_line_without_end_is_refused(tmp_path, capsys):
+def test_an_endless_line_is_refused(tmp_path, capsys):
     with open(tmp_path / "text", "wb") as file:
         file.truncate(1 << 40)
     assert command("--input", tmp_path / "text") == 1

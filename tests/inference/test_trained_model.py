@@ -13,13 +13,13 @@ from fairseq_posattn.text.manifest import Manifest
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 
 
-def test_no_such_checkpoint(tmp_path):
+def test_a_missing_checkpoint_is_reported(tmp_path):
     path = str(tmp_path / "best.pt")
     with pytest.raises(UsageError, match=f"^{path}: no such checkpoint$"):
         load(path)
 
 
-def test_a_folder_stands_for_its_best_or_last_checkpoint(tmp_path, capsys):
+def test_a_folder_selects_its_best_or_last_checkpoint(tmp_path, capsys):
     folder, data = tmp_path / "saved", str(FIXTURE / "data")
     folder.mkdir()
     with pytest.raises(UsageError, match=f"^{folder}: the folder has no checkpoint_best.pt and no"):
@@ -31,8 +31,8 @@ def test_a_folder_stands_for_its_best_or_last_checkpoint(tmp_path, capsys):
         assert line == f"fairseq_posattn: {folder} is a folder: using its {name}"
 
 
-def test_sentences_are_read_from_the_training_data(tmp_path):
-    """Where training has left the dictionaries and the manifest, but no sentences."""
+def test_the_data_folder_of_training_is_used_for_sentences(tmp_path):
+    """Check a checkpoint folder with dictionaries and manifest, but without sentences."""
     data, saved = tmp_path / "data", tmp_path / "saved"
     shutil.copytree(FIXTURE / "data", data)
     saved.mkdir()

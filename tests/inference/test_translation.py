@@ -1,4 +1,4 @@
-"""Translations, by the small trained model among the fixtures."""
+"""Translations of the small trained model in tests/fixtures."""
 
 import copy
 import gzip
@@ -51,7 +51,7 @@ def translator():
 
 @pytest.fixture(scope="module")
 def source(translator):
-    """The lines of which the translations of the fixture are."""
+    """Return the lines whose translations the fixture has."""
     dictionary = translator.task.source_dictionary
     tokens = data_utils.load_indexed_dataset(str(FIXTURE / "data/test.de-en.de"), dictionary)
     return [dictionary.string(line) for line in tokens]
@@ -73,46 +73,46 @@ def written(tmp_path, content):
 
 def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
-        assert [found.text for found in translator(source, **options)] == EXPECTED
+        assert [result.text for result in translator(source, **options)] == EXPECTED
 
 
 def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
     translator = load(max_len_a=0.5, max_len_b=0)
     alone = [translator(line).text for line in source]
-    assert [found.text for found in translator(source)] == alone
+    assert [result.text for result in translator(source)] == alone
     assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
 
 
 def test_int8_changes_scores_and_no_translation(source, translator, tmp_path, capsys):
-    """Not by so much that this model writes anything else."""
+    """Check that rounding changes no output of this model."""
     path = written(tmp_path, "\n".join(source))
     assert command("--input", path, "--int8") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED
     before, rounded = (
-        [found.hypotheses[0].score for found in model(source)]
+        [result.hypotheses[0].score for result in model(source)]
         for model in (translator, load(int8=True))
     )
     assert rounded != before == pytest.approx(rounded, abs=0.2)
 
 
 def test_int8_covers_all_linear_layers(translator):
-    """That of the scores of all words among them: all are the plugin's."""
+    """Check that the output layer is included."""
     maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
 
 
-def test_int8_is_for_a_cpu():
+def test_int8_needs_a_cpu():
     with pytest.raises(UsageError, match="int8: needs a CPU, not meta"):
         translation.load([CHECKPOINT], str(FIXTURE / "data"), device="meta", int8=True)
 
 
 def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
-    """fairseq sorts it by length."""
+    """Check a batch that fairseq would sort by length."""
     monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
-    assert [found.text for found in translator(source)] == EXPECTED
+    assert [result.text for result in translator(source)] == EXPECTED
 
 
-def test_blank_lines_are_answered_with_blank_ones(tmp_path, capsys, source):
+def test_blank_lines_give_blank_lines(tmp_path, capsys, source):
     path = written(tmp_path, f"{source[0]}\n\n \t \r\n{source[1]}\n\n")
     assert command("--input", path) == 0
     assert capsys.readouterr().out.split("\n") == [EXPECTED[0], "", "", EXPECTED[1], "", ""]
@@ -125,7 +125,7 @@ def test_buffers_keep_the_order(tmp_path, capsys, source):
 
 
 def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
-    """As of tail -f: the next one is written only once there is an answer."""
+    """Write each line only after the answer to the previous one, like ``tail -f``."""
     reading, writing = os.pipe()
     waiting, answers = [*(f"{line}\n".encode() for line in source[:3]), None], io.StringIO()
 
@@ -178,7 +178,7 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
     assert blank == {"text": "", "hypotheses": []}
 
 
-def test_symbols_in_text_are_unknown_words(translator):
+def test_special_symbols_in_text_are_unknown_words(translator):
     dictionary = translator.lines.dictionary
     tokens = translator.lines.encode("a </s> <pad> b").tokens.tolist()
     unknown = dictionary.unk()
@@ -201,7 +201,7 @@ def test_cut_lines_are_reported(tmp_path, capsys, source):
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
 def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monkeypatch):
-    """The model reads 16 pieces, the mark of the end among them."""
+    """Check the limit of 16 subwords, which includes the end symbol."""
     monkeypatch.setattr(translator.lines, "cut", 0)
     line = translator.lines.encode(" ".join("a" * words))
     assert translator.lines.cut == cut
@@ -221,15 +221,15 @@ def test_unknown_words_are_reported(tmp_path, capsys, source):
     "main, changed",
     [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})],
 )
-def test_the_default_search_is_fairseqs_except_for_summaries(main, changed, monkeypatch):
-    asked = []
+def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, changed, monkeypatch):
+    passed = []
     monkeypatch.setattr(
-        translation, "load", lambda *args, **options: asked.append(options) or 1 / 0
+        translation, "load", lambda *args, **options: passed.append(options) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
         main([str(CHECKPOINT), "--cpu"])
     ours = {"device": "cpu", "attention": None, "int8": False}
-    assert asked.pop() == {**ours, **fairseqs(), **changed}
+    assert passed.pop() == {**ours, **fairseqs(), **changed}
 
 
 def fairseqs():
@@ -238,10 +238,10 @@ def fairseqs():
     return {name: getattr(GenerationConfig(), name) for name in names}
 
 
-# --- Words that a translation must have ----------------------------------------------------------
+# --- Prefixes and constraints --------------------------------------------------------------------
 
 
-def test_one_sentence_is_answered_with_one_translation(source):
+def test_one_sentence_gives_one_translation(source):
     translator = translation.load(CHECKPOINT, FIXTURE / "data", device="cpu", constraints="ordered")
     assert translator(source[0]).text == EXPECTED[0]
     for constraints in (["C B"], "C B"):
@@ -255,27 +255,27 @@ def test_translations_begin_with_their_prefixes_in_any_batch(source):
     alone = [
         translator(text, prefixes=prefix) for text, prefix in zip(source, prefixes, strict=True)
     ]
-    assert [found.text for found in together] == [found.text for found in alone]
-    for found, prefix in zip(together, prefixes, strict=True):
-        assert len(found.hypotheses) > 1
-        for one in found.hypotheses:
+    assert [result.text for result in together] == [result.text for result in alone]
+    for result, prefix in zip(together, prefixes, strict=True):
+        assert len(result.hypotheses) > 1
+        for one in result.hypotheses:
             assert one.text.split()[: len(prefix.split())] == prefix.split()
             assert len(one.text.split()) >= 4
-    assert not any(found.failed for found in together)
+    assert not any(result.failed for result in together)
 
 
-def test_a_greedy_translation_continues_its_own_beginning(source):
+def test_a_greedy_translation_continues_its_prefix(source):
     translator = load(beam=1)
-    texts = [found.text for found in translator(source)]
+    texts = [result.text for result in translator(source)]
     prefixes = [" ".join(text.split()[: row % 3]) for row, text in enumerate(texts)]
-    assert [found.text for found in translator(source, prefixes=prefixes)] == texts
+    assert [result.text for result in translator(source, prefixes=prefixes)] == texts
 
 
 def test_prefix_size_cuts_prefixes(source):
     translator = load(prefix_size=2)
-    [found] = translator(source[:1], prefixes=["C B A A A A"])
-    assert found.text.split()[:2] == ["C", "B"]
-    assert found.text == load()(source[0], prefixes="C B").text
+    [result] = translator(source[:1], prefixes=["C B A A A A"])
+    assert result.text.split()[:2] == ["C", "B"]
+    assert result.text == load()(source[0], prefixes="C B").text
 
 
 @pytest.mark.parametrize("way", ["ordered", "unordered"])
@@ -283,32 +283,34 @@ def test_translations_contain_their_constraints(way, source):
     translator = load(constraints=way)
     wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
     together = translator(source, constraints=wanted)
-    for phrases, found, text, expected in zip(wanted, together, source, EXPECTED, strict=True):
-        assert found.text == translator(text, constraints=phrases).text
-        rest = f" {found.text} "
+    for phrases, result, text, expected in zip(wanted, together, source, EXPECTED, strict=True):
+        assert result.text == translator(text, constraints=phrases).text
+        rest = f" {result.text} "
         for phrase in filter(None, phrases):
             assert f" {phrase} " in rest
             if way == "ordered":
                 rest = rest[rest.index(f" {phrase} ") + len(phrase) + 1 :]
         if not phrases:
-            assert found.text == expected
+            assert result.text == expected
 
 
 def test_unsatisfiable_conditions_affect_no_other_line(source):
     beginning, having = load(max_len_b=8), load(max_len_b=8, constraints="ordered")
     long = " ".join("ABC" * 3)
-    expected = [found.text for found in beginning(source[:2])]
+    expected = [result.text for result in beginning(source[:2])]
     for translator, forced in (
         (beginning, {"prefixes": ["", long, ""]}),
         (having, {"constraints": [[], [long], []]}),
     ):
-        found = translator([source[0], source[0], source[1]], **forced)
-        assert [one.text for one in found] == [expected[0], "", expected[1]]
-        assert [one.failed for one in found] == [False, True, False]
+        result = translator([source[0], source[0], source[1]], **forced)
+        assert [one.text for one in result] == [expected[0], "", expected[1]]
+        assert [one.failed for one in result] == [False, True, False]
 
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
-    monkeypatch.setattr(lines, "splitter", lambda folder, told, language: f"{{}} {language}".format)
+    monkeypatch.setattr(
+        lines, "splitter", lambda folder, rules, language: f"{{}} {language}".format
+    )
     translator = load(data=data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary
@@ -332,7 +334,7 @@ def test_wrong_prefixes_and_constraints_are_errors(options, forced, complaint, s
         load(**options)(source[:1], **forced)
 
 
-def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
+def test_prefixes_are_read_from_a_file(tmp_path, capsys, source):
     prefixes = tmp_path / "prefixes"
     prefixes.write_text("C B\n\n B\r\n")
     text = "\n".join([source[0], source[1], source[2]])
@@ -343,7 +345,9 @@ def test_prefixes_come_from_a_file_beside_the_text(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
-def test_prefixes_of_another_number_are_one_line(lines, complaint, tmp_path, capsys, source):
+def test_prefixes_of_another_number_give_one_line_errors(
+    lines, complaint, tmp_path, capsys, source
+):
     prefixes = tmp_path / "prefixes"
     prefixes.write_text("\n" * lines)
     text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
@@ -355,7 +359,7 @@ def test_prefixes_of_another_number_are_one_line(lines, complaint, tmp_path, cap
     )
 
 
-def test_constraints_come_after_tabs(tmp_path, capsys, source):
+def test_constraints_are_separated_by_tabs(tmp_path, capsys, source):
     text = written(tmp_path, f"{source[0]}\tC C\tB\n{source[1]}\n{source[2]}\t{'A ' * 20}\n")
     assert command("--input", text, "--constraints") == 0
     output = capsys.readouterr()
@@ -369,7 +373,7 @@ def test_constraints_come_after_tabs(tmp_path, capsys, source):
 
 
 def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsys, source):
-    """Whichever buffer it comes in; a prefix, too."""
+    """Check constraints in the second buffer, and prefixes."""
     text = written(tmp_path, f"{source[0]}\n\n{source[1]}\tC\t{'A B ' * 6}\n{source[2]}\n")
     assert command("--input", text, "--constraints", "--buffer-size", 2, "--max-len-b", 9) == 0
     output = capsys.readouterr()
@@ -392,11 +396,11 @@ def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsy
 
 
 @pytest.mark.parametrize("models", [1, 2])
-def test_attention_is_the_last_layers_over_the_whole_translation(models, source):
+def test_attention_of_the_last_layer_is_returned(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
-    found = translator(source)
+    result = translator(source)
     assert len(set(map(len, source))) > 1
-    for text, translated in zip(source, found, strict=True):
+    for text, translated in zip(source, result, strict=True):
         [model, *_] = translator.models
         best = translated.hypotheses[0]
         tokens = translator.lines.encode(text).tokens[None]
@@ -409,7 +413,7 @@ def test_attention_is_the_last_layers_over_the_whole_translation(models, source)
         assert best.alignment.target == tuple(best.pieces.split())
 
 
-def test_attention_of_fairseqs_own_transformer(source):
+def test_fairseqs_transformer_returns_attention(source):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
     torch.manual_seed(1)
     sides = [
@@ -425,13 +429,13 @@ def test_attention_of_fairseqs_own_transformer(source):
     translator = translation.translator_of(
         [stock], device="cpu", attention="pieces", max_len_b=6, min_len=3
     )
-    for text, found in zip(source[:3], translator(source[:3]), strict=True):
-        weights = found.hypotheses[0].alignment.weights
-        assert weights.shape == (len(found.hypotheses[0].pieces.split()), len(text.split()) + 1)
+    for text, result in zip(source[:3], translator(source[:3]), strict=True):
+        weights = result.hypotheses[0].alignment.weights
+        assert weights.shape == (len(result.hypotheses[0].pieces.split()), len(text.split()) + 1)
         torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
 
 
-def test_attention_is_given_on_request_alone(translator, source):
+def test_attention_is_returned_only_on_request(translator, source):
     assert translator(source[0]).hypotheses[0].alignment is None
 
 
@@ -445,29 +449,29 @@ SUBWORDS = {
 
 @pytest.mark.parametrize("kind", SUBWORDS)
 def test_weights_of_subwords_are_added_at_keys_and_averaged_at_queries(kind):
-    found = align(*SUBWORDS[kind], WEIGHTS, kind)
-    assert found.source == ("ab", "c", "</s>")
-    assert found.target == ("d", "ef")
+    result = align(*SUBWORDS[kind], WEIGHTS, kind)
+    assert result.source == ("ab", "c", "</s>")
+    assert result.target == ("d", "ef")
     expected = torch.tensor([[0.3, 0.3, 0.4], [0.25, 0.55, 0.2]])
-    torch.testing.assert_close(found.weights, expected)
+    torch.testing.assert_close(result.weights, expected)
     assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # gpt is of classifiers only
 
 
-def test_words_have_their_own_weights_and_four_digits_in_json():
-    found = align(["ab", "c", "d"], ["e", "f"], WEIGHTS[:2] / 3, None)
-    assert found.as_json() == {
+def test_json_has_weights_of_words_with_four_digits():
+    result = align(["ab", "c", "d"], ["e", "f"], WEIGHTS[:2] / 3, None)
+    assert result.as_json() == {
         "source": ["ab", "c", "d", "</s>"],
         "target": ["e", "f"],
         "weights": [[0.0333, 0.0667, 0.1, 0.1333], [0.1, 0.0667, 0.0333, 0.1333]],
     }
 
 
-# --- What the text is made of --------------------------------------------------------------------
+# --- Text ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def data(tmp_path):
-    """The dictionaries of the fixture, as of data whose text was prepared."""
+    """Return the dictionaries with the manifest and codes of prepared data."""
     folder = tmp_path / "data"
     folder.mkdir()
     for dictionary in (FIXTURE / "data").glob("dict.*.txt"):
@@ -481,7 +485,7 @@ def data(tmp_path):
 def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch):
     translator = load(data=data, attention="words")
     assert translator.lines.split("AB,c") == "a@@ b , c"
-    texts = [found.text for found in translator([f"  {line.upper()} " for line in source])]
+    texts = [result.text for result in translator([f"  {line.upper()} " for line in source])]
     assert texts == EXPECTED
     pieces = "A@@ B , C &apos;s"
     monkeypatch.setattr(translator.task.target_dictionary, "string", lambda *args: pieces)
@@ -505,7 +509,7 @@ def align_of_equal_weights(source, target, weights, *rest):
 def test_an_ensemble_of_equal_models_changes_nothing(source):
     ensemble = load(CHECKPOINT, CHECKPOINT)
     assert len(ensemble.models) == 2
-    assert [found.text for found in ensemble(source)] == EXPECTED
+    assert [result.text for result in ensemble(source)] == EXPECTED
 
 
 def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
@@ -543,7 +547,7 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
         (("--min-len", "16"), {}, "min_len 16: must be at most 15"),
     ],
 )
-def test_wrong_arguments_are_one_line(arguments, options, complaint, tmp_path, capsys):
+def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, tmp_path, capsys):
     text = written(tmp_path, "a b\n")
     assert command("--input", text, *arguments, **options) == 1
     *warnings, error = capsys.readouterr().err.splitlines()
@@ -582,13 +586,13 @@ def test_the_largest_min_len_is_possible(source):
         ({"attention": "heads"}, "attention 'heads': must be words or pieces"),
     ],
 )
-def test_wrong_settings_are_named(options, words):
+def test_wrong_settings_are_reported(options, words):
     with pytest.raises(UsageError, match=words):
         load(**options)
 
 
-def test_programs_print_nothing_but_their_own_lines(tmp_path):
-    """No log lines, and no log handlers for those of others."""
+def test_loading_prints_no_log(tmp_path):
+    """Check that loading neither logs nor adds log handlers."""
     saved = tmp_path / "saved"
     saved.mkdir()
     for file in (*(FIXTURE / "data").iterdir(), CHECKPOINT):
@@ -608,7 +612,7 @@ print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r
     assert done.stderr == ""
 
 
-def test_output_goes_to_a_file_once_all_is_translated(source, tmp_path, capsys):
+def test_output_can_be_a_file(source, tmp_path, capsys):
     path = written(tmp_path, f"{source[0]}\n")
     assert command("--input", path, "--output", tmp_path / "translations") == 0
     assert (tmp_path / "translations").read_text() == f"{EXPECTED[0]}\n"

@@ -31,7 +31,7 @@ def dictionary_of(words):
 
 
 def transformer(task, encoder, decoder, **flags):
-    """A model of two layers and two heads with these sublayers."""
+    """Return a model of two layers and two heads with these sublayers."""
     for side, names in (("encoder", encoder), ("decoder", decoder)):
         sizes = {f"{side}_{name}": number for name, number in SIZES.items()}
         flags = {**sizes, f"{side}_sublayers": names, **flags}
@@ -47,7 +47,7 @@ def dictionary():
 
 @pytest.fixture
 def build(dictionary):
-    """``build("dman,san,ffn")``: an encoder of two layers and its places."""
+    """Return ``build("dman,san,ffn")``: an encoder of two layers and its places."""
 
     def build(encoder, decoder="san,cross,ffn", side="encoder", **flags):
         task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
@@ -60,7 +60,7 @@ def build(dictionary):
 
 @pytest.fixture
 def translator(tmp_path):
-    """``translator(encoder_sublayers="da,ffn")``: a view of a model."""
+    """Return ``translator(encoder_sublayers="da,ffn")``: a view of a model."""
 
     def build(source="a b c d e", target="A B C D E", **flags):
         languages = {name: flags.pop(name, "xx") for name in ("source_lang", "target_lang")}
@@ -83,7 +83,7 @@ def classification_task():
 
 @pytest.fixture
 def classifier():
-    """``classifier(encoder="mpsan", pooling="source2token")``: a view, of the words a to e."""
+    """Return ``classifier(encoder="mpsan")``: a view of a model of the words a to e."""
 
     def build(pairs=False, **flags):
         task = classification_task()
@@ -102,14 +102,14 @@ def classifier():
 
 @pytest.fixture
 def sentences():
-    """Tokens of the dictionary, in lengths that differ and one that repeats."""
+    """Return sentences of several lengths; one length repeats."""
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(4, 14, (length,), generator=generator) for length in (5, 3, 7, 5, 1, 5)]
 
 
 @pytest.fixture
 def set_parameters():
-    """Set the parameters of a module from lists."""
+    """Return ``set_parameters(module, name=list)``."""
 
     @torch.no_grad()
     def set_parameters(module, **values):
@@ -121,7 +121,7 @@ def set_parameters():
 
 @pytest.fixture
 def labels_of():
-    """``labels_of(figure)``: every title, axis label and colour bar's label in it."""
+    """Return ``labels_of(figure)``: all titles, axis labels and colour bar labels."""
 
     def labels_of(figure):
         return [

@@ -69,7 +69,7 @@ def test_an_encoder_without_sublayers_has_places(classifier):
         (None, ["san", "da"], "--sublayers da: choose from dman, san"),
     ],
 )
-def test_choose(build, layers, names, expected):
+def test_places_are_chosen_by_layer_and_sublayer(build, layers, names, expected):
     _, places = build("dman,san,ffn")
     if isinstance(expected, list):
         assert labels(choose(places, layers, names)) == expected
@@ -78,8 +78,8 @@ def test_choose(build, layers, names, expected):
             choose(places, layers, names)
 
 
-def test_a_sublayer_of_another_layer_is_refused(build):
-    """As cross attention if the encoder has more layers, and pooling, which has one."""
+def test_a_layer_without_the_sublayer_is_refused(build):
+    """Cross attention and pooling have fewer layers than the encoder."""
     _, [*first, second, _] = build("dman,san,ffn")
     with pytest.raises(UsageError, match="^--layers 2 --sublayers san: there is none of these$"):
         choose([*first, second], [2], ["san"])

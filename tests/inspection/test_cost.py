@@ -13,7 +13,7 @@ from fairseq_posattn.training.models.classifier import PosAttnClassifier
 CPU = torch.device("cpu")
 
 
-def test_peak_memory_counts_what_exists_at_once():
+def test_peak_memory_counts_tensors_that_exist_at_once():
     def work():
         first = torch.zeros(3, MEGABYTE, dtype=torch.uint8)
         del first

@@ -16,7 +16,7 @@ def sigmoid(x):
 
 @pytest.fixture
 def places(build, set_parameters):
-    """P is n/10 at n tokens before the query and -n/10 after it; U is 0.5 and -0.5."""
+    """Return places whose P is n/10 at n tokens before the query, -n/10 after it; U is ±0.5."""
 
     def places(decoder=False, **flags):
         names = {"encoder": "san,ffn", "decoder": "dman,cross,ffn", "side": "decoder"}

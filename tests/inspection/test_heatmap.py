@@ -29,7 +29,7 @@ def numbers_of_random_weights(tokens, heads=2):
 
 
 def panels(*figures):
-    """The axes with a picture of weights in them, less the colour bars."""
+    """Return the axes with weights in them, without the colour bars."""
     axes = [axis for figure in figures for axis in figure.axes]
     return [axis for axis in axes if axis.images and axis.get_title()]
 

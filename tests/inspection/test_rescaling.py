@@ -26,7 +26,7 @@ def f(x, v):
 
 @pytest.fixture
 def places(build, set_parameters):
-    """DA's sublayers of an encoder with these parameters; those of a decoder by ``places(1)``."""
+    """Return ``places()``: DA's sublayers with W and V, of an encoder or a decoder."""
 
     def places(decoder=False, **flags):
         names = {"encoder": "san,ffn", "decoder": "da,cross,ffn", "side": "decoder"}

@@ -38,7 +38,7 @@ def write_folder(folder, files):
 
 
 def write_archive(path, files):
-    """Write an archive of the kind that its name tells: zip, tar.gz or tgz, gz."""
+    """Write an archive; its suffix selects zip, tar.gz (tgz) or gz."""
     files = _in_bytes(files)
     if path.suffix == ".zip":
         path.write_bytes(zipped(files))

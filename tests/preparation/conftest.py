@@ -10,7 +10,6 @@ from fairseq_posattn.preparation import binarise
 @pytest.fixture
 def fairseq_here(monkeypatch):
     """Run fairseq-preprocess in this process, which has imported fairseq already."""
-
     from fairseq import options  # here, so that other tests start at once
     from fairseq_cli import preprocess as fairseq_preprocess
 

@@ -1,4 +1,4 @@
-"""Small corpora in the layouts in which the translation data sets are published."""
+"""Small translation corpora in their published layouts."""
 
 import itertools
 
@@ -98,7 +98,7 @@ def wmt14(news_commentary="v9", pairs=100):
 
 def corpus(name, count, start=0):
     german, english = sentences(count, start)
-    # In other languages, too, as the published archives are.
+    # The published archives have other languages, too.
     return {f"{name}.de": lines(german), f"{name}.en": lines(english), f"{name}.fr": b"non\n"}
 
 

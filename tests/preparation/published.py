@@ -1,4 +1,4 @@
-"""Small data sets for classification, in the archives in which the real ones are published."""
+"""Small classification data sets in their published archives."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Small summarization data sets in the layouts in which the real ones are published."""
+"""Small summarization data sets in their published layouts."""
 
 import hashlib
 

@@ -1,4 +1,4 @@
-"""Archives and folders, read alike."""
+"""Reading of archives and folders."""
 
 import bz2
 import lzma
@@ -53,7 +53,7 @@ def test_all_kinds_are_read_alike(archive):
     assert not archive.has("EADME")  # not a whole name
 
 
-def test_two_members_at_once(archive):
+def test_two_members_can_be_read_at_once(archive):
     with archive.open("de/text") as german, archive.open("en/text") as english:
         assert list(zip(german, english, strict=True)) == [
             (b"eins\n", b"one\n"),
@@ -61,20 +61,20 @@ def test_two_members_at_once(archive):
         ]
 
 
-def test_missing_member_is_one_line(archive):
+def test_missing_member_gives_a_one_line_error(archive):
     with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
         archive.open("fr/text").__enter__()
 
 
 @pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
-def test_single_file_goes_by_its_own_name(tmp_path, compress):
+def test_a_compressed_file_is_its_only_member(tmp_path, compress):
     suffix = {gzipped: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz", bytes: ""}[compress]
     archive = open_archive(write(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
     assert archive.names() == ["text.de"]
     assert read(archive, "text.de") == b"eins\n"
 
 
-def test_folder_prefers_what_lies_higher(tmp_path):
+def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
     write(tmp_path / "a" / "deeper" / "text", b"deep")
     write(tmp_path / "z" / "text", b"high")
     assert read(open_archive(tmp_path), "text") == b"high"
@@ -83,8 +83,8 @@ def test_folder_prefers_what_lies_higher(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["text.tgz", "text.tar.bz2", "text.tar.xz", "text.zip", "text.gz"])
-def test_cut_off_anywhere_is_found_out(tmp_path, name):
-    """A compressed archive that lacks its end never passes for a whole one."""
+def test_truncated_archives_are_detected(tmp_path, name):
+    """Check archives cut at every seventh byte."""
     whole = PACKED.get(name, gzipped(b"eins\nzwei\n"))
     check_archive(write(tmp_path / "whole", whole))
     for length in range(1, len(whole), 7):
@@ -99,7 +99,7 @@ def test_cut_off_anywhere_is_found_out(tmp_path, name):
             assert names == [name]  # just some file
 
 
-def test_fingerprint_tells_changed_files(tmp_path):
+def test_the_fingerprint_depends_on_the_content(tmp_path):
     text, other = tmp_path / "text", tmp_path / "other"
     write(text, b"eins\n")
     write(other, b"one\n")

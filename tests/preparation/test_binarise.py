@@ -1,4 +1,4 @@
-"""Calls of fairseq-preprocess, played by a stand-in; end-to-end tests call the real one."""
+"""Calls of fairseq-preprocess through a stand-in; end-to-end tests call the real one."""
 
 import json
 
@@ -24,7 +24,7 @@ def stand_in(tmp_path, monkeypatch):
     return play
 
 
-def test_sizes_are_told_once_and_the_log_goes(stand_in, tmp_path):
+def test_sizes_are_printed_once_and_the_log_is_removed(stand_in, tmp_path):
     log = tmp_path / "preprocess.log"
     stand_in(f"""
 open({str(log)!r}, "w")
@@ -43,14 +43,14 @@ for side in "de", "en":
     assert not log.exists()
 
 
-def test_failure_is_its_last_line(stand_in, tmp_path):
+def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
     stand_in("raise FileNotFoundError('text/bpe.train.de')")
     with pytest.raises(UsageError) as caught:
         preprocess(tmp_path, 1)
     assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")
 
 
-def test_rows_are_the_lines_of_the_text(tmp_path):
+def test_the_number_of_rows_must_be_the_number_of_lines(tmp_path):
     index, text = tmp_path / "train.idx", tmp_path / "train.de"
     text.write_bytes(b"eins\nzwei\ndrei\n")
     head = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\4"

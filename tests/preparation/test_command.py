@@ -1,4 +1,4 @@
-"""The command line shared by all preparations, its tables, and the commands that it prints."""
+"""The shared command line of all preparations, its tables, and the printed commands."""
 
 import dataclasses
 import os
@@ -23,7 +23,7 @@ RETENTION = {"--no-epoch-checkpoints", "--keep-last-epochs"}
 
 @pytest.fixture
 def command(monkeypatch):
-    """Runs the preparation of trec, which stores its options or fails with an error."""
+    """Return a function that runs ``prepare classification trec`` and records its options."""
     seen = []
 
     def start(*arguments, error=None, runs=True):
@@ -41,7 +41,7 @@ def command(monkeypatch):
     return start
 
 
-def test_options_and_their_defaults(command, tmp_path):
+def test_options_have_defaults(command, tmp_path):
     status, options = command()
     cores = len(os.sched_getaffinity(0))
     assert status == 0
@@ -122,11 +122,11 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     [
         (160_239, 160_239, None, "160,239", False),
         (7_000, 7_283, None, "7,283", True),
-        (7_000, 7_283, 5, "7,283", False),  # a quick look
+        (7_000, 7_283, 5, "7,283", False),  # a limited run
         (4_490_000, "4.5M", None, "4.5M", False),  # rounded
     ],
 )
-def test_counts_beside_published_ones(capsys, count, published, limit, shown, warns):
+def test_counts_are_compared_with_the_published_ones(capsys, count, published, limit, shown, warns):
     report.report_counts({"train": count, "extra": 5}, {"train": published}, limit, what="pairs")
     printed, warning = capsys.readouterr()
     assert [line.split() for line in printed.splitlines()[:3]] == [

@@ -55,7 +55,7 @@ def test_a_table_becomes_data_and_prints_the_training_command(
     assert trained.num_classes == 3
 
 
-def test_sizes_repetitions_leaks_and_shares_are_printed(tmp_path, custom, fairseq_here, capsys):
+def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq_here, capsys):
     train = table(tmp_path / "train.csv", [*moods(9), *moods(2)])
     valid = table(tmp_path / "valid.csv", [*moods(3, start=2), *moods(1, start=20)])
     test = table(tmp_path / "test.csv", moods(3, start=30))
@@ -70,7 +70,7 @@ def test_sizes_repetitions_leaks_and_shares_are_printed(tmp_path, custom, fairse
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "csv.gz"])
-def test_all_formats_of_tables_give_the_same(tmp_path, suffix):
+def test_all_table_formats_are_read_alike(tmp_path, suffix):
     path = tmp_path / f"moods.{suffix}"
     if suffix == "jsonl":
         rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
@@ -83,14 +83,14 @@ def test_all_formats_of_tables_give_the_same(tmp_path, suffix):
     assert values == [[mood, text] for text, mood, _ in moods(3)]
 
 
-def test_quoted_text_keeps_its_lines_and_its_place(tmp_path):
+def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('\ufefftext,mood\r\n"one,\r\n""two""",sad\r\n\r\nthree,glad\r\n')
     expected = [(f"{path}:2", ['one,\n"two"']), (f"{path}:5", ["three"])]
     assert list(read_rows(path, ["text"])) == expected
 
 
-def test_pairs_and_numbers(tmp_path, custom, fairseq_here, capsys):
+def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsys):
     rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
     vectors = tmp_path / "vectors.txt"
@@ -131,7 +131,7 @@ def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, ca
     assert not {"<pad>", "<s>"}.intersection(words.split())
 
 
-def test_each_class_has_its_share_and_stays_in_training():
+def test_held_out_examples_are_stratified_and_leave_all_classes_in_training():
     examples = [("a" if number < 60 else "b", number) for number in range(90)]
     for indices in hold_out(examples, 1, {"test": 9, "valid": 9}, "file").values():
         assert Counter(index < 60 for index in indices) == {True: 6, False: 3}
@@ -176,7 +176,7 @@ def test_repeated_texts_are_not_held_out():
         ("t.csv", "text,mood\na,b\n", "t.csv: 1 different text of 1 classes are too few to hold"),
     ],
 )
-def test_a_malformed_table_is_one_line(tmp_path, custom, capsys, name, content, words):
+def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name, content, words):
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     status, dest = custom(file)

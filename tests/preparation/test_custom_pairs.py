@@ -134,7 +134,7 @@ def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subw
     assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
 
 
-def test_pairs_stay_aligned_and_none_is_lost(custom, train, fairseq_here):
+def test_splits_are_aligned_and_complete(custom, train, fairseq_here):
     status, dest = custom("--train", *train, "--subwords", "none")
     assert status == 0
     texts = read(dest)
@@ -144,7 +144,9 @@ def test_pairs_stay_aligned_and_none_is_lost(custom, train, fairseq_here):
     assert read(dest)["test"] != texts["test"]
 
 
-def test_the_raw_test_set_is_kept_and_next_is_the_training(custom, train, fairseq_here, capsys):
+def test_the_raw_test_set_is_written_and_the_training_command_printed(
+    custom, train, fairseq_here, capsys
+):
     status, dest = custom("--train", *train, "--bpe-operations", 40)
     assert status == 0
     raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
@@ -158,7 +160,7 @@ def test_the_raw_test_set_is_kept_and_next_is_the_training(custom, train, fairse
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
-def test_translations_in_a_table(custom, tmp_path, fairseq_here, suffix):
+def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here, suffix):
     file = table(tmp_path / f"pairs.{suffix}", pairs(60), LANGUAGES)
     words = [file, "--columns", *LANGUAGES, "--subwords", "none"]
     status, dest = custom(*words, "--valid", "0.1", "--test", 0.05)
@@ -167,7 +169,9 @@ def test_translations_in_a_table(custom, tmp_path, fairseq_here, suffix):
     assert sorted(sum(read(dest).values(), [])) == sorted(pairs(60))
 
 
-def test_compressed_files_leaks_and_empty_pairs(custom, train, tmp_path, fairseq_here, capsys):
+def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
+    custom, train, tmp_path, fairseq_here, capsys
+):
     rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", "")]
     train = files(tmp_path, "train", [*rows, pairs(2)[1]])
     zipped = []
@@ -190,7 +194,7 @@ def test_compressed_files_leaks_and_empty_pairs(custom, train, tmp_path, fairseq
     assert "test: left out 1 pair with an empty side" in said
 
 
-def test_moses_escapes_in_plain_text_are_warned_of(custom, tmp_path, fairseq_here, capsys):
+def test_moses_escapes_in_plain_text_give_a_warning(custom, tmp_path, fairseq_here, capsys):
     train = files(tmp_path, "train", [*pairs(40), ("c &apos; est", "it &apos;s"), ("R&D", "a & b")])
     assert custom("--train", *train, "--subwords", "sentencepiece", "--vocabulary-size", 90)[0] == 0
     warning = (
@@ -214,7 +218,7 @@ def test_only_changed_stages_run_again(custom, train, fairseq_here, capsys):
     assert all(line.startswith("alt ") for line in lines(dest / "text/train.de"))
 
 
-def test_a_bad_option_leaves_a_finished_folder_as_it_was(custom, train, fairseq_here, capsys):
+def test_a_bad_option_leaves_a_finished_folder_unchanged(custom, train, fairseq_here, capsys):
     command = ["--train", *train, "--valid", 5, "--test", 5]
     status, dest = custom(*command, "--bpe-operations", 40)
     assert status == 0
@@ -259,7 +263,7 @@ ROWS = [(f"Long text,\n{n} lines. ", f"Text {n}.") for n in range(50)]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv"])
-def test_summaries_in_a_table(summarize, tmp_path, fairseq_here, capsys, suffix):
+def test_summaries_are_read_from_a_table(summarize, tmp_path, fairseq_here, capsys, suffix):
     rows = [*ROWS, ("no summary", " "), ("", "no text")]
     file = table(tmp_path / f"news.{suffix}", rows, ("article", "short"))
     status, dest = summarize(file, "--valid", 7, "--test", 5)
@@ -273,7 +277,7 @@ def test_summaries_in_a_table(summarize, tmp_path, fairseq_here, capsys, suffix)
     assert sorted(sum(splits.values(), [])) == sorted(expected)
 
 
-def test_another_table_is_a_split_and_other_columns_are_other_text(
+def test_another_table_can_be_a_split_and_other_columns_can_be_selected(
     summarize, tmp_path, fairseq_here
 ):
     names = ("article", "short")
@@ -301,7 +305,7 @@ TEXT_COLUMNS = ("--text", "article", "--summary", "short")
         ('{"article": "a", "short": ""}\n' * 40, "news.jsonl: 1 different text, 0 of them not"),
     ],
 )  # fmt: skip
-def test_a_malformed_table_is_one_line(summarize, tmp_path, capsys, rows, words):
+def test_a_malformed_table_gives_a_one_line_error(summarize, tmp_path, capsys, rows, words):
     file = tmp_path / "news.jsonl"
     file.write_text(rows)
     status, dest = summarize(file)
@@ -321,7 +325,7 @@ def test_a_malformed_table_is_one_line(summarize, tmp_path, capsys, rows, words)
         (None, "train.en: no such file or folder"),
     ],
 )
-def test_malformed_files_are_one_line(custom, train, tmp_path, capsys, content, words):
+def test_malformed_files_give_one_line_errors(custom, train, tmp_path, capsys, content, words):
     train[1].unlink()
     if content is not None:
         train[1].write_bytes(content)
@@ -364,7 +368,7 @@ TRAIN = ["--train", "train.de", "train.en"]
          "--vocabulary-size 5: the characters of the text and"),
     ],
 )  # fmt: skip
-def test_wrong_options_are_one_line(
+def test_wrong_options_give_one_line_errors(
     custom, train, tmp_path, monkeypatch, capsys, kind, options, words
 ):
     monkeypatch.chdir(tmp_path)
@@ -376,7 +380,7 @@ def test_wrong_options_are_one_line(
     assert not any("error" in line for line in said[:-1])
 
 
-def test_a_folder_with_other_data_is_left_alone(summarize, tmp_path, capsys):
+def test_a_folder_with_other_data_is_not_overwritten(summarize, tmp_path, capsys):
     file = table(tmp_path / "news.csv", ROWS, ("article", "short"))
     dest = tmp_path / "data/own"
     dest.mkdir(parents=True)

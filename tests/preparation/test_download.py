@@ -1,4 +1,4 @@
-"""Downloads from a server that breaks off, lies, or serves something else."""
+"""Downloads from a server that breaks off, lies, or serves another file."""
 
 import errno
 import hashlib
@@ -50,7 +50,7 @@ def left_in(folder):
 
 @pytest.fixture
 def serve():
-    """Starts a server that has text.tgz."""
+    """Return a function that starts a server of text.tgz."""
     servers = []
 
     def start(**misdeeds):
@@ -64,7 +64,7 @@ def serve():
         server.__exit__()
 
 
-def test_what_is_there_is_not_fetched_again(serve, tmp_path):
+def test_existing_files_are_not_downloaded_again(serve, tmp_path):
     server = serve()
     for _ in range(2):
         path = download(server, tmp_path)
@@ -84,12 +84,12 @@ HALF = len(ARCHIVE) // 2
         (["break", "whole"], None, [0, HALF]),  # the server sends all of it
         (["untagged break", "untagged"], None, [0, 0]),  # it may be another version
         (["untagged break", "untagged"], ARCHIVE, [0, HALF]),  # the checksum decides
-        (["break", "askew"], None, [0, HALF, 0]),  # another part than was asked for
+        (["break", "askew"], None, [0, HALF, 0]),  # not the requested part
         (["break", "garbled"], None, [0, HALF, 0]),
         (["overstate"], None, [0, len(ARCHIVE)]),  # longer than the file is
     ],
 )
-def test_resumes_where_it_broke_off(serve, tmp_path, misdeeds, content, requested):
+def test_broken_downloads_resume(serve, tmp_path, misdeeds, content, requested):
     server = serve(text_tgz=misdeeds)
     assert download(server, tmp_path, content=content).read_bytes() == ARCHIVE
     assert [first for _, first in server.requests][: len(requested)] == requested
@@ -97,8 +97,8 @@ def test_resumes_where_it_broke_off(serve, tmp_path, misdeeds, content, requeste
 
 
 @pytest.mark.parametrize("how", ["", "dated", "deaf"])
-def test_a_file_that_changed_is_fetched_anew(serve, tmp_path, how):
-    """Nothing is appended to what came of another state of the file."""
+def test_a_changed_file_is_downloaded_again(serve, tmp_path, how):
+    """Check that parts of two versions are never joined."""
     server = serve(text_tgz=[f"break {how}", 503, EVER])
     failure(server, tmp_path)
     changed = tarred({"folder/text": random.Random(2).randbytes(30_000)}, "gz")
@@ -107,7 +107,7 @@ def test_a_file_that_changed_is_fetched_anew(serve, tmp_path, how):
     assert download(server, tmp_path).read_bytes() == changed
 
 
-def test_goes_on_in_a_later_run(serve, tmp_path):
+def test_a_second_run_resumes_the_download(serve, tmp_path):
     server = serve(text_tgz=["break", 503, 503, 503, 503])
     assert "503" in failure(server, tmp_path)
     assert download(server, tmp_path).read_bytes() == ARCHIVE
@@ -125,7 +125,7 @@ def test_goes_on_in_a_later_run(serve, tmp_path):
     ],
     ids=["web page", "plain text", "gzip cut off", "tar cut off", "empty"],
 )
-def test_wrong_file_is_refused(serve, tmp_path, served, complaint):
+def test_wrong_files_are_refused(serve, tmp_path, served, complaint):
     server = serve()
     server.files["first"] = served
     assert complaint in failure(server, tmp_path, "first")
@@ -133,7 +133,7 @@ def test_wrong_file_is_refused(serve, tmp_path, served, complaint):
     assert download(server, tmp_path, "first", "text.tgz").read_bytes() == ARCHIVE
 
 
-def test_checksum_decides_where_it_is_known(serve, tmp_path):
+def test_a_known_checksum_must_match(serve, tmp_path):
     server = serve()
     server.files["first"] = OTHER
     digest = hashlib.sha256(OTHER).hexdigest()
@@ -142,7 +142,7 @@ def test_checksum_decides_where_it_is_known(serve, tmp_path):
     assert path.read_bytes() == ARCHIVE
 
 
-def test_full_disk_is_no_fault_of_the_mirror(serve, tmp_path, monkeypatch):
+def test_a_full_disk_does_not_try_another_mirror(serve, tmp_path, monkeypatch):
     def full(progress, count):
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -153,7 +153,7 @@ def test_full_disk_is_no_fault_of_the_mirror(serve, tmp_path, monkeypatch):
     assert server.requests == [("text.tgz", 0)]
 
 
-def test_all_mirrors_fail(serve, tmp_path):
+def test_failures_of_all_mirrors_are_reported(serve, tmp_path):
     server = serve(second=[503, EVER])
     message = failure(server, tmp_path, "gone", "second")
     assert f"{server.url('gone')}: 404 Not Found" in message
@@ -204,7 +204,7 @@ def test_addresses_are_https_or_pinned():
             Source("text.tgz", (url,), sha256)
 
 
-def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch):
+def test_a_stalling_mirror_is_replaced(serve, tmp_path, monkeypatch):
     monkeypatch.setattr(downloads, "PATIENCE", 0.2)
     server = serve(text_tgz=["stall", EVER])
     server.files["mirror"] = ARCHIVE
@@ -212,7 +212,7 @@ def test_a_stalling_mirror_is_left(serve, tmp_path, monkeypatch):
     assert len(server.requests) <= 6
 
 
-def test_two_at_once_get_the_right_file(serve, tmp_path):
+def test_concurrent_downloads_share_one_file(serve, tmp_path):
     server = serve(text_tgz=["break", "break", "break"])
     with ThreadPoolExecutor(4) as pool:
         paths = list(pool.map(lambda _: download(server, tmp_path), range(4)))

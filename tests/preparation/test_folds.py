@@ -23,7 +23,7 @@ def test_folds_are_complete_and_stratified(seed):
         assert counts["a"] in (6, 7) and counts["b"] in (3, 4) and counts["c"] in (0, 1)
 
 
-def test_tenths():
+def test_tenths_are_complete():
     parts = splits.tenths(LABELS, 1)
     assert [len(parts[split]) for split in ("train", "valid", "test")] == [81, 11, 11]
     assert sorted(set().union(*parts.values())) == list(range(len(LABELS)))

@@ -1,4 +1,4 @@
-"""GloVe's files: what they hold, what is wrong with them, what fairseq gets."""
+"""Reading and writing of GloVe vectors."""
 
 from collections import Counter
 
@@ -24,13 +24,13 @@ def vectors(tmp_path):
     return vectors
 
 
-def test_vectors_of_wanted_words_as_they_are_written(vectors):
+def test_vectors_are_copied_as_written(vectors):
     result, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
     assert result == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
     assert dim == 3
 
 
-def test_words_of_which_a_part_is_wanted_are_others(vectors):
+def test_words_are_matched_whole(vectors):
     text = "the 1 2\nat name@domain.com 3 4\nat 5 6\nat 7 8\n"  # the first of a word counts
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
 
@@ -48,13 +48,13 @@ def test_words_of_which_a_part_is_wanted_are_others(vectors):
         (f"cat 1 {'x' * 5000} 3", f"'{'x' * 59}... is not a number"),
     ],
 )
-def test_a_line_of_the_wrong_width_is_named(vectors, tmp_path, line, words):
+def test_malformed_vectors_are_reported(vectors, tmp_path, line, words):
     with pytest.raises(UsageError) as error:
         glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
     assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
 
 
-def test_fairseq_reads_what_is_written(tmp_path):
+def test_fairseq_reads_the_written_vectors(tmp_path):
     path = tmp_path / "glove.txt"
     glove.write_embeddings(path, ["the", "cat", "dog"], {"the": "0.1 -0.2 1e-05"}, 3, seed=1)
     assert path.read_text().startswith("4 3\n")
@@ -67,7 +67,7 @@ def test_fairseq_reads_what_is_written(tmp_path):
     assert made_up.unique().numel() == 6
 
 
-def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):
+def test_the_dimension_selects_a_file_of_the_zip(tmp_path):
     files = {f"glove.6B.{dim}d.txt": "a" + " 1" * dim + "\n" for dim in (50, 300)}
     path = write_archive(tmp_path / "glove.6B.zip", files)
     assert glove.find_vectors(path, tmp_path)[1] == "glove.6B.300d.txt"
@@ -76,7 +76,7 @@ def test_a_zip_of_several_files_gives_the_one_of_the_width(tmp_path):
         glove.find_vectors(path, tmp_path, dim=100)
 
 
-def test_a_name_takes_the_download(tmp_path):
+def test_a_name_selects_the_download(tmp_path):
     write_archive(
         tmp_path / "glove.6B.zip", {"glove.6B.50d.txt": "a 1\n", "glove.6B.100d.txt": "a 1\n"}
     )
@@ -84,12 +84,12 @@ def test_a_name_takes_the_download(tmp_path):
     assert (archive.name, member) == (str(tmp_path / "glove.6B.zip"), "glove.6B.50d.txt")
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path):
+def test_an_unknown_name_lists_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)
 
 
-def test_unknown_words_have_the_vector_that_the_file_has_for_them(vectors, tmp_path):
+def test_unk_has_the_vector_of_the_file(vectors, tmp_path):
     archive = vectors("the 1 2\n<unk> 3 4\ncat 5 6\n")
     glove.write_vocabulary(tmp_path, Counter({"the": 2}), Counter({"cat": 1}), archive, 1, seed=1)
     assert (tmp_path / "dict.txt").read_text() == "the 2\ncat 0\n"

@@ -15,7 +15,7 @@ PAIR = (0, "( Ba ( de cue ) )", "( De xx )")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Prepared pairs, beside their language model."""
+    """Return prepared pairs beside their language model."""
     tmp_path = tmp_path_factory.mktemp("transfer")
     pairs = dict.fromkeys(("train", "valid", "test"), [PAIR, (1, "ba", "de"), (2, "ba", "de")])
     make_transfer("snli_gpt", tmp_path / "snli_gpt", pairs)
@@ -26,23 +26,23 @@ def first_line(path):
     return path.read_text(encoding="utf-8").splitlines()[0]
 
 
-def test_words_are_split_by_the_models_merges(folder):
+def test_words_are_split_by_the_merges_of_the_model(folder):
     assert first_line(folder / "text" / "train.input0") == "ba</w> de</w> c u e</w>"
     vocabulary = json.loads((folder.with_name("openai-gpt") / "vocab.json").read_text())
     lines = (folder / "input0" / "dict.txt").read_text(encoding="utf-8").splitlines()
     assert [line.partition(" ")[0] for line in lines] == [*vocabulary][1:]  # <unk> is fairseq's
 
 
-def test_new_text_is_split_likewise_without_the_model(folder, tmp_path):
-    """By what the manifest says; an unknown character is unknown, a capital is not."""
+def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
+    """Check that the manifest suffices: it has the merges and the lowercasing."""
     folder = shutil.copytree(folder, tmp_path / "moved")
-    told = manifest.read(folder)
-    assert (told.subwords, told.lower) == ("gpt", True)
-    split = splitter(folder, told, "en")
+    rules = manifest.read(folder)
+    assert (rules.subwords, rules.lower) == ("gpt", True)
+    split = splitter(folder, rules, "en")
     assert split("BA cue deba ßc") == "ba</w> c u e</w> d e ba</w> <unk> c</w>"
 
 
-def test_another_model_splits_anew(tmp_path):
+def test_another_model_splits_the_text_again(tmp_path):
     (tmp_path / "source").mkdir()
     for side, text in (("s1", "ba"), ("s2", "de"), ("labels", "neutral")):
         for split in ("train", "dev", "test"):
@@ -64,7 +64,7 @@ def test_other_vocabularies_are_refused(folder, tmp_path, flag, capsys):
     assert not (tmp_path / "no").exists()
 
 
-def test_a_folder_without_files_is_named(tmp_path, capsys):
+def test_missing_model_files_are_reported(tmp_path, capsys):
     arguments = ["snli", "--dest", str(tmp_path / "no"), "--language-model", str(tmp_path / "x")]
     assert prepare("classification", arguments)
     error = capsys.readouterr().err

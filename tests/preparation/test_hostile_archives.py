@@ -1,4 +1,4 @@
-"""Archives that mean harm: nothing is written outside, memory is bounded, errors are one line."""
+"""Hostile archives: nothing is written outside, memory is bounded, errors are one line."""
 
 import bz2
 import io
@@ -44,7 +44,7 @@ def header(name, size, kind=tarfile.REGTYPE):
 
 
 def read_all(path):
-    """Return all that can be read of an archive, or the one line by which it is refused."""
+    """Return all readable members of an archive, or its error message."""
     try:
         return {name: stream.read() for name, stream in open_archive(path).members()}
     except UsageError as error:
@@ -68,7 +68,7 @@ def write(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["../text", "/tmp/posattn-text", "", "te\nxt", "te\0xt"])
-def test_names_in_archives_lead_nowhere(write, name):
+def test_names_in_archives_are_no_paths(write, name):
     path = write(tar_of((tarfile.TarInfo(name), b"harm"), (tarfile.TarInfo("text"), b"good")))
     assert read_all(path)["text"] in (b"good", b"harm")
     encoded = name.encode() or b"N"
@@ -88,7 +88,7 @@ def test_unpacking_writes_nothing_outside(write, name):
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
-def test_links_and_devices_are_no_files(write, kind):
+def test_links_and_devices_are_not_read(write, kind):
     link = tarfile.TarInfo("text")
     link.type, link.linkname, link.devmajor, link.devminor = kind, "/etc/passwd", 1, 5
     assert read_all(write(tar_of((link, b""), (tarfile.TarInfo("other"), b"x")))) == {"other": b"x"}
@@ -101,7 +101,7 @@ def test_impossible_sizes_in_a_tar_are_refused(write, size, kind):
     assert "damaged or cut off" in message
 
 
-def test_nested_extended_headers_end(write):
+def test_nested_extended_headers_are_refused(write):
     extended = header("x", 20, tarfile.XHDTYPE) + b"20 comment=xxxxxxxx\n".ljust(512, b"\0")
     assert "damaged" in read_all(write(extended * 5000 + bytes(1024)))
 
@@ -169,7 +169,7 @@ def test_every_changed_byte_is_read_or_refused(write, whole):
         read_all(write(bytes(changed)))
 
 
-def test_stories_nested_without_end_are_read_two_levels_deep(write):
+def test_nested_archives_of_stories_are_read_two_levels_deep(write):
     inner = tarred({"cnn_stories.tgz": b"", "a.story": b"x"}, "gz")
     for _ in range(50):
         inner = tarred({"deep/cnn_stories.tgz": inner, "b.story": b"x"}, "gz")

@@ -57,7 +57,7 @@ def test_trec_has_coarse_or_fine_classes(read):
     assert read("trec", trec(TREC), "test") == [("HUM", "Who ?")]
 
 
-def test_trec_with_digits_has_no_fine_classes(read):
+def test_trec_in_digits_has_no_fine_classes(read):
     files = {"train.txt": "0 How ?\n5 How many ?\n", "test.txt": "3 Who ?\n"}
     assert read("trec", files) == [("DESC", "How ?"), ("NUM", "How many ?")]
     with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
@@ -69,7 +69,7 @@ def test_trec_with_digits_has_no_fine_classes(read):
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 
 
-def test_sick_of_semeval(read):
+def test_sick_is_read_from_the_files_of_semeval(read):
     files = {
         "SICK_train.txt": f"{SICK}1\tA kid plays\tA child plays\t4.5\tENTAILMENT\n",
         "SICK_trial.txt": f"{SICK}2\tA dog\tA cat\t2\tNEUTRAL\n",
@@ -80,7 +80,7 @@ def test_sick_of_semeval(read):
     assert read("sick", files, "test") == [("CONTRADICTION", "A dog", "No dog", 3.3)]
 
 
-def test_sick_in_one_file_with_other_columns(read, tmp_path):
+def test_sick_is_read_from_one_file_with_other_columns(read, tmp_path):
     text = (
         "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
         "1\tA kid\tA child\tENTAILMENT\t4.5\tTRAIN\n"
@@ -96,7 +96,7 @@ def test_sick_in_one_file_with_other_columns(read, tmp_path):
 # --- Zhang et al. ----------------------------------------------------------------------------
 
 
-def test_zhang_in_csv(read, tmp_path):
+def test_zhang_is_read_from_csv(read, tmp_path):
     files = {
         "ag_news_csv/classes.txt": "World\nSports\nBusiness\nSci/Tech\n",
         "ag_news_csv/train.csv": '"3","Wall St. ""Bears""","Short, sellers"\n"1","Oil\nis","Up"\n',
@@ -124,7 +124,7 @@ def test_zhang_in_plain_form(read):
 # --- CR, MPQA, SUBJ --------------------------------------------------------------------------
 
 
-def test_polarity_in_one_file_for_each_class(read, tmp_path):
+def test_polarity_is_read_from_one_file_per_class(read, tmp_path):
     files = {
         "data/customerr/custrev.pos": "good .\n",
         "data/customerr/custrev.neg": "bad .\nworse .\n",
@@ -140,13 +140,13 @@ def test_polarity_in_one_file_for_each_class(read, tmp_path):
     assert read("subj", archive) == [("subjective", "a gem ."), ("objective", "he walks .")]
 
 
-def test_polarity_of_cornell_is_in_windows_1252(read):
+def test_cornell_polarity_is_read_as_windows_1252(read):
     quotes = "a gem \u2013 d\xe9j\xe0 vu .\n".encode("cp1252")
     files = {"quote.tok.gt9.5000": quotes, "plot.tok.gt9.5000": b"he walks .\n"}
     assert read("subj", files)[0] == ("subjective", "a gem \u2013 d\xe9j\xe0 vu .")
 
 
-def test_polarity_in_one_file_with_numbers(read):
+def test_polarity_is_read_from_one_file_with_numbers(read):
     assert read("cr", {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}) == [
         ("negative", "bad ."),
         ("positive", "d\xe9j\xe0 vu ."),
@@ -164,7 +164,7 @@ def review(rating, text):
     )
 
 
-def test_amazon_in_pseudo_xml(read, tmp_path):
+def test_amazon_is_read_from_pseudo_xml(read, tmp_path):
     folder = "sorted_data_acl/electronics"
     files = {
         "sorted_data_acl/books/positive.review": review("5.0", "A book"),
@@ -238,7 +238,7 @@ def test_sst_has_each_phrase_once_for_each_class(read):
     assert repeated.count(("very_negative", "it fails .")) == 2
 
 
-def test_sst_weights_phrases_as_the_released_code(read):
+def test_sst_weights_phrases_like_the_released_code(read):
     again = "(2 (2 it) (3 (3 works) (2 .)))"
     assert Counter(read("sst5", trees(GOOD, again), weighted_phrases=True)) == {
         ("very_positive", "It really works ."): 4,
@@ -297,7 +297,7 @@ def test_multinli_validates_on_matched_and_tests_on_mismatched(read):
     assert read("multinli", files, "test") == [("contradiction", "a", "b")]
 
 
-def test_snli_in_separate_files_and_training_on_the_development_set(read):
+def test_snli_in_separate_files_may_train_on_the_development_set(read):
     files = separate("dev", "neutral", "A dog .\n", "It .\n")
     files |= separate("test", "-", "A dog .\n", "It .\n")
     assert read("snli", files, train_on_dev=True) == [("neutral", "A dog .", "It .")]
@@ -308,8 +308,8 @@ def test_snli_in_separate_files_and_training_on_the_development_set(read):
         read("snli", separate("test", "neutral\nneutral\n", "a\nb\n", "c\n"), "test")
 
 
-def test_snli_in_released_form_trains_without_the_longest_sentences(tmp_path):
-    """A word with a mark within counts as three, as the released code splits it."""
+def test_snli_in_released_form_drops_the_longest_training_sentences(tmp_path):
+    """Check that a hyphenated word counts as three, like in the released code."""
     firsts = "\n".join(["a b"] * 48 + ["a b c", "a-b c"])
     for part in ("train", "dev", "test"):
         write_folder(tmp_path, separate(part, "neutral\n" * 50, firsts, "a\n" * 50))
@@ -382,7 +382,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("name", "file", "rows", "line", "words"), ROWS)
-def test_a_malformed_row_is_one_line(tmp_path, name, file, rows, line, words):
+def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line, words):
     source = write_folder(tmp_path / "source", {file: rows})
     others = {"snli": "snli_1.0_dev.jsonl", "sick": "SICK_trial.txt"}
     others["trec"] = "test.txt" if file == "train.txt" else "TREC_10.label"

@@ -1,4 +1,4 @@
-"""MIND, made up in its layout: news.tsv and behaviors.tsv, zipped or unpacked."""
+"""MIND in its published layout: news.tsv and behaviors.tsv, zipped or unpacked."""
 
 import pytest
 from archive_files import write_archive, write_folder
@@ -33,7 +33,7 @@ def release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
     return folder
 
 
-def test_impressions(tmp_path):
+def test_impressions_are_read(tmp_path):
     archive = open_archive(release(tmp_path) / "MINDsmall_train")
     first, second, _ = mind.impressions(archive)
     assert (first.name, first.history, first.candidates, first.labels) == (
@@ -56,7 +56,7 @@ def test_impressions(tmp_path):
         ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates are such as"),
     ],
 )
-def test_a_mistake_names_file_and_line(tmp_path, line, message):
+def test_malformed_input_is_reported_with_file_and_line(tmp_path, line, message):
     archive = open_archive(release(tmp_path, train=TRAIN + line) / "MINDsmall_train")
     with pytest.raises(UsageError, match=f"behaviors.tsv:4: {message}"):
         list(mind.impressions(archive))

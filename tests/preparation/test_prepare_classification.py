@@ -1,4 +1,4 @@
-"""The command, from published archives to what stock fairseq's sentence_prediction reads."""
+"""Preparation for classification, from published archives to data of stock fairseq."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ def vectors(tmp_path):
 
 
 def prepare(name, tmp_path, *words):
-    """Run the command on a generated data set; returns the destination."""
+    """Run the command on a generated data set and return the destination."""
     source = tmp_path / f"published-{name}"
     source.mkdir(exist_ok=True)
     dest = tmp_path / name
@@ -60,12 +60,12 @@ def load(folder, split, num_classes, regression=False):
     return task, task.load_dataset(split)
 
 
-def test_every_data_set_is_tried():
+def test_every_data_set_is_tested():
     assert CLASSES.keys() == CORPORA.keys()
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_stock_fairseq_reads_it(name, tmp_path, fairseq_here, vectors, capsys):
+def test_stock_fairseq_reads_the_prepared_data(name, tmp_path, fairseq_here, vectors, capsys):
     dest = prepare(name, tmp_path, "--glove", str(vectors), "--min-count", "1")
     corpus = CORPORA[name]
     for part, text in zip(corpus.parts, corpus.texts, strict=True):
@@ -90,7 +90,7 @@ def test_stock_fairseq_reads_it(name, tmp_path, fairseq_here, vectors, capsys):
     assert "published" in capsys.readouterr().out
 
 
-def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
+def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
     archive = publish("sst5", tmp_path)
     with Server() as server:
         server.files[archive.name] = archive.read_bytes()
@@ -102,7 +102,7 @@ def test_it_downloads_what_it_is_not_given(tmp_path, fairseq_here, monkeypatch):
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
 
 
-def test_options_of_snli_and_the_order_of_labels(tmp_path, fairseq_here):
+def test_snli_options_and_label_order_are_applied(tmp_path, fairseq_here):
     dest = prepare("snli", tmp_path, "--train-on-dev", "--released-form")
     sizes = {split: len(lines(dest / f"text/{split}.label")) for split in ("train", "valid")}
     assert sizes["valid"] in (2, 3)  # held out
@@ -151,7 +151,7 @@ def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, c
     assert sorted(tested) == sorted(f"sentence {number}" for number in range(30))
 
 
-def test_counts_are_shown_beside_the_published_ones(tmp_path, fairseq_here, capsys):
+def test_counts_are_printed_beside_the_published_ones(tmp_path, fairseq_here, capsys):
     prepare("snli", tmp_path)
     output = capsys.readouterr()
     assert "549,367" in output.out
@@ -159,7 +159,7 @@ def test_counts_are_shown_beside_the_published_ones(tmp_path, fairseq_here, caps
     assert "annotators did not agree: 21" in output.err
 
 
-def test_a_quick_look_takes_all_classes_and_seeds_draw_folds(tmp_path, fairseq_here):
+def test_a_limit_covers_all_classes_and_the_seed_selects_folds(tmp_path, fairseq_here):
     dest = prepare("cr", tmp_path, "--limit", "20")
     splits = ("train", "valid", "test")
     read = [line for split in splits for line in lines(dest / f"fold0/text/{split}.label")]
@@ -181,7 +181,7 @@ def test_a_quick_look_takes_all_classes_and_seeds_draw_folds(tmp_path, fairseq_h
         (classification, "write_dictionary"),
     ],
 )
-def test_an_interrupted_run_ends_as_one_that_was_not(
+def test_a_resumed_run_equals_an_uninterrupted_one(
     module, function, tmp_path, fairseq_here, vectors, monkeypatch, capsys
 ):
     source = publish("amazon_electronics", tmp_path)
@@ -202,7 +202,7 @@ def test_an_interrupted_run_ends_as_one_that_was_not(
     assert tree(tmp_path / "resumed") == tree(tmp_path / "whole")
 
 
-def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
+def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
     dest = prepare("sst2", tmp_path)
     before = tree(dest)
     assert main(["sst2", "--dest", str(dest)]) == 0
@@ -217,7 +217,7 @@ def test_what_is_done_needs_its_source_no_more(tmp_path, fairseq_here, capsys):
         (["--glove", "nothing"], "--glove nothing: no such file, and none of 6B.50d"),
     ],
 )
-def test_wrong_options_are_one_line(words, message, tmp_path, monkeypatch, capsys):
+def test_wrong_options_give_one_line_errors(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     source = str(publish("sst5", tmp_path))
     assert main(["sst5", "--source", source, "--dest", "d", *words]) == 1
@@ -240,7 +240,7 @@ def test_a_vector_of_the_wrong_width_leaves_nothing_half_written(tmp_path, capsy
 
 
 @pytest.mark.slow
-def test_the_script_by_itself(tmp_path, vectors):
+def test_the_script_prepares_with_real_processes(tmp_path, vectors):
     """Run real processes: workers for the text, fairseq-preprocess for the rest."""
     source = publish("trec", tmp_path / "trec", size=3000)
     dest = tmp_path / "data-bin"

@@ -1,4 +1,4 @@
-"""The command, from published archives to what fairseq-train reads."""
+"""Preparation for summarization, from published archives to binarised data."""
 
 import shutil
 from functools import partial
@@ -18,7 +18,7 @@ from fairseq_posattn.text import manifest
 from fairseq_posattn.text.subwords import read_wordpieces
 from fairseq_posattn.training import plugin
 
-plugin.register()  # its mends
+plugin.register()  # its patches of fairseq
 pytestmark = pytest.mark.slow
 
 SPLITS = ("train", "valid", "test")
@@ -55,7 +55,7 @@ def read(dest, dictionary, split, side):
     return zip(data, lines, strict=True)
 
 
-def test_fairseq_reads_the_subwords_and_gives_back_the_text(prepared):
+def test_fairseq_reads_subwords_and_restores_the_text(prepared):
     dictionary = Dictionary.load(str(prepared / "dict.source.txt"))
     assert dictionary.symbols == Dictionary.load(str(prepared / "dict.target.txt")).symbols
     model = sentencepiece.SentencePieceProcessor(model_file=str(prepared / "text/spm.model"))
@@ -83,9 +83,7 @@ def interrupt(monkeypatch, module, name, after):
     monkeypatch.setattr(module, name, interrupted)
 
 
-def test_interrupted_anywhere_and_run_again_is_the_same(
-    prepared, source, tmp_path, monkeypatch, capsys
-):
+def test_a_resumed_run_equals_an_uninterrupted_one(prepared, source, tmp_path, monkeypatch, capsys):
     dest = tmp_path / "dest"
     for module, name, after in (
         (cnn_dailymail, "read_story", 10),
@@ -115,8 +113,8 @@ def in_wordpieces(source, tmp_path_factory):
     return dest
 
 
-def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wordpieces):
-    from tokenizers import pre_tokenizers  # without which the other tests here can be run
+def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):
+    from tokenizers import pre_tokenizers  # optional, only for this test
 
     pieces = read_wordpieces(in_wordpieces / "text/vocab.txt")
     dictionary = Dictionary.load(str(in_wordpieces / "dict.source.txt"))
@@ -134,7 +132,7 @@ def test_fairseq_reads_wordpieces_and_gives_back_the_text_in_small_letters(in_wo
                 assert whole.startswith(back) and (len(tokens) == 31 or back == whole)
 
 
-def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch):
+def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch):
     """Check that a given vocabulary is used, and that another one makes other data."""
     interrupt(monkeypatch, pairs, "binarise_pairs", 0)
     given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
@@ -155,12 +153,12 @@ def test_a_vocabulary_of_the_users(source, in_wordpieces, tmp_path, monkeypatch)
         (["--wordpiece-vocabulary", "none.txt"], "none.txt: No such file or directory"),
     ],
 )
-def test_wrong_flags_are_one_line(source, tmp_path, capsys, flags, complaint):
+def test_wrong_flags_give_one_line_errors(source, tmp_path, capsys, flags, complaint):
     assert main(["cnn_dailymail", "--source", str(source), "--dest", str(tmp_path), *flags]) == 1
     assert capsys.readouterr().err.endswith(f"error: {complaint}\n")
 
 
-def test_gigaword_from_its_archive(tmp_path, capsys):
+def test_gigaword_is_prepared_from_its_archive(tmp_path, capsys):
     files = {}
     for split, count in (("train", 30), ("dev", 4), ("test", 3)):
         articles, titles = summaries.gigaword(count)

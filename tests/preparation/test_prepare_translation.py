@@ -1,4 +1,4 @@
-"""scripts/prepare_translation.py as it is typed, killed on its way and started again."""
+"""Preparation for translation by scripts/prepare_translation.py, killed and restarted."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def start():
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            # What runs in the background of a shell is told to ignore Ctrl-C.
+            # Background processes of a shell ignore Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -64,7 +64,7 @@ def prepared(start, source, tmp_path_factory):
     return dest, printed, said
 
 
-def test_what_is_made(prepared):
+def test_the_written_files_are_complete(prepared):
     dest, _, _ = prepared
     sides = [f"{split}.{side}" for split in ("train", "valid", "test") for side in ("de", "en")]
     assert set(tree(dest)) == {
@@ -88,7 +88,7 @@ def test_what_is_made(prepared):
     assert "@@ " in (dest / "text/bpe.train.de").read_text()
 
 
-def test_what_is_said(prepared):
+def test_counts_and_next_command_are_printed(prepared):
     dest, printed, said = prepared
     table = [line.split() for line in printed.splitlines()[1:4]]
     assert table == [["train", "398", "160,239"], ["valid", "18", "7,283"], ["test", "10", "6,750"]]
@@ -97,7 +97,7 @@ def test_what_is_said(prepared):
     assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
 
 
-def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source, tmp_path):
+def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, start, source, tmp_path):
     dest = tmp_path / "dest"
     command = ["--source", source, "--dest", dest, "--jobs", "1"]
     for last_line, stop in (
@@ -132,7 +132,7 @@ def test_stopped_in_each_stage_and_run_again_is_the_same(prepared, start, source
     ("version", "words", "kept"),
     [("v9", [], 298), ("v12", ["--max-words", "80"], 299), ("v13", [], 300)],
 )
-def test_wmt14_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
+def test_wmt14_prints_counts_after_each_step(tmp_path, fairseq_here, capsys, version, words, kept):
     """Add a pair of ratio 12 and one of ratio 3 to those that every rule keeps."""
     archives = corpora.wmt14(version)
     files = archives["training-parallel-europarl-v7.tgz"]

@@ -1,4 +1,4 @@
-"""EWT and CoNLL-2005, made up in their layouts."""
+"""EWT and CoNLL-2005 in their published layouts."""
 
 import gzip
 import shutil
@@ -91,14 +91,14 @@ def test_ewt_joins_words_and_roles_of_verbs(release):
         ]
 
 
-def test_ewt_with_every_predicate(release):
+def test_ewt_can_have_every_predicate(release):
     train = read_ewt(release, all_predicates=True)["train"]
     assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
     assert len(lines_of(train)) == 3
 
 
 @pytest.mark.parametrize("kind", ["gztar", "zip"])
-def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path, kind):
+def test_ewt_is_read_from_its_two_archives(release, tmp_path, kind):
     packed = tmp_path / "packed"
     for part in ("UD_English-EWT", "propbank-release"):
         shutil.make_archive(packed / f"{part}-main", kind, release, part)
@@ -110,7 +110,7 @@ def test_ewt_reads_the_two_archives_as_they_are_published(release, tmp_path, kin
     ("left_out", "message"),
     [("files.dev", "holds no file-lists/"), ("conllu", "holds no .*conllu"), ("skel", "gold_skel")],
 )
-def test_ewt_names_what_is_missing(release, left_out, message):
+def test_missing_files_of_ewt_are_reported(release, left_out, message):
     for path in [path for path in release.rglob("*") if path.is_file() and left_out in path.name]:
         path.unlink()
     with pytest.raises(UsageError, match=message):
@@ -127,7 +127,7 @@ def test_ewt_names_what_is_missing(release, left_out, message):
         ("one.xml 0 4 [WORD] CD", "one.xml 0", "one.xml.gold_skel:5: there should be 10 columns"),
     ],
 )
-def test_ewt_names_file_and_line_of_a_mistake(tmp_path, good, bad, message):
+def test_malformed_ewt_is_reported_with_file_and_line(tmp_path, good, bad, message):
     assert good in SKELETON
     folder = write_folder(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
     with pytest.raises(UsageError, match=message):
@@ -160,7 +160,7 @@ def conll_files(with_words):
 
 
 @pytest.mark.parametrize("with_words", [True, False])
-def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, with_words):
+def test_conll05_reads_words_from_the_release_or_the_treebank(tmp_path, with_words):
     splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))), None)
     assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
@@ -176,7 +176,7 @@ def test_conll05_takes_words_from_the_release_or_from_the_treebank(tmp_path, wit
         ("devel.24.words", "Mr.\n\nGo\n!\n", "devel.24.props:1: roles of 5 words, but 1 words"),
     ],
 )
-def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
+def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):
     folder = write_folder(tmp_path, conll_files(with_words=True))
     (path,) = folder.rglob(part)
     path.unlink() if text is None else path.write_text(text)
@@ -184,7 +184,7 @@ def test_conll05_names_what_does_not_fit(tmp_path, part, text, message):
         conll05.sentences(open_archive(folder), None)
 
 
-def test_conll05_reads_compressed_files_and_names_damaged_trees(tmp_path):
+def test_conll05_reads_compressed_files_and_reports_damaged_trees(tmp_path):
     folder = write_folder(tmp_path, conll_files(with_words=True))
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
@@ -219,7 +219,7 @@ def test_ewt_is_prepared(release, tmp_path, capsys):
 
 
 @pytest.mark.slow
-def test_words_that_training_lacks_have_vectors_if_there_are_any(release, tmp_path):
+def test_unseen_words_with_vectors_enter_the_dictionary(release, tmp_path):
     (words,) = release.rglob("three.xml.conllu")
     words.write_text(words.read_text().replace("cats", "dogs").replace("Go", "Gone"))
     glove = tmp_path / "glove.6B.2d.txt"

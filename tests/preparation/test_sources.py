@@ -1,4 +1,4 @@
-"""Data sets in several files, or in several places."""
+"""Data sets in several files or at several addresses."""
 
 import pytest
 from archive_files import write_archive, write_folder
@@ -16,7 +16,7 @@ def content(archive, member):
         return stream.read()
 
 
-def test_downloads_that_are_there_are_one_archive(tmp_path):
+def test_several_downloads_are_read_as_one_archive(tmp_path):
     for part in ("one", "two"):
         write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
     archive = obtain_any((PARTS, WHOLE), None, tmp_path)
@@ -30,7 +30,7 @@ def test_downloads_that_are_there_are_one_archive(tmp_path):
     assert obtain_any((PARTS,), tmp_path, tmp_path).fingerprint() != before
 
 
-def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
+def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
     monkeypatch.setattr(
         "fairseq_posattn.preparation.download.fetch", fetch_nothing_but("whole.zip")
     )
@@ -38,11 +38,11 @@ def test_the_second_way_serves_if_the_first_does_not(tmp_path, monkeypatch):
     assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
 
 
-def test_what_cannot_be_had_in_any_way_is_told(tmp_path, monkeypatch, capsys):
+def test_failures_of_all_sources_are_reported(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(download, "fetch", fetch_nothing_but())
     with pytest.raises(UsageError, match="no one.zip; or else no whole.zip"):
         obtain_any((PARTS, WHOLE), None, tmp_path)
-    assert capsys.readouterr().err == "no one.zip\n"  # the last failure is the command's to tell
+    assert capsys.readouterr().err == "no one.zip\n"  # the command prints the last failure
 
 
 def fetch_nothing_but(*names):
@@ -54,7 +54,7 @@ def fetch_nothing_but(*names):
     return fetch
 
 
-def test_a_users_folder_may_hold_archives_or_what_they_unpack_to(tmp_path):
+def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):
     packed, unpacked = tmp_path / "packed", tmp_path / "unpacked"
     packed.mkdir()
     for part in ("one", "two"):

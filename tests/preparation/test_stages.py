@@ -1,4 +1,4 @@
-"""Finished stages stay, unfinished ones are redone, and the result is always the same."""
+"""Stages of a preparation: finished ones are kept, unfinished ones are rerun."""
 
 import contextlib
 import os
@@ -13,7 +13,7 @@ from fairseq_posattn.preparation.stages import Stages
 
 
 def tree(folder):
-    """All files that a user sees, with their contents."""
+    """Return the contents of all visible files."""
     return {
         path.relative_to(folder).as_posix(): path.read_text()
         for path in folder.rglob("*")
@@ -22,7 +22,7 @@ def tree(folder):
 
 
 class Pipeline:
-    """Three stages, of which each reads what the one before wrote."""
+    """Three stages; each reads the output of the previous one."""
 
     def __init__(self, dest, word="word", **options):
         self.dest, self.word, self.options = dest, word, options
@@ -61,14 +61,14 @@ WHOLE = {
 }
 
 
-def test_each_stage_is_done_once(tmp_path):
+def test_each_stage_runs_once(tmp_path):
     assert Pipeline(tmp_path)() == ["text", "case", "sums"]
     assert tree(tmp_path) == WHOLE
     assert Pipeline(tmp_path)() == []
     assert tree(tmp_path) == WHOLE
 
 
-def test_changed_settings_redo_the_stage_and_all_after_it(tmp_path):
+def test_changed_settings_rerun_the_stage_and_all_after_it(tmp_path):
     Pipeline(tmp_path)()
     assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
     assert Pipeline(tmp_path, word="other")(upper=True) == ["text", "case", "sums"]
@@ -77,7 +77,7 @@ def test_changed_settings_redo_the_stage_and_all_after_it(tmp_path):
 
 
 @pytest.mark.parametrize("spoil", ["text/b", "case", "folds/1/sum"])
-def test_output_that_is_gone_or_changed_is_made_again(tmp_path, spoil):
+def test_missing_or_changed_output_is_rebuilt(tmp_path, spoil):
     Pipeline(tmp_path)()
     (tmp_path / spoil).unlink()
     assert Pipeline(tmp_path)()
@@ -87,20 +87,20 @@ def test_output_that_is_gone_or_changed_is_made_again(tmp_path, spoil):
     assert tree(tmp_path) == WHOLE
 
 
-def test_copied_folder_is_still_good(tmp_path):
+def test_a_copied_folder_stays_valid(tmp_path):
     Pipeline(tmp_path / "one")()
     shutil.copytree(tmp_path / "one", tmp_path / "other", copy_function=shutil.copyfile)
     assert Pipeline(tmp_path / "other")() == []
 
 
-def test_other_source_redoes_and_no_source_agrees_with_any(tmp_path):
+def test_only_another_source_reruns_the_stages(tmp_path):
     Pipeline(tmp_path)(source=["one"])
     assert Pipeline(tmp_path)() == []
     assert Pipeline(tmp_path)(source=["one"]) == []
     assert Pipeline(tmp_path)(source=["other"]) == ["text", "case", "sums"]
 
 
-def test_part_does_not_replace_the_whole(tmp_path):
+def test_a_limited_run_does_not_replace_a_full_one(tmp_path):
     Pipeline(tmp_path)()
     with pytest.raises(UsageError, match="--limit 5 would replace"):
         Pipeline(tmp_path, limit=5)()
@@ -110,7 +110,7 @@ def test_part_does_not_replace_the_whole(tmp_path):
 
 
 class Failing(Pipeline):
-    """A pipeline of other words whose last stage fails, or meets ``error``."""
+    """A pipeline whose last stage raises ``error``."""
 
     error = UsageError("bad option")
 
@@ -119,7 +119,7 @@ class Failing(Pipeline):
 
 
 @pytest.mark.parametrize("error", [UsageError("bad option"), OSError("full"), ValueError()])
-def test_a_failing_run_leaves_the_earlier_preparation_finished(tmp_path, error):
+def test_a_failing_run_leaves_the_earlier_preparation_intact(tmp_path, error):
     Pipeline(tmp_path)()
     record = (tmp_path / ".stages.json").read_bytes()
     pipeline = Failing(tmp_path, word="other")
@@ -139,7 +139,7 @@ def interrupted(tmp_path, word="word"):
         pipeline()
 
 
-def test_an_interrupted_run_goes_on_and_leaves_what_was_finished(tmp_path):
+def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     Pipeline(tmp_path)()
     interrupted(tmp_path, word="other")
     assert tree(tmp_path) == WHOLE
@@ -150,13 +150,13 @@ def test_an_interrupted_run_goes_on_and_leaves_what_was_finished(tmp_path):
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
-def test_a_first_run_that_fails_keeps_what_is_finished(tmp_path):
+def test_a_failed_first_run_keeps_its_finished_stages(tmp_path):
     with pytest.raises(UsageError):
         Failing(tmp_path)()
     assert Pipeline(tmp_path)() == ["sums"]
 
 
-def test_a_finished_stage_is_taken_over_by_a_later_one(tmp_path):
+def test_unchanged_outputs_are_not_copied(tmp_path):
     Pipeline(tmp_path)()
     inode = (tmp_path / "text/a").stat().st_ino
     assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
@@ -171,7 +171,7 @@ def refused(run):
 
 
 @pytest.mark.parametrize("theirs", ["text/a", "folds/deep/er"])
-def test_what_no_stage_made_is_never_replaced(tmp_path, theirs):
+def test_files_of_the_user_are_never_replaced(tmp_path, theirs):
     path = tmp_path / theirs
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("thesis")
@@ -185,7 +185,7 @@ def test_what_no_stage_made_is_never_replaced(tmp_path, theirs):
     assert tree(tmp_path) == WHOLE
 
 
-def test_files_of_the_user_among_outputs_stay(tmp_path):
+def test_files_of_the_user_among_outputs_are_kept(tmp_path):
     Pipeline(tmp_path)()
     (tmp_path / "text/thesis").write_text("beside")
     (tmp_path / "folds/0/mine").write_text("thesis")
@@ -197,7 +197,7 @@ def test_files_of_the_user_among_outputs_stay(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "null", "\xff", '{"text": {"sett', '{"text": null}'])
-def test_a_damaged_record_is_one_line_and_nothing_is_touched(tmp_path, content):
+def test_a_damaged_record_is_refused_without_changes(tmp_path, content):
     record = tmp_path / ".stages.json"
     record.write_text(content)
     assert refused(lambda: Pipeline(tmp_path)()) == (
@@ -207,11 +207,11 @@ def test_a_damaged_record_is_one_line_and_nothing_is_touched(tmp_path, content):
 
 
 class Killed(BaseException):
-    """As if the process ended here."""
+    """A simulated kill of the process."""
 
 
 class Countdown:
-    """Makes the n-th change to the file system the last one."""
+    """A limit on the number of changes to the file system."""
 
     def __init__(self, monkeypatch, changes):
         self.left = changes
@@ -230,8 +230,8 @@ class Countdown:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", [None, "older"])
-def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before):
-    """A run is killed before each of its changes to the file system."""
+def test_a_run_after_a_kill_equals_an_uninterrupted_one(tmp_path, monkeypatch, before):
+    """Kill a run before each of its changes to the file system."""
     for changes in range(1000):
         dest = tmp_path / str(changes)
         if before:
@@ -247,7 +247,7 @@ def test_killed_anywhere_and_run_again_is_the_same(tmp_path, monkeypatch, before
     assert changes > 15
 
 
-def test_second_run_waits_for_the_first(tmp_path, monkeypatch):
+def test_a_second_run_waits_for_the_first(tmp_path, monkeypatch):
     waits = threading.Event()
     monkeypatch.setattr(files, "say", lambda message: "waiting" in message and waits.set())
     second = threading.Thread(target=Pipeline(tmp_path), daemon=True)

@@ -70,7 +70,7 @@ def story_of(text):
     return read_story(io.BytesIO(text.encode()), "x.story")
 
 
-def test_sentences_of_articles_and_highlights_end():
+def test_sentences_of_articles_and_highlights_get_full_stops():
     article, highlights = story_of(STORY)
     assert article == (
         "LONDON, England (CNN) -- Harry Potter star turns 18. A caption without a stop . "
@@ -97,7 +97,7 @@ def test_a_story_may_lack_article_or_highlights(text, expected):
     assert story_of(text) == expected
 
 
-def test_malformed_stories_are_named(monkeypatch):
+def test_malformed_stories_are_reported(monkeypatch):
     with pytest.raises(UsageError, match="x.story:3: not UTF-8"):
         read_story(io.BytesIO(b"one\n\nb\xe4d\n"), "x.story")
     monkeypatch.setattr(cnn_dailymail, "LONGEST", 1 << 10)
@@ -127,7 +127,7 @@ def packed(tmp_path):
     return folder
 
 
-def test_lists_give_split_and_order_of_stories(write, packed, unpacked):
+def test_url_lists_set_split_and_order_of_stories(write, packed, unpacked):
     text = write(packed)
     assert text == write(unpacked)
     for split, numbers in summaries.split_numbers().items():
@@ -142,7 +142,7 @@ def test_lists_give_split_and_order_of_stories(write, packed, unpacked):
     assert some == {split: tuple(side[:3] for side in sides) for split, sides in text.items()}
 
 
-def test_parquet_files_give_the_same_in_the_order_of_rows(write, packed, tmp_path):
+def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "parquet"
@@ -201,7 +201,7 @@ def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, ca
         write(packed)
 
 
-def test_split_by_name_takes_each_story_once_and_always_alike(write, tmp_path):
+def test_split_by_name_is_complete_and_deterministic(write, tmp_path):
     source = write_folder(tmp_path / "source", summaries.stories())
     text = write(source, split_by_name=True)
     articles = [article for split in SPLITS for article in text[split][0]]
@@ -272,7 +272,7 @@ def org_data(tmp_path):
     return write_folder(tmp_path / "org", gigaword_files(ORG_DATA))
 
 
-def test_gigaword_in_all_layouts(write, org_data, tmp_path):
+def test_all_layouts_of_gigaword_give_the_same_text(write, org_data, tmp_path):
     files = gigaword_files(SUMDATA)
     files |= {f"sumdata/DUC2004/{name}": "x\n" for name in ("input.txt", "task1_ref0.txt")}
     gz = {
@@ -300,7 +300,7 @@ def test_gigaword_in_all_layouts(write, org_data, tmp_path):
     assert write(org_data, gigaword, limit=2)["train"][1] == ["storm hits 0", "match hits 1"]
 
 
-def test_gigaword_trains_without_pairs_with_an_empty_side(write, org_data, capsys):
+def test_gigaword_drops_training_pairs_with_an_empty_side(write, org_data, capsys):
     files = {"train.src.txt": "a\nb\n\n", "train.tgt.txt": "A\n  \nC\n"}
     files |= {"test.src.txt": "a\nb\n", "test.tgt.txt": "A\n\n"}
     write_folder(org_data / "org_data", files)
@@ -320,7 +320,7 @@ def test_gigaword_trains_without_pairs_with_an_empty_side(write, org_data, capsy
         ("train.src.txt.gz", gzipped(b"one\n" * 20)[:-9], "train.src.txt.gz: damaged or cut off"),
     ],
 )
-def test_malformed_gigaword_is_one_line(write, org_data, name, content, message):
+def test_malformed_gigaword_gives_a_one_line_error(write, org_data, name, content, message):
     path = org_data / "org_data" / name
     path.with_name(name.removesuffix(".gz")).unlink()
     if content is not None:

@@ -14,7 +14,7 @@ from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt1
 
 @pytest.fixture
 def text_of(tmp_path):
-    """Return the text that a data set writes of a source."""
+    """Return a function that writes and returns the text of a source."""
 
     def text_of(data_set, source, **given):
         defaults = {"jobs": 1, "limit": None, "news_commentary": "v9", "keep_hyphens": False}
@@ -53,7 +53,7 @@ def test_only_segments_are_read():
         ("<html>moved</html>\n", " holds no <seg id=...>"),
     ],
 )
-def test_malformed_segments_are_one_line(text, message):
+def test_malformed_segments_give_one_line_errors(text, message):
     with pytest.raises(UsageError, match=f"^set.xml:{message}"):
         segments(text)
 
@@ -150,7 +150,7 @@ def test_wmt14_concatenates_the_corpora(text_of, tmp_path):
     assert text_of(wmt14, wmt14_source(tmp_path / "zips", zipped)) == text
 
 
-def test_wmt14_newstests_as_sgml_of_either_direction(text_of, tmp_path):
+def test_wmt14_newstests_of_either_direction_are_read(text_of, tmp_path):
     """Read the sets of the other direction, which mirrors pack: the same sentences."""
     expected = text_of(wmt14, unpacked_wmt14(tmp_path / "source"))
     archives = corpora.wmt14()
@@ -237,7 +237,7 @@ def test_tatoeba_is_divided_by_english_words(text_of, tatoeba_source):
     assert text["valid.de"] == ["ein hut ."]
 
 
-def test_tatoeba_keeps_its_division_as_it_grows():
+def test_a_larger_tatoeba_keeps_its_splits():
     pairs = [(f"Er hat {number} Hüte.", f"He has {number} hats.") for number in range(4000)]
     few, many = tatoeba.divide(pairs[::2]), tatoeba.divide(pairs)
     for split, shares in {"valid": (20, 60), "test": (20, 60), "train": (3880, 3960)}.items():
@@ -249,7 +249,7 @@ def test_tatoeba_keeps_its_division_as_it_grows():
 
 
 @pytest.mark.parametrize("line", ["Hi.", "\tHallo!", "Hi.\t "])
-def test_malformed_tatoeba_is_one_line(text_of, tatoeba_source, line):
+def test_malformed_tatoeba_gives_a_one_line_error(text_of, tatoeba_source, line):
     with pytest.raises(UsageError, match="zip/deu.txt:2: must be English, a TAB and German$"):
         text_of(tatoeba, tatoeba_source(["Hi.\tHallo!", line]))
 
@@ -273,7 +273,7 @@ def test_malformed_tatoeba_is_one_line(text_of, tatoeba_source, line):
         (multi30k, "val.de", None, "holds no val.de"),
     ],
 )  # fmt: skip
-def test_malformed_files_are_one_line(text_of, tmp_path, corpus, name, content, words):
+def test_malformed_files_give_one_line_errors(text_of, tmp_path, corpus, name, content, words):
     source = tmp_path / "source"
     if corpus is wmt14:
         unpacked_wmt14(source)

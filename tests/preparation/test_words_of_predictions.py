@@ -1,4 +1,4 @@
-"""A model gets, through prediction, the very tokens of its prepared test set from raw text."""
+"""Prediction encodes raw text to the tokens of the prepared test set."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ SIZE = 12
 PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"
 TREEBANK = "The \xe9t\xe9 is n't -LRB- very -RRB- good , it 's awful !"
 ESCAPED = f"{PLAIN} A #36;5 &lt;b&gt;now&lt;/b&gt;\\ok"
-CORPORA = {  # the published sentence, and texts as a person has them
+CORPORA = {  # the published sentence, and raw texts
     "sst5": (TREEBANK, [PLAIN]),
     "snli": (TREEBANK, [PLAIN] * 2),
     "ag_news": (ESCAPED, [f'{ESCAPED} "so" {ESCAPED}']),
@@ -40,7 +40,7 @@ def predictor_of(name, folder):
 
 
 @pytest.mark.parametrize("name", CORPORA)
-def test_raw_text_becomes_the_tokens_of_the_test_set(name, tmp_path, fairseq_here):
+def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_here):
     sentence, raw = CORPORA[name]
     source, dest = tmp_path / "published", tmp_path / name
     source.mkdir()

@@ -20,7 +20,7 @@ CLASSES = ("bad", "so so", "good")
 
 
 def predictions(labels, share, seed):
-    """Labels of which a share is drawn anew."""
+    """Return labels, a share of which is replaced at random."""
     generator = random.Random(seed)
     return [generator.choice(CLASSES) if generator.random() < share else label for label in labels]
 
@@ -30,14 +30,14 @@ def labels():
     return random.Random(1).choices(CLASSES, k=60)
 
 
-def test_accuracy_and_macro_f1_are_scikit_learns(labels):
+def test_accuracy_and_macro_f1_equal_scikit_learn(labels):
     predicted = [*predictions(labels, 0.5, seed=2)[:-1], "never true"]
-    (found,) = accuracy([predicted], labels).scores
-    assert found == pytest.approx(100 * accuracy_score(labels, predicted))
+    (result,) = accuracy([predicted], labels).scores
+    assert result == pytest.approx(100 * accuracy_score(labels, predicted))
     expected = f1_score(labels, predicted, average="macro", zero_division=0)
     classes = [*CLASSES, "never true", "of the baseline alone"]
-    (found,) = macro_f1([predicted], labels, classes).scores
-    assert found == pytest.approx(100 * expected)
+    (result,) = macro_f1([predicted], labels, classes).scores
+    assert result == pytest.approx(100 * expected)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_accuracy_and_macro_f1_are_scikit_learns(labels):
         (7_500, 7_500, 0, 1),  # at once
     ],
 )
-def test_mcnemar_is_a_binomial_test_of_what_only_one_has_right(ours, theirs, both, p):
+def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
     system = [True] * ours + [False] * theirs + [True] * both
     baseline = [False] * ours + [True] * theirs + [True] * both
     assert mcnemar(system, baseline) == pytest.approx(p)
 
 
-def test_the_interval_is_that_of_a_share():
+def test_the_interval_is_that_of_a_proportion():
     low, high = accuracy([["yes"] * 300 + ["no"] * 100], ["yes"] * 400).interval
     assert low == pytest.approx(75 - 1.96 * 2.165, abs=0.5)  # 100 sqrt(0.75 * 0.25 / 400) = 2.165
     assert high == pytest.approx(75 + 1.96 * 2.165, abs=0.5)
 
 
-def test_labels_are_read_as_they_are_printed(tmp_path):
+def test_labels_are_read_from_predictions(tmp_path):
     path = tmp_path / "labels"
     path.write_text('good\nso so\t0.5000\n\n{"label": "bad"}\n{"label": null, "score": null}\n')
     assert read_labels(path) == ["good", "so so", "", "bad", ""]
@@ -75,7 +75,7 @@ def write(path, labels):
 
 @pytest.fixture
 def files(labels, tmp_path):
-    """The flags for one run and its references."""
+    """Return the flags for one run and its references."""
     predicted = write(tmp_path / "predicted", predictions(labels, 0.3, seed=3))
     return ["--predictions", predicted, "--references", write(tmp_path / "labels", labels)]
 
@@ -85,17 +85,17 @@ def as_json(arguments, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_baseline_of_one_run(files, labels, tmp_path, capsys):
+def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, capsys):
     other = predictions(labels, 0.5, seed=4)
-    found = as_json([*files, "--baseline", write(tmp_path / "baseline", other)], capsys)
-    assert found["baseline"] == pytest.approx(accuracy([other], labels).mean)
-    assert found["accuracy"] == pytest.approx(found["baseline"] + found["difference"])
-    low, high = found["interval"]
-    assert low < found["accuracy"] < high
-    assert 0 < found["p"] < 1 and 0 < found["p_mcnemar"] < 1
-    tested = found["significance"]
+    result = as_json([*files, "--baseline", write(tmp_path / "baseline", other)], capsys)
+    assert result["baseline"] == pytest.approx(accuracy([other], labels).mean)
+    assert result["accuracy"] == pytest.approx(result["baseline"] + result["difference"])
+    low, high = result["interval"]
+    assert low < result["accuracy"] < high
+    assert 0 < result["p"] < 1 and 0 < result["p_mcnemar"] < 1
+    tested = result["significance"]
     assert "bs:1000" in tested["tests"]
-    assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == found["macro_f1"]
+    assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == result["macro_f1"]
 
 
 def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
@@ -104,23 +104,23 @@ def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
     (warning,) = as_json([*files, "--baseline", *others], capsys)["warnings"]
     assert "one of the two systems has a single run" in warning
     files.insert(2, write(tmp_path / "second", runs[1]))
-    found = as_json([*files, "--baseline", *others], capsys)
+    result = as_json([*files, "--baseline", *others], capsys)
     values = accuracy(runs, labels).scores
-    assert found["accuracy"] == pytest.approx(sum(values) / 2)
-    assert found["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
-    assert found["runs"] == found["baseline_runs"] == 2
-    assert found["p"] < 0.01 and "p_mcnemar" not in found
-    assert not found["warnings"]
+    assert result["accuracy"] == pytest.approx(sum(values) / 2)
+    assert result["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert result["runs"] == result["baseline_runs"] == 2
+    assert result["p"] < 0.01 and "p_mcnemar" not in result
+    assert not result["warnings"]
 
 
 def test_scores_are_printed(files, capsys):
     assert score("labels", files) == 0
-    told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == ["accuracy", "macro_f1", "in", "60"]
-    assert "95% bootstrap interval" in told[2]
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["accuracy", "macro_f1", "in", "60"]
+    assert "95% bootstrap interval" in lines[2]
 
 
-def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
+def test_unknown_labels_give_a_warning(files, labels, tmp_path, capsys):
     files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
     warnings = as_json(files, capsys)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
@@ -130,7 +130,7 @@ def test_unknown_labels_are_warned_of(files, labels, tmp_path, capsys):
     ("predicted", "words"),
     [(range(59), "file: 59 labels, but 60"), (range(1001), "1,001 different labels")],
 )
-def test_unusable_labels_are_one_line(labels, predicted, words, tmp_path, capsys):
+def test_unusable_labels_give_one_line_errors(labels, predicted, words, tmp_path, capsys):
     path = write(tmp_path / "file", predicted)
     references = path if len(predicted) > 60 else write(tmp_path / "labels", labels)
     assert score("labels", ["--references", references, "--predictions", path]) == 1
@@ -153,7 +153,7 @@ def number_scores(x, y):
     return {name: Group(metric_of(name), [each]).mean for name, each in kept.items()}
 
 
-def test_scores_of_numbers_equal_scipys():
+def test_scores_of_numbers_equal_scipy():
     x = noisy(1, 2)
     errors = [one - other for one, other in zip(x, RIGHT, strict=True)]
     mse = sum(error**2 for error in errors) / len(errors)
@@ -168,9 +168,9 @@ def test_scores_of_numbers_equal_scipys():
     )
 
 
-def test_a_constant_has_no_correlation():
-    found = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
-    assert (found["pearson"], found["spearman"], found["mae"]) == (0, 0, 1)
+def test_a_constant_has_correlation_zero():
+    result = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
+    assert (result["pearson"], result["spearman"], result["mae"]) == (0, 0, 1)
 
 
 @pytest.mark.parametrize("answers", [["yes", "no"], ["nan", "1.0"], ["inf", "1.0"], ["1.0", ""]])
@@ -187,9 +187,9 @@ def test_a_closer_model_is_significantly_better():
 
     for name in ("pearson", "spearman", "rmse"):
         close, far = group(name, 0.3, (3, 4)), group(name, 2.5, (5, 6))
-        found = compare(close, far)
-        assert found.p < 0.05 and found.p_randomisation < 0.05
-        assert (found.difference > 0) == (name != "rmse")
-        low, high = found.interval
-        assert low < found.difference < high
+        result = compare(close, far)
+        assert result.p < 0.05 and result.p_randomisation < 0.05
+        assert (result.difference > 0) == (name != "rmse")
+        low, high = result.interval
+        assert low < result.difference < high
         assert compare(group(name, 1, (7, 8)), group(name, 1, (9, 10))).p > 0.05

@@ -35,20 +35,20 @@ def write(tmp_path):
     return write
 
 
-def test_generated_is_put_in_order_with_the_best_hypotheses(write):
+def test_generated_lines_are_sorted_and_the_best_hypothesis_kept(write):
     pairs = from_generated(write("generate-test.txt", GENERATED))
     assert pairs.hypotheses == ["one", "two words", "", ""]
     assert pairs.references == ["one", "two words", "three", "four"]
     assert pairs.counts() == {"scored": 4, "missing": 1, "empty": 1, "skipped": 0}
 
 
-def test_hypotheses_without_detokenized_lines_are_the_plain_ones(write):
+def test_hypotheses_are_read_without_detokenized_lines(write):
     lines = [line for line in GENERATED.splitlines(True) if not line.startswith("D-")]
     pairs = from_generated(write("out", "".join(lines)))
     assert pairs.hypotheses == ["one", "two words", "", ""]
 
 
-def test_references_of_a_file_count_what_was_skipped_as_missing(write):
+def test_skipped_references_of_a_file_are_counted(write):
     generated = write("out", "T-1\tother\nH-1\t-1\tb\n")
     assert from_generated(generated).counts() == {
         "scored": 1,
@@ -79,13 +79,13 @@ def test_text_keeps_its_tabs_and_its_unicode_line_separators(write):
         ("", "out: the file is empty"),
     ],
 )
-def test_other_files_are_refused(write, text, message):
+def test_malformed_generated_files_are_refused(write, text, message):
     with pytest.raises(UsageError, match=message) as error:
         from_generated(write("out", text))
     assert "\n" not in str(error.value)
 
 
-def test_plain_files_go_line_by_line(write):
+def test_plain_files_are_read_line_by_line(write):
     pairs = from_files(write("hyp", "a b\r\n\r\nc\r\n"), write("ref", "A\nB\nC\n"))
     assert pairs.hypotheses == ["a b", "", "c"]
     assert pairs.counts() == {"scored": 3, "missing": 0, "empty": 1, "skipped": 0}
@@ -116,13 +116,13 @@ def test_subword_marks_are_removed(marked, words):
     assert remove_marks([marked], "none") == [marked]
 
 
-def test_wordpieces_are_joined_on_request():
-    """Gigaword's digits look like them: it is not for ``auto`` to say."""
+def test_wordpieces_are_joined_only_on_request():
+    """Check that ``auto`` leaves them: digits of Gigaword look alike."""
     lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
     assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
     assert remove_marks(lines) == lines
 
 
-def test_hypotheses_in_subwords_go_with_references_in_words(write):
+def test_only_the_side_in_subwords_is_joined(write):
     pairs = from_files(write("hyp", "▁a b\n▁c\n"), write("ref", "ab\nc\n"))
     assert pairs.hypotheses == pairs.references == ["ab", "c"]

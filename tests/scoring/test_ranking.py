@@ -21,11 +21,11 @@ from fairseq_posattn.scoring.ranking import (
 )
 
 
-def test_the_later_of_equal_scores_ranks_first():
+def test_the_last_of_equal_scores_ranks_first():
     assert ranking([0.5, 0.9, 0.5, 0.1]) == [1, 2, 0, 3]
 
 
-def test_auc_counts_pairs():
+def test_auc_is_the_share_of_ordered_pairs():
     labels, scores = [1, 0, 0, 1, 0], [0.3, 0.1, 0.3, 0.2, 0.9]
     pairs = [
         1.0 if scores[i] > scores[j] else 0.5 if scores[i] == scores[j] else 0.0
@@ -40,7 +40,7 @@ def test_mrr_is_over_all_clicks():
     assert mrr([0, 0, 1], [3.0, 2.0, 1.0]) == pytest.approx(1 / 3)
 
 
-def test_ndcg():
+def test_ndcg_is_discounted_gain_over_the_best():
     labels, scores = [0, 1, 0, 1], [4.0, 3.0, 2.0, 1.0]
     best = 1 + 1 / math.log2(3)
     assert ndcg(labels, scores, 4) == pytest.approx((1 / math.log2(3) + 1 / math.log2(5)) / best)
@@ -54,7 +54,7 @@ def test_impressions_of_one_kind_of_candidate_are_skipped():
     assert mean_scores([])["auc"] == 0.0
 
 
-def test_lines_are_read_as_they_are_written():
+def test_written_scores_are_read_back():
     impression = Impression("12", [0, 1, 0], [0.1, 0.9, -1e-30])
     lines = [scores_line(impression), "\n", "8\t[0, 1]\t[1, 2]\n"]
     assert list(read_scores(lines, "x")) == [impression, Impression("8", [0, 1], [1, 2])]
@@ -75,7 +75,7 @@ def test_lines_are_read_as_they_are_written():
         (None, ": No such file"),
     ],
 )
-def test_wrong_files_are_one_line(tmp_path, capsys, content, message):
+def test_wrong_files_give_one_line_errors(tmp_path, capsys, content, message):
     path = tmp_path / "scores.tsv"
     if content is not None:
         path.write_bytes(content)
@@ -89,8 +89,8 @@ def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
     scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
     assert score_command("ranking", ["--scores", str(scores), "--json"]) == 0
     output = capsys.readouterr()
-    found = json.loads(output.out)
-    assert (found["auc"], found["mrr"], found["scored"], found["skipped"]) == (0.5, 0.75, 2, 1)
+    result = json.loads(output.out)
+    assert (result["auc"], result["mrr"], result["scored"], result["skipped"]) == (0.5, 0.75, 2, 1)
     assert "skipped 1 impressions without both labels" in output.err
 
 

@@ -1,4 +1,4 @@
-"""Hand-made propositions, each with the counts that the shared task's script gives it."""
+"""Hand-made propositions with the counts of the shared task's script."""
 
 import json
 
@@ -30,7 +30,7 @@ def sentence(*propositions, length=4):
         ("B-R-A0 B-A0 O", [("R-A0", ((0, 0),)), ("A0", ((1, 1),))]),
     ],
 )
-def test_pieces_make_arguments(tags, expected):
+def test_pieces_form_arguments(tags, expected):
     assert arguments(pieces(tags)) == expected
 
 
@@ -48,13 +48,13 @@ def test_pieces_make_arguments(tags, expected):
         ("O B-V O O", "O B-V B-A1 O", (0, 1, 0, 0)),
     ],
 )
-def test_counts(gold, predicted, counts):
-    found = compare_propositions(pieces(gold), pieces(predicted))
-    totals = (found.correct.total(), found.excess.total(), found.missed.total(), found.complete)
+def test_arguments_are_counted(gold, predicted, counts):
+    result = compare_propositions(pieces(gold), pieces(predicted))
+    totals = (result.correct.total(), result.excess.total(), result.missed.total(), result.complete)
     assert totals == counts
 
 
-def test_scores_are_per_cent_of_all():
+def test_scores_are_percentages_over_all_arguments():
     gold = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 O B-AM-TMP"))]
     predicted = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 I-A1 O"))]
     counts = compare(gold, predicted)
@@ -69,7 +69,7 @@ def test_scores_are_per_cent_of_all():
     assert counts.by_type()["A1"] == expected
 
 
-def test_nothing_to_find_is_zero():
+def test_empty_propositions_score_zero():
     assert set(compare([sentence()], [sentence()]).scores().values()) == {0.0}
 
 
@@ -107,10 +107,10 @@ def srl(folder, gold, predicted, *options):
 
 def test_roles_are_scored(tmp_path, capsys):
     assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)"), "--json") == 0
-    found = json.loads(capsys.readouterr().out)
-    scores = {name: found[name] for name in ("precision", "recall", "f1", "complete")}
+    result = json.loads(capsys.readouterr().out)
+    scores = {name: result[name] for name in ("precision", "recall", "f1", "complete")}
     assert scores == {"precision": 50.0, "recall": 50.0, "f1": 50.0, "complete": 0.0}
-    assert found["roles"]["A2"]["excess"] == 1
+    assert result["roles"]["A2"]["excess"] == 1
     assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)")) == 0
     assert "f1          50.00" in capsys.readouterr().out
 
@@ -132,7 +132,7 @@ def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
         ("", "", "gold.props: no sentences"),
     ],
 )
-def test_unlike_files_are_one_line(tmp_path, capsys, gold, predicted, message):
+def test_inconsistent_files_give_one_line_errors(tmp_path, capsys, gold, predicted, message):
     assert srl(tmp_path, gold, predicted) == 1
     error = capsys.readouterr().err
     assert message in error
@@ -140,7 +140,7 @@ def test_unlike_files_are_one_line(tmp_path, capsys, gold, predicted, message):
 
 
 @pytest.mark.parametrize("command", [["srl", "--gold"], ["ranking", "--scores"]])
-def test_a_line_without_end_is_refused(tmp_path, capsys, command):
+def test_an_endless_line_is_refused(tmp_path, capsys, command):
     path = tmp_path / "zeros"
     with open(path, "wb") as file:
         file.truncate(1 << 40)

@@ -46,7 +46,7 @@ def bleu(pairs, form, language=None):
 
 
 def reference_bleu(hypotheses, references):
-    """BLEU-4 without smoothing (Papineni et al., 2002), counted n-gram by n-gram."""
+    """Return BLEU-4 without smoothing (Papineni et al., 2002), counted n-gram by n-gram."""
     logs = 0.0
     lengths = [sum(len(line.split()) for line in side) for side in (hypotheses, references)]
     for n in range(1, 5):
@@ -63,7 +63,7 @@ def reference_bleu(hypotheses, references):
     return 100 * min(1, math.exp(1 - lengths[1] / lengths[0])) * math.exp(logs)
 
 
-def test_tokenised_forms_are_bleu_of_tokens():
+def test_tokenised_forms_equal_bleu_of_tokens():
     for form, change in (
         ("tokenised", str),
         ("tokenised-lowercase", str.lower),
@@ -83,7 +83,7 @@ def test_compounds_are_split_at_hyphens_within_words_once():
     assert bleu(apart, "compound-split") == bleu(apart, "tokenised")
 
 
-def test_sacrebleu_is_of_running_text():
+def test_sacrebleu_scores_running_text():
     assert detokenise(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
     assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
     assert running_text(TOKENISED, Sides(True, True), None) == RUNNING  # as in English
@@ -100,7 +100,7 @@ def test_detokenization_depends_on_the_language():
     assert running_text(dashes, Sides(True, False), "en").hypotheses == dashes.references
 
 
-def test_raw_references_must_be_as_many():
+def test_raw_references_must_have_as_many_lines():
     with pytest.raises(UsageError, match="1 lines for 2 scored sentences"):
         running_text(TOKENISED, Sides(True, True), "en", ["one"])
 
@@ -137,8 +137,8 @@ def test_the_language_selects_the_tokenizer(code, language, name, there, monkeyp
     monkeypatch.setattr(library, "find_spec", lambda module: object() if there else None)
     assert known_language(code) == language
     name, lacks = (name, name == "char") if there or "mecab" not in name else ("char", True)
-    found, warning = tokeniser(language)
-    assert found == name and bool(warning) == lacks
+    result, warning = tokeniser(language)
+    assert result == name and bool(warning) == lacks
     if code == "ja" and lacks:
         assert "ja-mecab; pip install 'sacrebleu[ja]'" in warning
 
@@ -169,7 +169,7 @@ def test_chinese_is_counted_by_character():
         ("1 2 3", None),
     ],
 )
-def test_scripts(line, language):
+def test_the_script_selects_the_language(line, language):
     assert language_by_script([line]) == language
 
 
@@ -192,7 +192,7 @@ def as_json(arguments, capsys):
     return json.loads(capsys.readouterr().out)
 
 
-def test_text_names_every_form(files, capsys):
+def test_the_printed_text_has_every_form(files, capsys):
     assert score([*files, "--detokenize", "en"]) == 0
     *scores, characters, edits, explained, counts = capsys.readouterr().out.splitlines()
     assert characters.startswith("chrF2 ") and "nc:6" in characters
@@ -202,14 +202,14 @@ def test_text_names_every_form(files, capsys):
     assert counts == "2 hypotheses"
 
 
-def test_compounds_are_split_by_default_in_german_alone(files, capsys):
+def test_compounds_are_split_by_default_only_in_german(files, capsys):
     for language, forms in (("de", FORMS), ("en", FORMS[:-1])):
-        found = as_json([*files, "--detokenize", language], capsys)
-        assert list(found["forms"]) == list(forms)
+        result = as_json([*files, "--detokenize", language], capsys)
+        assert list(result["forms"]) == list(forms)
 
 
 def test_only_selected_forms_are_printed(files, capsys):
-    """chrF2 and TER of a comparison with a baseline neither."""
+    """Check that chrF2 and TER are omitted, with a baseline too."""
     options = ["--detokenize", "en", "--forms", "sacrebleu"]
     for baseline in ([], ["--baseline", files[1]]):
         assert score([*files, *options, *baseline]) == 0
@@ -232,7 +232,7 @@ def test_json_gives_the_first_form_as_bleu(files, capsys):
 
 @pytest.mark.parametrize("options", [[], ["--language", "en"], ["--detokenize", "en"]])
 def test_escaped_tokens_score_like_running_text(files, capsys, options):
-    """Unescaped, the parts of "&apos;" would count as words, matching each other."""
+    """Check that the parts of "&apos;" do not count as matching words."""
     result = as_json([*files, *options], capsys)
     right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     wrong = sacrebleu.corpus_bleu(TOKENISED.hypotheses, [TOKENISED.references], force=True).score
@@ -257,7 +257,7 @@ def test_json_has_the_warnings_that_are_shown(files, capsys):
     assert as_json([*files, "--language", "en"], capsys)["warnings"] == []
 
 
-def test_tokens_beside_running_text_are_warned_of(files, tmp_path, capsys):
+def test_tokens_beside_running_text_give_a_warning(files, tmp_path, capsys):
     (tmp_path / "references").write_text("\n".join(RUNNING.references) + "\n")
     result = as_json([*files, "--language", "en"], capsys)
     assert "the hypotheses are Moses' tokens but the references are not" in result["warnings"][0]
@@ -287,7 +287,7 @@ def test_the_log_of_fairseq_generate_names_the_language(tmp_path, capsys):
         (["--references", "nowhere"], "nowhere: No such file"),
     ],
 )
-def test_wrong_options_are_one_line(files, options, words, capsys):
+def test_wrong_options_give_one_line_errors(files, options, words, capsys):
     assert score([*files, *options]) == 1
     error = capsys.readouterr().err
     assert error.count("\n") == 1 and words in error

@@ -29,7 +29,7 @@ ROUGE_155 = [
 
 
 def rouge(pairs, **options):
-    """The means over all summaries."""
+    """Return the means over all summaries."""
     return {name: fmean(each) for name, each in rouge_of_each(pairs, **options).items()}
 
 
@@ -38,13 +38,13 @@ def f1(matches, hypothesis, reference):
     return 100 * 2 * precision * recall / max(precision + recall, 1e-9)
 
 
-def test_sentences_end_as_in_files2rouge():
+def test_sentences_end_like_in_files2rouge():
     assert sentences("a b . c d . e.g. f .") == ["a b", "c d", "e.g. f"]
     assert sentences("a . b <q> c <q>", eos="<q>") == ["a . b", "c"]
     assert sentences("") == []
 
 
-def test_one_and_two_grams_by_hand():
+def test_rouge_1_and_2_equal_a_count_by_hand():
     # tokens: "the", "cat", "sat", "down" and "the", "cat", "lay", "down"
     scores = rouge(Pairs(["The cat sat down ."], ["the CAT lay - down !"]))
     assert scores["rouge1"] == pytest.approx(f1(3, 4, 4))
@@ -53,17 +53,17 @@ def test_one_and_two_grams_by_hand():
 
 
 def test_words_are_ascii_letters_and_digits():
-    # As in ROUGE-1.5.5, for which a letter outside ASCII is a gap between words.
+    # In ROUGE-1.5.5, a letter outside ASCII separates words.
     assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
 
 
 @pytest.mark.parametrize("name", ["plain", "stemmed"])
-def test_each_summary_scores_as_by_rouge_155(name):
+def test_each_summary_scores_like_rouge_155(name):
     for known in ROUGE_155:
         pairs = Pairs([known["hypothesis"]], [known["reference"]])
-        found = rouge(pairs, stemming=name == "stemmed").values()
+        result = rouge(pairs, stemming=name == "stemmed").values()
         expected = [100 * f1 for f1 in known[name]]
-        assert list(found) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
+        assert list(result) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
 
 
 def test_words_are_stemmed_by_default():
@@ -118,7 +118,7 @@ def test_rouge_l_counts_each_word_once():
     assert scores["rougeL"] == pytest.approx(f1(1, 1, 4))
 
 
-def test_empty_summaries_score_nothing_and_enter_the_mean():
+def test_empty_summaries_score_zero_in_the_mean():
     scores = rouge(Pairs(["a b", ""], ["a b", "c d"]))
     assert scores == {"rouge1": 50, "rouge2": 50, "rougeL": 50}
 
@@ -147,7 +147,7 @@ def generated(tmp_path):
     return ["--generated", str(path)]
 
 
-def test_json_and_text_of_generated_output(generated, capsys):
+def test_generated_output_is_scored(generated, capsys):
     assert score([*generated, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["rouge1"], result["rouge2"], result["rougeL"]) == (50, 50, 50)
@@ -159,13 +159,13 @@ def test_json_and_text_of_generated_output(generated, capsys):
     assert "|stem:no|" in capsys.readouterr().out
     assert score(generated) == 0
     lines = capsys.readouterr().out.splitlines()
-    # One of two summaries is right, so that a quarter of all draws have none, or both.
-    told = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
-    assert lines[:3] == told
+    # One of two summaries is right: a quarter of all draws have none, a quarter both.
+    expected = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
+    assert lines[:3] == expected
     assert lines[-1] == "2 hypotheses, of which 1 is missing"
 
 
-def test_missing_files2rouge_is_one_line(generated, capsys, monkeypatch):
+def test_missing_files2rouge_gives_a_one_line_error(generated, capsys, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
@@ -212,13 +212,13 @@ def test_files2rouge_is_run_if_installed(install, eos, stemming):
     assert scores == pytest.approx({"rouge1": 30, "rouge2": 50, "rougeL": 10 * stemming})
 
 
-def test_a_failure_of_files2rouge_is_one_line(install, generated, capsys):
+def test_a_failure_of_files2rouge_gives_a_one_line_error(install, generated, capsys):
     install("#!/bin/sh\necho starting\necho no Perl here >&2\nexit 3\n")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
     assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
 
 
-def test_wordpiece_ends_sentences_alike_in_both_texts(tmp_path, capsys):
+def test_wordpiece_splits_sentences_alike_in_both_texts(tmp_path, capsys):
     # BERT splits "U.S." into "u . s .", at which ROUGE-L ends sentences.
     (tmp_path / "hypotheses").write_text("on mon ##day the u . s . he left .\n")
     (tmp_path / "references").write_text("He left the U.S. on Monday.\n")
@@ -229,14 +229,14 @@ def test_wordpiece_ends_sentences_alike_in_both_texts(tmp_path, capsys):
     assert result["signature"].endswith("|split:punctuation")
 
 
-def test_text_is_split_as_by_bert():
+def test_punctuation_is_split_like_by_bert():
     tokenizers = pytest.importorskip("tokenizers")
     line = "U.S. (re-)elected: 3.5% \u201cof\u201d snake_case, caf\u00e9 $5 \u20ac5 a|b ~c d^e"
     parts = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line)
     assert split_punctuation(line).split() == [part for part, _ in parts]
 
 
-def test_escapes_are_warned_of(tmp_path, capsys):
+def test_escapes_give_a_warning(tmp_path, capsys):
     for name in ("hypotheses", "references"):
         (tmp_path / name).write_text("it &apos;s here .\n")
     files = [f"--{name}={tmp_path / name}" for name in ("hypotheses", "references")]

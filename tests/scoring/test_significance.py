@@ -1,4 +1,4 @@
-"""Comparisons with a baseline, against sacreBLEU's own tests and against loops."""
+"""Significance of differences, compared with sacreBLEU and with loops."""
 
 import json
 import random
@@ -28,52 +28,52 @@ def damaged(lines, share, seed):
 
 @pytest.fixture(scope="module")
 def texts():
-    """References, a system, and a baseline that is a little worse."""
+    """Return references, a system, and a slightly worse baseline."""
     generator = random.Random(1)
     references = [" ".join(generator.choices(WORDS, k=12)) + "." for _ in range(40)]
     return references, damaged(references, 0.2, seed=2), damaged(references, 0.25, seed=3)
 
 
 def by_metric(metric, references, *systems):
-    """A group of a single run for each system."""
+    """Return a group of a single run for each system."""
     return [group_of(metric, [Pairs(system, references)]) for system in systems]
 
 
 @pytest.mark.slow
-def test_p_is_sacrebleus(texts):
+def test_p_equals_sacrebleu(texts):
     references, system, baseline = texts
     for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2"), (TER(), "TER")):
-        found = compare(*by_metric(metric, references, system, baseline))
+        result = compare(*by_metric(metric, references, system, baseline))
         systems = [("baseline", baseline), ("system", system)]
         for kind, ours in (("bs", "p"), ("ar", "p_randomisation")):
             _, theirs = PairedTest(systems, {name: metric}, [references], test_type=kind)()
             before, after = theirs[name]
-            assert found.baseline == before.score
-            assert found.difference == after.score - before.score
-            assert getattr(found, ours) == after.p_value
+            assert result.baseline == before.score
+            assert result.difference == after.score - before.score
+            assert getattr(result, ours) == after.p_value
             assert 1 / 1001 < after.p_value < 1  # of a difference that could be chance
 
 
 def test_equal_translations_have_p_1(texts):
-    """sacreBLEU prints its smallest p."""
+    """Check a case for which sacreBLEU prints its smallest p."""
     references, system, _ = texts
     same = compare(*by_metric(BLEU(force=True), references, system, system))
     assert same.p == same.p_randomisation == 1
 
 
-def test_two_other_outputs_are_not_significant():
-    """Of two sentences either is as likely; sacreBLEU's tests have p below 0.001 and 0.06."""
+def test_two_different_sentences_are_not_significant():
+    """Check a case for which sacreBLEU's tests have p below 0.001 and 0.06."""
     baseline = of_scores([0, 0, *[1] * 98])
-    found = compare(of_scores([1] * 100), baseline)
-    assert found.p_randomisation == pytest.approx(1 / 2, abs=0.05)
-    # Neither of them is drawn, or four times and more one of them: nearly Poisson, of mean 2.
-    assert found.p == pytest.approx(0.135 + 0.143, abs=0.05)
+    result = compare(of_scores([1] * 100), baseline)
+    assert result.p_randomisation == pytest.approx(1 / 2, abs=0.05)
+    # Zero, or four or more draws of the two sentences: nearly Poisson with mean 2.
+    assert result.p == pytest.approx(0.135 + 0.143, abs=0.05)
     same = compare(baseline, baseline)
     assert same.p == same.p_randomisation == 1
 
 
 def of_scores(*runs):
-    """A system of such runs, of which the sentences' scores are given."""
+    """Return a system of runs with these sentence scores."""
     return Group(MEAN_OF_SENTENCES, [of_sentences(scores) for scores in runs])
 
 
@@ -81,56 +81,56 @@ def test_sentences_are_resampled_in_pairs():
     generator = numpy.random.default_rng(1)
     baseline = generator.uniform(0, 100, size=30)
     system = baseline + generator.normal(2, 8, size=30)
-    found = compare(of_scores(system), of_scores(baseline))
+    result = compare(of_scores(system), of_scores(baseline))
     gained = system - baseline
-    assert found.baseline == pytest.approx(baseline.mean())
-    assert found.difference == pytest.approx(gained.mean())
+    assert result.baseline == pytest.approx(baseline.mean())
+    assert result.difference == pytest.approx(gained.mean())
     resampled = [generator.choice(gained, size=30).mean() for _ in range(20_000)]
-    assert found.interval == pytest.approx(numpy.percentile(resampled, [2.5, 97.5]), abs=0.5)
+    assert result.interval == pytest.approx(numpy.percentile(resampled, [2.5, 97.5]), abs=0.5)
     by_chance = numpy.abs(resampled - gained.mean())  # on either side
-    assert found.p == pytest.approx((by_chance >= abs(gained.mean())).mean(), abs=0.03)
+    assert result.p == pytest.approx((by_chance >= abs(gained.mean())).mean(), abs=0.03)
     signs = generator.choice([-1, 1], size=(20_000, 30))
     exchanged = abs((signs * gained).mean(axis=1))
-    assert found.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
+    assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
 
 
 # --- Several runs: cases that are counted by hand -----------------------------------------------
 
 
-def test_mean_and_deviation_of_runs():
+def test_mean_and_deviation_are_over_runs():
     group = of_scores([10, 20], [30, 40], [20, 30])
     assert group.scores == [15, 35, 25]
     assert (group.mean, group.deviation) == (25, 10)
     assert of_scores([10, 20]).deviation is None
 
 
-def test_runs_are_drawn_one_fewer_than_there_are():
-    """All sentences are alike, so that only runs differ: two of 10, 11 and 12 are drawn."""
+def test_one_run_fewer_is_drawn_than_given():
+    """Check equal sentences, so that only runs differ: two of 10, 11 and 12 are drawn."""
     low, high = of_scores([10] * 5, [11] * 5, [12] * 5).interval
     assert (low, high) == (10, 12)  # with one chance in nine each; of three, one in 27
-    # Of the two runs of 0 and 10 one is drawn: 0 or 10, and not 5, the mean of both.
+    # One of the two runs is drawn: the result is 0 or 10, never the mean 5.
     assert of_scores([0] * 5, [10] * 5).interval == (0, 10)
 
 
 def test_the_interval_covers_sentences_and_runs():
-    """Their variances, s² / n, add up: of the difference of two systems."""
+    """Check that both variances of the difference, s² / n, are added."""
     generator = numpy.random.default_rng(2)
     runs, sentences = 8, 400
     shared = generator.normal(0, 5, size=sentences)  # as hard for both systems: it cancels out
     offsets = numpy.linspace(-1, 1, runs)
     gain = generator.normal(0, 4, size=sentences)
     system = of_scores(*(shared + gain + offset for offset in offsets))
-    found = compare(system, of_scores(*(shared + offset for offset in offsets)))
+    result = compare(system, of_scores(*(shared + offset for offset in offsets)))
     spread = (gain.var() / sentences + 2 * offsets.var(ddof=1) / runs) ** 0.5
-    low, high = found.interval
+    low, high = result.interval
     assert (high - low) / 2 == pytest.approx(1.96 * spread, rel=0.12)
     assert 1.96 * spread > 2 * 1.96 * gain.std() / sentences**0.5  # runs weigh more here
 
 
 def test_p_is_two_sided_and_over_runs():
-    # One of 9 and 11 is drawn, 1 away from their mean, as zero is from a difference of 1.
+    # The run drawn, 9 or 11, is 1 from the mean; zero is as far from the difference.
     assert compare(of_scores([9] * 4, [11] * 4), of_scores([9] * 4, [9] * 4)).p == 1
-    # And 2 away is further than any that is drawn; what was observed counts for one.
+    # A difference of 2 exceeds every draw; the observation counts once.
     few = compare(of_scores([10] * 4, [12] * 4), of_scores([9] * 4, [9] * 4))
     assert few.p == pytest.approx(1 / 1001)
     same = compare(of_scores([9] * 4, [9] * 4), of_scores([9] * 4, [9] * 4))
@@ -138,13 +138,13 @@ def test_p_is_two_sided_and_over_runs():
 
 
 def test_outputs_of_a_sentence_are_permuted_among_all_runs():
-    # Of the six ways to deal two ones and two zeros to two systems, two keep them apart.
+    # Six ways to assign two ones and two zeros to two systems; two separate them.
     one = compare(of_scores([1], [1]), of_scores([0], [0]))
     assert one.p_randomisation == pytest.approx(1 / 3, abs=0.05)
-    # Each sentence is dealt for itself: in two of 36 ways both go to the same side.
+    # Sentences are assigned independently: 2 of 36 ways separate both.
     two = compare(of_scores([1, 1], [1, 1]), of_scores([0, 0], [0, 0]))
     assert two.p_randomisation == pytest.approx(1 / 18, abs=0.03)
-    # Of one run against three: the one output that is right is the single run's in one of four.
+    # One run against three: the single run has the right output in one of four ways.
     unequal = compare(of_scores([1]), of_scores([0], [0], [0]))
     assert unequal.p_randomisation == pytest.approx(1 / 4, abs=0.05)
 
@@ -173,7 +173,7 @@ ENGLISH = ["--language", "en"]
 
 
 @pytest.mark.slow
-def test_bleu_against_a_baseline(files, texts, tmp_path, capsys):
+def test_bleu_is_compared_with_a_baseline(files, texts, tmp_path, capsys):
     result = as_json("bleu", [*files, *ENGLISH], capsys)
     expected = compare(*by_metric(BLEU(force=True), *texts))
     assert result["p"] == expected.p == result["significance"]["bleu"]["p"]
@@ -184,14 +184,14 @@ def test_bleu_against_a_baseline(files, texts, tmp_path, capsys):
     assert score("bleu", [*files, *ENGLISH]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if " against " in line] == ["BLEU", "chrF2", "TER"]
-    # The same as fairseq-generate prints it.
+    # The output of fairseq-generate scores the same.
     references, system, baseline = texts
     arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
     arguments += ["--baseline", write(tmp_path / "g2", generated(baseline, references))]
     assert as_json("bleu", [*arguments, *ENGLISH], capsys) == result
 
 
-def test_rouge_against_a_baseline(files, capsys):
+def test_rouge_is_compared_with_a_baseline(files, capsys):
     pytest.importorskip("rouge_score")
     result = as_json("rouge", [*files, "--jobs", "1"], capsys)
     assert result["rouge1"] == pytest.approx(result["baseline"] + result["difference"])
@@ -207,7 +207,7 @@ def generated(lines, references):
     ]
 
 
-def test_other_test_sets_are_refused(files, texts, tmp_path, capsys):
+def test_different_test_sets_are_refused(files, texts, tmp_path, capsys):
     references, system, baseline = texts
     generations = {
         "g1": generated(system, references),
@@ -231,7 +231,7 @@ def test_other_test_sets_are_refused(files, texts, tmp_path, capsys):
 
 @pytest.fixture
 def groups(texts, tmp_path):
-    """Flags for two runs of each system, and what they are."""
+    """Return the flags for two runs of each system, and the runs."""
     references = texts[0]
     runs = [damaged(references, share, seed) for seed, share in enumerate((0.2, 0.22, 0.3, 0.33))]
     paths = [write(tmp_path / f"run{number}", run) for number, run in enumerate(runs)]
@@ -242,29 +242,29 @@ def groups(texts, tmp_path):
 @pytest.mark.slow
 def test_runs_of_translation_are_groups(groups, texts, capsys):
     flags, runs = groups
-    found = as_json("bleu", [*flags, *ENGLISH], capsys)
+    result = as_json("bleu", [*flags, *ENGLISH], capsys)
     values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
-    assert found["bleu"] == pytest.approx((values[0] + values[1]) / 2)
-    assert found["bleu_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
-    assert found["baseline"] == pytest.approx((values[2] + values[3]) / 2)
-    assert found["difference"] == pytest.approx(found["bleu"] - found["baseline"])
-    assert found["interval"][0] < found["bleu"] < found["interval"][1]
-    assert (found["runs"], found["baseline_runs"], found["sentences"]) == (2, 2, 40)
-    assert found["p"] < 0.05 and found["significance"]["ter"]["difference"] < 0
-    assert found["significance"]["tests"].startswith("sentences and runs, ")
-    assert found["counts"]["scored"] == 80
+    assert result["bleu"] == pytest.approx((values[0] + values[1]) / 2)
+    assert result["bleu_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert result["baseline"] == pytest.approx((values[2] + values[3]) / 2)
+    assert result["difference"] == pytest.approx(result["bleu"] - result["baseline"])
+    assert result["interval"][0] < result["bleu"] < result["interval"][1]
+    assert (result["runs"], result["baseline_runs"], result["sentences"]) == (2, 2, 40)
+    assert result["p"] < 0.05 and result["significance"]["ter"]["difference"] < 0
+    assert result["significance"]["tests"].startswith("sentences and runs, ")
+    assert result["counts"]["scored"] == 80
     assert score("bleu", [*flags, "--language", "en"]) == 0
     assert "mean ± standard deviation of 2 runs" in capsys.readouterr().out
 
 
 def test_runs_of_summaries_are_groups(groups, capsys):
     pytest.importorskip("rouge_score")
-    found = as_json("rouge", [*groups[0], "--jobs", "1"], capsys)
-    assert found["rougeL_deviation"] > 0 and found["p"] < 0.05
-    assert found["intervals"]["rouge1"] == found["interval"]
+    result = as_json("rouge", [*groups[0], "--jobs", "1"], capsys)
+    assert result["rougeL_deviation"] > 0 and result["p"] < 0.05
+    assert result["intervals"]["rouge1"] == result["interval"]
 
 
-# --- What a run keeps ---------------------------------------------------------------------------
+# --- Stored statistics --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -280,10 +280,10 @@ def test_stored_statistics_give_the_same_p(files, tmp_path, capsys):
         expected = as_json(kind, files, capsys)["significance"]
         assert kept[0].test_set == kept[1].test_set
         assert {*kept[0].metrics, "tests"} == expected.keys()
-        for name, found in expected.items():
+        for name, result in expected.items():
             if name != "tests":
                 groups = [Group(metric_of(name), [one.metrics[name]]) for one in kept]
-                assert compare(*groups).p == found["p"]
+                assert compare(*groups).p == result["p"]
 
 
 @pytest.mark.parametrize(
@@ -308,10 +308,10 @@ def test_other_files_are_no_statistics(tmp_path, content):
 
 
 class Comet:
-    """In the place of the package: a translation's score is the share of the source's words."""
+    """A stand-in for the package; a score is the ratio of translated to source words."""
 
     def __init__(self):
-        self.asked = []
+        self.samples_seen = []
 
     def download_model(self, name):
         if name != "Unbabel/wmt22-comet-da":
@@ -322,7 +322,7 @@ class Comet:
         return self
 
     def predict(self, samples, batch_size, gpus):
-        self.asked += samples
+        self.samples_seen += samples
         return SimpleNamespace(
             scores=[len(one["mt"].split()) / len(one["src"].split()) for one in samples]
         )
@@ -330,36 +330,36 @@ class Comet:
 
 @pytest.fixture
 def fake_comet(monkeypatch):
-    found = Comet()
-    monkeypatch.setitem(sys.modules, "comet", found)
+    result = Comet()
+    monkeypatch.setitem(sys.modules, "comet", result)
     cpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
     monkeypatch.setitem(sys.modules, "torch", cpu)
     monkeypatch.setattr(comet, "version", lambda name: "2.2.0")
     comet._model.cache_clear()
-    yield found
+    yield result
     comet._model.cache_clear()
 
 
 @pytest.mark.slow
-def test_comet_stands_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
+def test_comet_is_printed_beside_bleu(files, texts, tmp_path, capsys, fake_comet):
     sources = ["--comet", write(tmp_path / "sources", texts[0])]
-    found = as_json("bleu", [*files, *sources, *ENGLISH], capsys)
+    result = as_json("bleu", [*files, *sources, *ENGLISH], capsys)
     shares = [
         [len(line.split()) / len(one.split()) for line, one in zip(lines, texts[0], strict=True)]
         for lines in texts[1:]
     ]
-    assert found["comet"] == pytest.approx(100 * numpy.mean(shares[0]))
-    assert found["signatures"]["comet"] == "comet|model:Unbabel/wmt22-comet-da|version:2.2.0"
-    difference = found["significance"]["comet"]["difference"]
+    assert result["comet"] == pytest.approx(100 * numpy.mean(shares[0]))
+    assert result["signatures"]["comet"] == "comet|model:Unbabel/wmt22-comet-da|version:2.2.0"
+    difference = result["significance"]["comet"]["difference"]
     assert difference == pytest.approx(100 * (numpy.mean(shares[0]) - numpy.mean(shares[1])))
     first = {"src": texts[0][0], "mt": texts[1][0], "ref": texts[0][0]}
-    assert fake_comet.asked[0] == first
+    assert fake_comet.samples_seen[0] == first
     assert score("bleu", [*files, *sources, "--comet-model", "other"]) == 1
     error = capsys.readouterr().err
     assert "--comet-model other: " in error and error.count("\n") == 1
 
 
-def test_missing_comet_is_one_line(files, texts, tmp_path, capsys, monkeypatch):
+def test_missing_comet_gives_a_one_line_error(files, texts, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)
     comet._model.cache_clear()
     assert score("bleu", [*files, "--comet", write(tmp_path / "sources", texts[0])]) == 1

@@ -1,4 +1,4 @@
-"""Lines are checked while they are read; no separator within them splits one later."""
+"""Reading of lines, and separators within them."""
 
 import io
 from argparse import Namespace
@@ -47,7 +47,7 @@ def test_lines_of_a_file(content, options, expected):
         ),
     ],
 )
-def test_wrong_files_are_named_with_line_and_byte(content, message):
+def test_malformed_files_are_reported_with_line_and_byte(content, message):
     with pytest.raises(UsageError) as caught:
         lines(content)
     assert str(caught.value) == message
@@ -73,7 +73,7 @@ def test_unequal_counts_are_reported(german, english, third, counts):
     assert str(caught.value).startswith(f"line counts differ: {counts};")
 
 
-def test_one_line_replaces_all_separators_of_python():
+def test_one_line_replaces_all_line_separators():
     known = [chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".splitlines()) > 1]
     assert set(known) == {"\n", *SEPARATORS}
     assert one_line("".join(SEPARATORS)) == " " * len(SEPARATORS)

@@ -22,7 +22,7 @@ def made(corpus, dest, *, before=True, **options):
         write_manifests(running, corpus, count=lambda folder: COUNTED, lower=True, **options)
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_written_manifests_are_read_back(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path, parts=["fold0", "fold1"])
     for fold in ("fold0", "fold1"):
         rules = read(tmp_path / fold)
@@ -51,7 +51,7 @@ def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
         assert read(folder).versions == expected
 
 
-def test_older_folders_have_none(tmp_path):
+def test_older_folders_have_no_manifest(tmp_path):
     assert read(tmp_path) is None
     assert read(tmp_path / "nowhere") is None
 
@@ -72,7 +72,7 @@ def test_older_folders_have_none(tmp_path):
         b'{"corpus": "c", "task": "t", "word_rule": "w", "examples": {"train": "a"}}',
     ],
 )
-def test_other_files_are_no_manifests(tmp_path, content):
+def test_malformed_manifests_are_refused(tmp_path, content):
     (tmp_path / manifest.NAME).write_bytes(content)
     with pytest.raises(UsageError) as caught:
         read(tmp_path)
@@ -100,7 +100,7 @@ def test_every_corpus_names_a_known_rule():
     [*corpora.TRANSLATION.values(), *corpora.SUMMARIZATION.values()],
     ids=lambda corpus: corpus.name,
 )
-def test_the_recipe_of_pairs_is_one_that_trains_on_them(corpus):
+def test_recipes_of_pairs_train_on_their_corpus(corpus):
     settings = RECIPES[corpus.recipe].settings
     assert settings.corpus.partition("-")[0] == corpus.name  # then a version of it
     assert (settings.source, settings.target) == corpus.sides
@@ -109,5 +109,5 @@ def test_the_recipe_of_pairs_is_one_that_trains_on_them(corpus):
 
 
 @pytest.mark.parametrize("corpus", corpora.CLASSIFICATION.values(), ids=lambda corpus: corpus.name)
-def test_the_recipe_of_a_classification_is_one_that_trains_on_it(corpus):
+def test_recipes_of_classification_train_on_their_corpus(corpus):
     assert corpus.name in [dataset.name for dataset in RECIPES[corpus.recipe].datasets]

@@ -1,4 +1,4 @@
-"""Tokenised text as the Moses scripts make it. Expected lines are those of the Perl scripts."""
+"""Moses tokenization, compared with the output of the Perl scripts."""
 
 import pickle
 
@@ -21,7 +21,7 @@ from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser, is_clean
         ("en", "", ""),
     ],
 )
-def test_tokenised_and_escaped(language, line, expected):
+def test_text_is_tokenised_and_escaped(language, line, expected):
     assert Tokeniser(language)(line) == expected
 
 
@@ -39,18 +39,18 @@ def test_tokenised_and_escaped(language, line, expected):
         ("de", "Ein\u00admal", "Ein mal"),  # a soft hyphen
     ],
 )
-def test_normalised(language, line, expected):
+def test_punctuation_is_normalised(language, line, expected):
     assert Tokeniser(language, normalise=True)(line) == expected
 
 
 def test_tokenizers_can_be_pickled():
-    """As the tokenisers of exported models do, which have one."""
+    """Check the tokenisers of exported models."""
     line = "Mr. Smith saw 3.5 m. of it, e.g. here."
     tokenise = Tokeniser("en")
     assert pickle.loads(pickle.dumps(tokenise))(line) == tokenise(line)
 
 
-def test_hyphens_are_split_where_asked():
+def test_hyphens_are_split_on_request():
     line = "re-election of the US-Präsident, 1990-2000 -- well-"
     assert Tokeniser("de", split_hyphens=True)(line) == (
         "re @-@ election of the US @-@ Präsident , 1990 @-@ 2000 -- well-"
@@ -70,7 +70,7 @@ def test_hyphens_are_split_where_asked():
         (80, None, [(1, 80)], [(1, 81), (0, 1)]),
     ],
 )
-def test_clean_pairs(longest, ratio, clean, unclean):
+def test_clean_pairs_are_selected_by_length_and_ratio(longest, ratio, clean, unclean):
     for pairs, expected in ((clean, True), (unclean, False)):
         for source, target in pairs:
             pair = " ".join(["w"] * source), " ".join(["w"] * target)

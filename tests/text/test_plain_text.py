@@ -1,4 +1,4 @@
-"""Plain text is made pieces as the test sets were, which went through the whole preparation."""
+"""Plain text is split like the prepared test sets."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def multi30k(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_moses_and_byte_pairs_equal_the_preparations(multi30k):
+def test_moses_and_byte_pairs_equal_the_prepared_text(multi30k):
     rules = manifest.read(multi30k)
     for language in CAPTIONS:
         split = splitter(multi30k, rules, language)
@@ -66,7 +66,7 @@ def stories(tmp_path_factory):
 @pytest.mark.parametrize(
     "options", [["sentencepiece"], ["wordpiece"], ["wordpiece", "--cased"]], ids=" ".join
 )
-def test_subwords_of_summarization_equal_the_preparations(stories, tmp_path, options):
+def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
     words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
     words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
     assert prepare("summarization", list(map(str, words))) == 0
@@ -95,7 +95,7 @@ def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
 
 
 @pytest.mark.slow
-def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
+def test_codes_may_lie_beside_the_manifest(multi30k, tmp_path):
     rules = manifest.read(multi30k)
     (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
     line = CAPTIONS["de"]
@@ -114,7 +114,7 @@ def test_codes_may_lie_beside_the_manifest_alone(multi30k, tmp_path):
         ("spaces", "wordpiece", 1 << 26, "/vocab.txt: not a file of wordpiece, which has at most"),
     ],
 )
-def test_unusable_rules_and_codes_are_named(tmp_path, rule, subwords, size, message, capfd):
+def test_unusable_rules_and_codes_are_reported(tmp_path, rule, subwords, size, message, capfd):
     if size:
         (tmp_path / CODES[subwords]).write_text("a b c d\n")
         os.truncate(tmp_path / CODES[subwords], size)
@@ -152,7 +152,7 @@ PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
 
 @pytest.fixture
 def copied(tmp_path):
-    """Return the names of the files that are copied of data with a manifest and these files."""
+    """Return a function that copies companions of data and returns the names of the copies."""
 
     def copy(rules, *names):
         data, saved = tmp_path / "data", tmp_path / "saved"

@@ -43,7 +43,7 @@ def test_columns_are_propositions(props):
     assert (second.length, second.propositions, second.line) == (1, [], 8)
 
 
-def test_what_is_written_is_read_again(props, tmp_path):
+def test_written_props_are_read_back(props, tmp_path):
     sentences = read_props(props(HATS))
     again = tmp_path / "again.props"
     again.write_text("".join(write_props(sentences)))
@@ -52,7 +52,7 @@ def test_what_is_written_is_read_again(props, tmp_path):
     assert [s.length for s in read] == [5, 1]
 
 
-def test_a_cell_may_close_and_open_several():
+def test_a_cell_may_close_several_arguments():
     text = "".join(
         write_props([Sentence(3, [Proposition("do", 1, [Piece("A0", 0, 2), Piece("V", 1, 1)])])])
     )
@@ -70,12 +70,12 @@ def test_a_cell_may_close_and_open_several():
         ("love *\n\n- * *\n", r"props:3: 3 columns; needs 1,"),
     ],
 )
-def test_a_mistake_names_file_and_line(props, text, message):
+def test_malformed_input_is_reported_with_file_and_line(props, text, message):
     with pytest.raises(UsageError, match=message):
         read_props(props(text))
 
 
-def test_another_encoding_is_one_line(tmp_path):
+def test_another_encoding_gives_a_one_line_error(tmp_path):
     path = tmp_path / "latin.props"
     path.write_bytes("caf\xe9 *\n".encode("latin-1"))
     with pytest.raises(UsageError, match="latin.props:1: not UTF-8"):
@@ -94,11 +94,11 @@ def test_another_encoding_is_one_line(tmp_path):
         ("", []),
     ],
 )
-def test_any_tags_can_be_read(tags, pieces):
+def test_invalid_tags_are_read(tags, pieces):
     assert pieces_of_tags(tags.split()) == [Piece(*piece) for piece in pieces]
 
 
-def test_tags_and_pieces_say_the_same():
+def test_tags_and_pieces_convert_into_each_other():
     tags = ["B-A0", "I-A0", "B-V", "O", "B-C-A0", "B-AM-TMP", "I-AM-TMP"]
     assert tags_of_pieces(pieces_of_tags(tags), len(tags)) == tags
 

@@ -1,4 +1,4 @@
-"""Subwords: those of subword-nmt, SentencePiece and BERT, learned the same each time."""
+"""Subwords of subword-nmt, SentencePiece and BERT."""
 
 import io
 import random
@@ -27,7 +27,7 @@ from fairseq_posattn.text.subwords import (
 
 
 def text():
-    """Return words made of a few syllables, some of which are as frequent as others."""
+    """Return lines of words of a few syllables, some equally frequent."""
     draw = random.Random(1)
     syllables = ["Ein", "und", "zwei", "ö", "the", "er", "@", "7", "北"]
     words = ["".join(draw.choices(syllables, k=draw.randint(1, 4))) for _ in range(80)]
@@ -45,17 +45,17 @@ def codes(tmp_path_factory):
     return path
 
 
-def test_counting_words():
+def test_words_are_counted():
     assert count_words(["a b  a", "", "b a"]) == {"a": 3, "b": 2}
 
 
-def test_merges_are_those_learned_from_text(codes):
+def test_merges_equal_those_of_subword_nmt(codes):
     expected = io.StringIO()
     learn_from_text(io.StringIO("".join(f"{line}\n" for line in text())), expected, 60)
     assert codes.read_text(encoding="utf-8") == expected.getvalue()
 
 
-def test_units_are_those_of_subword_nmt(codes, monkeypatch):
+def test_subwords_equal_those_of_subword_nmt(codes, monkeypatch):
     with open(codes, encoding="utf-8") as file:
         reference = BPE(file)
     encoder = BytePairEncoder(codes)
@@ -101,11 +101,11 @@ def vocabulary(path, pieces=(*BERT_SYMBOLS, *PIECES)):
         ("Unwanted want  wa", True, "Un ##want ##ed want wa"),
         ("Unwanted", False, "un ##want ##ed"),
         ("unwant\u00e9d \u00e9", True, "[UNK] é"),
-        ("[SEP]", False, "[ [UNK] ]"),  # what a text says is text
+        ("[SEP]", False, "[ [UNK] ]"),  # symbols in text are text
         ("", False, ""),
     ],
 )
-def test_wordpieces_are_berts(tmp_path, line, cased, expected):
+def test_wordpieces_equal_those_of_bert(tmp_path, line, cased, expected):
     assert WordPieceEncoder(vocabulary(tmp_path / "vocab.txt"), cased)(line) == expected
 
 
@@ -135,7 +135,7 @@ def test_wordpieces_of_the_training_text_are_reversible(learned):
 
 @pytest.mark.slow
 def test_every_process_learns_the_same_vocabulary(learned, tmp_path):
-    """The library by itself numbers subwords in random order."""
+    """Check new processes: the library numbers subwords in random order."""
     program = (
         "import sys, pathlib; sys.path[:0] = sys.argv[2:];"
         "from test_subwords import text, learn_wordpiece;"
@@ -163,13 +163,13 @@ def test_cased_pieces_keep_capitals_and_accents(tmp_path):
         ((*BERT_SYMBOLS, "a", "b", "a"), "'a' stands in the vocabulary twice"),
     ],
 )
-def test_other_files_are_no_vocabularies(tmp_path, pieces, complaint):
+def test_malformed_vocabularies_are_refused(tmp_path, pieces, complaint):
     path = vocabulary(tmp_path / "vocab.txt", pieces)
     with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
         read_wordpieces(path)
 
 
-def test_a_missing_library_is_named(tmp_path, monkeypatch):
+def test_a_missing_library_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     with pytest.raises(
         UsageError, match="pip install tokenizers, or give --subwords sentencepiece"

@@ -116,5 +116,5 @@ def test_every_rule_leaves_split_words_alone(name):
         (" \n ", []),
     ],
 )
-def test_sentences(text, sentences):
+def test_text_is_split_into_sentences(text, sentences):
     assert split_sentences(text) == ([text] if sentences == [...] else sentences)

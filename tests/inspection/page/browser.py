@@ -1,4 +1,4 @@
-"""A headless Chromium or Chrome, told what to do through pipes, by its DevTools protocol."""
+"""A headless Chromium or Chrome, controlled through pipes by the DevTools protocol."""
 
 import json
 import os
@@ -26,7 +26,7 @@ PATIENCE = 60  # seconds
 
 
 def find() -> str | None:
-    """The browser of this machine: ``POSATTN_BROWSER``, or one by a usual name."""
+    """Return the path of a browser: ``POSATTN_BROWSER``, or one by a usual name."""
     wanted = (os.environ.get("POSATTN_BROWSER"), *NAMES)
     return next(filter(None, (name and shutil.which(name) for name in wanted)), None)
 
@@ -36,10 +36,10 @@ class Browser:
 
     Args:
         executable: see :func:`find`.
-        folder: where it may keep what it likes.
+        folder: profile folder of the browser.
 
     Attributes:
-        events: what it has told of itself, such as requests and exceptions.
+        events: messages of the browser, such as requests and exceptions.
     """
 
     def __init__(self, executable: str, folder):
@@ -65,14 +65,14 @@ class Browser:
             self.ask(f"{domain}.enable")
 
     def ask(self, method: str, **params):
-        """A command of the protocol; returns its result."""
+        """Send a command of the protocol; return its result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": params}
         if self.session:
             message["sessionId"] = self.session
         self.outgoing.write(json.dumps(message).encode() + b"\0")
         self.outgoing.flush()
-        answer = self._read(lambda told: told.get("id") == self.number)
+        answer = self._read(lambda event: event.get("id") == self.number)
         assert "error" not in answer, answer
         return answer["result"]
 
@@ -83,22 +83,22 @@ class Browser:
                 assert chunk, "the browser has gone"
                 self.buffer += chunk
             line, _, self.buffer = self.buffer.partition(b"\0")
-            told = json.loads(line)
-            self.events.append(told)
-            if wanted(told):
-                return told
+            event = json.loads(line)
+            self.events.append(event)
+            if wanted(event):
+                return event
 
     def open(self, address: str):
-        """Load a page, and wait until it is there."""
+        """Load a page and wait for its load event."""
         page, sign, chosen = address.partition("#")
         self.events.clear()
-        # Where only what follows the sign is another, a page is not loaded again.
+        # A page is not loaded again if only the fragment differs.
         self.ask("Page.navigate", url=f"{page}?{self.number}{sign}{chosen}")
-        if not any(told.get("method") == "Page.loadEventFired" for told in self.events):
-            self._read(lambda told: told.get("method") == "Page.loadEventFired")
+        if not any(event.get("method") == "Page.loadEventFired" for event in self.events):
+            self._read(lambda event: event.get("method") == "Page.loadEventFired")
 
     def run(self, script: str):
-        """The value of an expression in the page; a promise is waited for."""
+        """Return the value of an expression in the page; a promise is awaited."""
         answer = self.ask(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
@@ -134,17 +134,17 @@ class Browser:
         self.ask("Emulation.setEmulatedMedia", features=features)
 
     def requests(self) -> list[str]:
-        """What the page has asked for."""
+        """Return the addresses that the page requested."""
         return [
-            told["params"]["request"]["url"]
-            for told in self.events
-            if told.get("method") == "Network.requestWillBeSent"
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event.get("method") == "Network.requestWillBeSent"
         ]
 
     def complaints(self) -> list:
-        """Exceptions, and what is written into the console or the log."""
+        """Return exceptions and messages of the console and the log."""
         wanted = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-        return [told["params"] for told in self.events if told.get("method") in wanted]
+        return [event["params"] for event in self.events if event.get("method") in wanted]
 
     def close(self):
         with suppress(AssertionError, OSError):

@@ -52,7 +52,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def visit(browser, tmp_path):
-    """``visit(view, "a b", ..., hash="#word=2")``: what the page shows, and its data."""
+    """Return ``visit(view, "a b", ..., hash="#word=2")``: what the page shows, and its data."""
 
     def visit(view, *texts, hash="", width=1200, scheme="light"):
         sentences = [view(*text) if isinstance(text, tuple) else view(text) for text in texts]
@@ -67,7 +67,7 @@ def visit(browser, tmp_path):
 
 
 def percents(weights):
-    """The numbers under words."""
+    """Return the numbers under words."""
     rounded = [int(weight / 10 + 0.5) for weight in weights]
     return [str(one) if one else "" for one in rounded]
 
@@ -88,7 +88,7 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
 
 
-def test_colours_tell_the_weights(visit, translator):
+def test_colours_show_the_weights(visit, translator):
     shown, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
     weights = sentence["attention"][0]["weights"][1][0]
     depths = [float(re.search(r"[\d.]+(?=\)$)", shade)[0]) for shade in shown["shades"]]
@@ -111,7 +111,7 @@ def test_a_click_chooses_part_layer_head_and_sentence(browser, visit, translator
     assert shown["numbers"] == percents(sentences[1]["attention"][9]["weights"][0][1])
     assert browser.complaints() == []
     browser.run("location.reload()")
-    browser._read(lambda told: told.get("method") == "Page.loadEventFired")
+    browser._read(lambda event: event.get("method") == "Page.loadEventFired")
     assert browser.run(SHOWN)["numbers"] == shown["numbers"]
 
 
@@ -152,7 +152,7 @@ def test_the_mean_of_all_heads(visit, translator):
         ("gaussian", "Learned Gaussian"),
     ],
 )
-def test_what_a_mechanism_has_of_its_own_is_drawn(visit, translator, name, title):
+def test_the_function_of_a_mechanism_is_drawn(visit, translator, name, title):
     view = translator(encoder_sublayers=f"{name},ffn")
     shown, _ = visit(view, "a b c", hash="#place=1&head=1&word=1")
     assert shown["own"][0].startswith(title)
@@ -208,7 +208,7 @@ def test_other_classifiers_at_all_their_places(browser, visit, classifier, flags
     assert ("source2token, mean over the features" in shown["own"]) == (flags["encoder"] == "mtsa")
 
 
-def test_right_to_left_is_laid_out_so(browser, visit, translator):
+def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translator):
     japanese, arabic = "猫 が 外 を 見る", "القطة تنظر من النافذة ."
     view = translator(japanese, arabic, source_lang="ja", target_lang="ar")
     number = len(view.places)
@@ -227,7 +227,7 @@ def test_right_to_left_is_laid_out_so(browser, visit, translator):
     assert browser.run(SHOWN)["chosen"] == ["تنظر"]
 
 
-def test_what_looks_like_html_is_shown_and_not_run(browser, visit, classifier):
+def test_text_that_looks_like_html_is_shown_and_not_run(browser, visit, classifier):
     text = "<img src=x onerror=document.title=1> </script><script>document.title=2</script> &lt;"
     shown, _ = visit(classifier(encoder="mpsan"), text)
     assert text in shown["outcome"]
@@ -243,12 +243,12 @@ def test_words_that_look_like_html_are_shown_and_not_run(browser, visit, transla
     assert browser.run("document.images.length") == 0
 
 
-def test_it_asks_the_network_for_nothing(browser, visit, translator):
+def test_the_page_makes_no_requests(browser, visit, translator):
     visit(translator(), "a b")
     assert [url.partition(":")[0] for url in browser.requests()] == ["file"]
     answer = browser.run("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')")
     assert answer == "refused"
-    assert any("Content Security Policy" in json.dumps(told) for told in browser.complaints())
+    assert any("Content Security Policy" in json.dumps(event) for event in browser.complaints())
 
 
 @pytest.mark.parametrize("width", [360, 800, 1400])
@@ -261,7 +261,7 @@ def test_nothing_is_cut_off_at_any_width(browser, visit, translator, width, numb
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_words_can_be_read_in_either_scheme(browser, visit, translator, scheme):
-    """A contrast of 4.5, as WCAG asks for, also on the deepest shade."""
+    """The contrast is at least 4.5 (WCAG), also on the deepest shade."""
     visit(translator(), "a b", scheme=scheme)
     contrast = """(() => {
       const light = (colour) => colour.map((part) => part / 255).map((part) =>
@@ -282,7 +282,7 @@ def test_words_can_be_read_in_either_scheme(browser, visit, translator, scheme):
     assert (sum(paper) > 3 * 128) == (scheme == "light")
 
 
-def test_what_one_types_is_looked_at(browser, classifier):
+def test_typed_text_is_answered(browser, classifier):
     view = classifier(encoder="mpsan", pooling="source2token")
     with LookServer(view, [], port=0) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
@@ -326,7 +326,7 @@ def test_a_text_that_is_cut_is_reported(browser, translator):
 
 
 def typed(browser, text):
-    """What the page shows after a text was typed into its field, and answered."""
+    """Type a text into the field; return what the page shows after the answer."""
     browser.run("document.querySelector('#typed').value = ''")
     browser.click("#typed")
     browser.type(text)

@@ -34,7 +34,7 @@ def write(tmp_path):
 
 
 def read(path):
-    """The data of a page."""
+    """Return the data of a page."""
     found = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))
     return json.loads(found[1])
 

@@ -1,4 +1,4 @@
-"""``posattn look --serve``: what it answers, and to whom."""
+"""Answers of ``posattn look --serve``, and requests that it refuses."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ def server(classifier):
 
 @pytest.fixture
 def ask(server):
-    """``ask("a b")``: status and answer."""
+    """Return ``ask("a b")``: status and answer."""
 
     def ask(text=None, *, body=None, method="POST", path="/look", **headers):
         connection = HTTPConnection("127.0.0.1", server.server_port, timeout=20)
@@ -108,7 +108,7 @@ def test_a_text_with_too_many_weights_is_refused(ask, monkeypatch):
 @pytest.mark.parametrize(
     "headers", [{"Host": "example.com"}, {"Origin": "http://example.com"}, {"Origin": "null"}]
 )
-def test_other_pages_may_not_ask(ask, headers):
+def test_requests_of_other_pages_are_refused(ask, headers):
     assert ask("a b", **headers)[0] == 403
     assert ask(method="GET", path="/", **headers)[0] == 403
 
@@ -118,7 +118,7 @@ def test_other_paths_do_not_exist(ask):
     assert ask("a", path="/other")[0] == 404
 
 
-def test_idle_connections_block_nobody(ask, server, classifier):
+def test_idle_connections_do_not_block_others(ask, server, classifier):
     assert server.server_address[0] == "127.0.0.1"
     with socket.create_connection(("127.0.0.1", server.server_port)):
         assert ask("a b")[0] == 200

@@ -7,7 +7,7 @@ from fairseq_posattn.inspection.page.view import START, TooMuchError
 
 
 def places_of(view, **wanted):
-    """The numbers of the places with these attributes."""
+    """Return the indices of the places with these attributes."""
     return [
         index
         for index, place in enumerate(view.places)
@@ -31,7 +31,7 @@ def silence_words(view):
 
 
 def by_distance(own, sentence, index, head):
-    """The own function of a place laid out over the sentence, as the page does it."""
+    """Return the function of a place laid out over the sentence, as the page does it."""
     line = torch.tensor(own["lines"][head])
     length, furthest = len(sentence["attention"][index]["weights"][0]), len(line) // 2
     position = torch.arange(length)
