@@ -43,7 +43,7 @@ POOLING = "tests/model/test_pooling.py"
 BATCHES = "tests/model/test_sentence_batches.py"
 NGRAMS = "tests/model/test_ngrams.py"
 BLOCKS = "tests/model/encoders/test_bi_blosan.py"
-F1 = "tests/training/criterions/test_sentence_classification.py"
+CRITERIONS = "tests/training/test_sentence_criterions.py"
 SEQ2SEQ = "tests/training/models/test_seq2seq.py::test_"
 REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_if_each_had_its_own"
@@ -446,13 +446,13 @@ FAULTS = [
         "training/criterions/sentences.py",
         "occurs = predicted + true > 0",
         "occurs = true > 0",
-        F1,
+        CRITERIONS,
     ),
     Fault(
         "training/criterions/sentences.py",
         "occurs = predicted + true > 0",
         "occurs = predicted + true >= 0",
-        F1,
+        CRITERIONS,
     ),
     Fault(
         "inference/translation/lines.py",
@@ -464,13 +464,13 @@ FAULTS = [
         "training/criterions/sentences.py",
         "self.l2 / 2 *",
         "self.l2 *",
-        "tests/training/criterions/test_sentence_criterion.py",
+        CRITERIONS,
     ),
     Fault(
         "training/criterions/sentences.py",
         "columns[:, ids] =",
         "columns[:, : len(ids)] =",
-        "tests/training/criterions/test_relatedness.py",
+        CRITERIONS,
     ),
     Fault(
         "compat/data.py",

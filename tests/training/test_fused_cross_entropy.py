@@ -1,4 +1,4 @@
-"""The loss that keeps less in memory is fairseq's: its value, its gradient and what it logs."""
+"""The fused label-smoothed loss equals fairseq's in value, gradient and log."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -14,11 +14,11 @@ STOCK, FUSED = "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fus
 PAD = 1
 
 
-class GivenScores(nn.Module):
+class GivenLogits(nn.Module):
     """A model whose input is its output, [B, T, V]."""
 
-    def forward(self, scores):
-        return scores, None
+    def forward(self, logits):
+        return logits, None
 
     def get_normalized_probs(self, net_output, log_probs):
         assert log_probs
@@ -41,20 +41,20 @@ def build(name, **options):
 
 def batch(dtype=torch.float32):
     torch.manual_seed(0)
-    scores = (4 * torch.randn(3, 5, 11)).to(dtype)
+    logits = (4 * torch.randn(3, 5, 11)).to(dtype)
     target = torch.randint(2, 11, (3, 5))
     target[1, 3:] = PAD
-    return scores, {"target": target, "ntokens": 13}
+    return logits, {"target": target, "ntokens": 13}
 
 
 def run(name, dtype=torch.float32, upstream=1.0, **options):
-    scores, sample = batch(dtype)
-    scores.requires_grad_()
+    logits, sample = batch(dtype)
+    logits.requires_grad_()
     loss, size, log = build(name, **options)(
-        GivenScores(), {**sample, "net_input": {"scores": scores}}
+        GivenLogits(), {**sample, "net_input": {"logits": logits}}
     )
     (upstream * loss).backward()
-    return loss, scores.grad, size, log
+    return loss, logits.grad, size, log
 
 
 @pytest.mark.usefixtures("at_once")
@@ -68,7 +68,7 @@ def run(name, dtype=torch.float32, upstream=1.0, **options):
     ],
 )
 @pytest.mark.parametrize("upstream", [1.0, 128.0])
-def test_it_equals_fairseqs(options, upstream):
+def test_loss_gradient_and_log_equal_fairseqs(options, upstream):
     loss, gradient, size, log = run(FUSED, upstream=upstream, **options)
     wanted, wanted_gradient, wanted_size, wanted_log = run(STOCK, upstream=upstream, **options)
     torch.testing.assert_close(loss, wanted)
@@ -86,8 +86,8 @@ def test_padded_rows_have_no_gradient():
     assert gradient[0].any(-1).all()
 
 
-def test_scores_of_half_precision_have_a_gradient_of_theirs():
-    """The sums are in float32, so that only the gradient is rounded."""
+def test_half_precision_logits_have_a_half_precision_gradient():
+    """Sums are in float32: only the gradient is rounded."""
     loss, gradient, _, _ = run(FUSED, torch.bfloat16, label_smoothing=0.1)
     wanted, wanted_gradient, _, _ = run(STOCK, torch.bfloat16, label_smoothing=0.1)
     assert (loss.dtype, gradient.dtype) == (torch.float32, torch.bfloat16)
@@ -95,28 +95,27 @@ def test_scores_of_half_precision_have_a_gradient_of_theirs():
     torch.testing.assert_close(gradient, wanted_gradient)
 
 
-def test_no_float32_numbers_of_the_whole_vocabulary_are_kept():
-    """For the backward pass: the scores, and integers."""
-    scores, sample = batch(torch.bfloat16)
-    scores.requires_grad_()
-    kept = []
+def test_the_backward_pass_stores_no_float32_logits():
+    logits, sample = batch(torch.bfloat16)
+    logits.requires_grad_()
+    saved = []
 
-    def keep(tensor):
-        kept.append(tensor.dtype)
+    def save(tensor):
+        saved.append(tensor.dtype)
         return tensor
 
-    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
-        module.smoothed_loss(scores.flatten(0, 1), sample["target"].flatten(), 0.1, PAD)
-    assert kept == [torch.bfloat16, torch.int64]
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        module.smoothed_loss(logits.flatten(0, 1), sample["target"].flatten(), 0.1, PAD)
+    assert saved == [torch.bfloat16, torch.int64]
 
 
 def test_an_adaptive_softmax_has_fairseqs_loss():
-    model = GivenScores()
+    model = GivenLogits()
     model.decoder = SimpleNamespace(adaptive_softmax=object())
-    scores, sample = batch()
-    log_probs = 2 * torch.log_softmax(scores, -1)
-    model.get_normalized_probs = lambda net_output, log_probs: 2 * torch.log_softmax(scores, -1)
-    loss = build(FUSED)(model, {**sample, "net_input": {"scores": scores}})[0]
-    words = sample["target"]
-    expected = -log_probs.gather(-1, words[..., None])[words != PAD].sum()
+    logits, sample = batch()
+    log_probs = 2 * torch.log_softmax(logits, -1)
+    model.get_normalized_probs = lambda net_output, log_probs: 2 * torch.log_softmax(logits, -1)
+    loss = build(FUSED)(model, {**sample, "net_input": {"logits": logits}})[0]
+    target = sample["target"]
+    expected = -log_probs.gather(-1, target[..., None])[target != PAD].sum()
     torch.testing.assert_close(loss, expected)

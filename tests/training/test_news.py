@@ -1,4 +1,4 @@
-"""Batches of clicks and of impressions, drawn and padded."""
+"""Batches of clicks and of impressions for news recommendation."""
 
 import tracemalloc
 
@@ -20,7 +20,7 @@ def rows(*lists):
 
 
 def news(*numbers):
-    """As the dictionary numbers them."""
+    """Return dictionary indices of news that are numbered from 1."""
     return [number + FIRST - 1 for number in numbers]
 
 
@@ -48,10 +48,9 @@ def test_the_last_clicks_are_kept():
     assert impressions().history(1).tolist() == []
 
 
-def test_a_click_comes_with_news_that_were_not_clicked():
-    """Of its own impression; where there are too few, from the list repeated."""
+def test_negatives_are_news_of_the_impression_repeated_if_too_few():
     clicks = ClickDataset(impressions(), TITLES, negatives=4, seed=1)
-    assert len(clicks) == 2  # in the third all was clicked
+    assert len(clicks) == 2  # in the third everything was clicked
     first, second = clicks[0]["candidates"], clicks[1]["candidates"]
     assert first[0] == 5
     assert len(first) == 5
@@ -59,11 +58,11 @@ def test_a_click_comes_with_news_that_were_not_clicked():
     assert second.tolist() == [1, 2, 2, 2, 2]
 
 
-def test_negatives_are_drawn_anew_in_each_epoch_and_reproducibly():
+def test_negatives_depend_on_seed_and_epoch():
     def drawn(epoch, seed=1):
         clicks = ClickDataset(impressions(), TITLES, negatives=2, seed=seed)
         draws = []
-        for number in range(20):  # of one click, as if there were many
+        for number in range(20):
             clicks.set_epoch(epoch + 100 * number)
             draws.append(clicks[0]["candidates"].tolist())
         return draws
@@ -73,7 +72,7 @@ def test_negatives_are_drawn_anew_in_each_epoch_and_reproducibly():
     assert drawn(1) != drawn(1, seed=2)
 
 
-def test_titles_are_in_a_batch_once():
+def test_a_batch_has_each_title_once():
     clicks = ClickDataset(impressions(), TITLES, negatives=2, seed=1)
     batch = clicks.collater([clicks[0], clicks[1], clicks[0]])
     inputs = batch["net_input"]
@@ -90,7 +89,7 @@ def test_titles_are_in_a_batch_once():
     assert batch["nsentences"] == 3
 
 
-def test_users_are_in_a_batch_once():
+def test_a_batch_has_each_user_once():
     dataset = RankingDataset(impressions())
     batch = dataset.collater([dataset[index] for index in (0, 1, 2)])
     inputs = batch["net_input"]
@@ -101,14 +100,14 @@ def test_users_are_in_a_batch_once():
     assert batch["id"].tolist() == [0, 1, 2]
 
 
-def test_equal_histories_come_together():
+def test_equal_histories_are_adjacent():
     order = RankingDataset(impressions()).ordered_indices()
     assert sorted(order) == [0, 1, 2]
     assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
 
 
 class ManyUsers(Impressions):
-    """Histories that are made up as they are asked for."""
+    """Impressions whose histories are generated on access."""
 
     def __init__(self, size):
         super().__init__(range(size), None, None, FIRST, CLICK, 50)
@@ -118,7 +117,7 @@ class ManyUsers(Impressions):
 
 
 def test_the_order_holds_no_histories():
-    """Of fifty clicks, 400 bytes, of each of a million users."""
+    """A history of fifty clicks has 400 bytes."""
     dataset = RankingDataset(ManyUsers(3000))
     tracemalloc.start()
     order = dataset.ordered_indices()

@@ -1,0 +1,231 @@
+"""The task of sentence pairs: batches, shuffling, malformed data; checks of fairseq's task."""
+
+import numpy
+import pytest
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.training.plugin import register
+
+register()
+
+INPUTS = {
+    "input0": ["a dog runs", "two men sit", "it rains"],
+    "input1": ["an animal moves fast today", "men stand", "a dog runs"],
+}
+CLASSES = {**INPUTS, "label": ["yes", "no", "maybe"]}
+SCORES = {**INPUTS, "score": ["4.5", "1", "3"]}
+STOCK, PAIRS = "sentence_prediction", "sentence_pair_prediction"
+
+
+@pytest.fixture
+def load_task(write_sentence_data, tmp_path):
+    """``load_task(splits, *flags)``: the task as fairseq-train sets it up."""
+
+    def load(splits, *flags, task=PAIRS, num_classes=3):
+        data = tmp_path / "data"
+        if not data.exists():
+            write_sentence_data(data, splits)
+        flags = [str(data), "--task", task, "--num-classes", str(num_classes), *flags]
+        if "--criterion" not in flags:
+            flags += ["--criterion", "sentence_classification"]
+        flags += ["--arch", "roberta_base"]
+        args = options.parse_args_and_arch(options.get_training_parser(), flags)
+        task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+        task.checks_rows = True  # set by the plugin's models
+        return task
+
+    return load
+
+
+def batch(task, rows):
+    dataset = task.load_dataset("train")
+    return dataset.collater([dataset[row] for row in rows])
+
+
+def test_the_sentences_of_a_pair_are_separate(load_task):
+    task = load_task({"train": CLASSES})
+    sample = batch(task, [0, 1, 2])
+    net_input = sample["net_input"]
+    words = task.source_dictionary
+    for name, column in (("src", "input0"), ("pair", "input1")):
+        lines = [words.encode_line(line, add_if_not_exist=False) for line in INPUTS[column]]
+        assert net_input[f"{name}_lengths"].tolist() == [len(line) for line in lines]
+        expected = torch.nn.utils.rnn.pad_sequence(
+            [line.long() for line in lines], batch_first=True, padding_value=words.pad()
+        )
+        assert torch.equal(net_input[f"{name}_tokens"], expected)
+    labels = [task.label_dictionary[n + task.label_dictionary.nspecial] for n in sample["target"]]
+    assert labels == CLASSES["label"]
+    assert (sample["ntokens"], sample["nsentences"]) == (4 + 4 + 3 + 6 + 3 + 4, 3)
+
+
+def test_max_tokens_counts_the_longer_sentence(load_task):
+    dataset = load_task({"train": CLASSES}, "--no-shuffle").load_dataset("train")
+    assert dataset.ordered_indices().tolist() == [0, 1, 2]
+    assert [dataset.num_tokens(row) for row in range(3)] == [6, 4, 4]
+    batches = dataset.batch_by_size(numpy.arange(3), max_tokens=8)
+    assert [rows.tolist() for rows in batches] == [[0], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("criterion", "num_classes", "flags"),
+    [
+        ("relatedness", 5, []),
+        ("rating_regression", 1, []),
+        ("rating_regression", 1, ["--regression-target"]),
+        ("sentence_prediction", 1, ["--regression-target"]),
+    ],
+)
+def test_scores_are_float64_which_half_precision_leaves_unchanged(
+    load_task, criterion, num_classes, flags
+):
+    flags = ["--criterion", criterion, *flags]
+    target = batch(load_task({"train": SCORES}, *flags, num_classes=num_classes), [0, 1, 2])
+    assert target["target"].tolist() == [4.5, 1, 3]
+    assert target["target"].dtype == torch.float64
+
+
+def test_shuffling_depends_on_the_seed(load_task):
+    columns = {name: [str(n) for n in range(50)] for name in ("input0", "input1", "label")}
+    orders = []
+    for seed in ("1", "1", "2"):
+        task = load_task({"train": columns}, "--seed", seed, num_classes=50)
+        orders.append(task.load_dataset("train").ordered_indices().tolist())
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[2]) == list(range(50))
+
+
+def test_missing_classes_or_dictionary_are_one_line(load_task, tmp_path):
+    with pytest.raises(UsageError, match="^--num-classes -1: give the number of classes"):
+        load_task({"train": CLASSES}, num_classes=-1)
+    (tmp_path / "data/label/dict.txt").unlink()
+    with pytest.raises(UsageError, match="label/dict.txt: no such dictionary; prepare"):
+        load_task({})
+
+
+# --- Malformed rows, also in fairseq's own task -----------------------------------
+
+EMPTY = {"input1": ["one", "", "three"]}
+CUT = ["--max-positions", "3", "--shorten-method", "truncate", "--shorten-data-split-list"]
+NUMBER = "label/valid.label:2: a number should stand here, not "
+
+
+@pytest.fixture
+def load_error(load_task, tmp_path):
+    """``load_error(task, columns, *flags)``: the message for a validation set."""
+
+    def load(task, columns, *flags, train=CLASSES, num_classes=3, more=None, combine=False):
+        splits = {"train": train, "valid": columns, **(more or {})}
+        loaded = load_task(splits, *flags, task=task, num_classes=num_classes)
+        with pytest.raises(UsageError) as error:
+            loaded.load_dataset("valid", combine=combine)
+        message = str(error.value)
+        assert "\n" not in message
+        return message.replace(f"{tmp_path / 'data'}/", "")
+
+    return load
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STOCK, PAIRS])
+@pytest.mark.parametrize(
+    ("changed", "flags", "message"),
+    [
+        ({"input1": ["no", "no"]}, [], "input1/valid has 2 rows and input0/valid has 3: "),
+        ({"input0": ["one", "", "three"]}, [], "input0/valid: row 2 is empty"),
+        (EMPTY, [], "input1/valid: row 2 is empty"),
+        ({}, [*CUT, "train"], "input"),  # only the training set is cut
+        ({"label": ["no", "no"]}, [], "label/valid has 2 rows and input0/valid has 3: "),
+        (
+            {"label": ["yes", "no", "perhaps"]},
+            [],
+            "label/valid: row 3: its label is not in label/d",
+        ),
+        ({"label": ["yes", "no", ""]}, [], "label/valid: row 3 has 0 labels; give it one"),
+        ({"label": ["yes", "no", "yes no"]}, [], "label/valid: row 3 has 2 labels; give it one"),
+    ],
+)
+def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags, message):
+    assert load_error(task, {**CLASSES, **changed}, *flags).startswith(message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STOCK, PAIRS])
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        (["4.5", "", "3"], f"{NUMBER}''"),
+        (["4.5", "1 2", "3"], f"{NUMBER}'1 2'"),
+        (["4.5", "nan", "3"], f"{NUMBER}'nan'"),
+        (["4.5"], "label/valid.label has 1 rows and input0/valid has 3: "),
+    ],
+)
+def test_malformed_scores_are_one_line(load_error, task, scores, message):
+    flags = ["--criterion", "rating_regression"]
+    columns = {**SCORES, "score": scores}
+    error = load_error(task, columns, *flags, train=SCORES, num_classes=1)
+    assert error.startswith(message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STOCK, PAIRS])
+def test_labels_must_be_classes(load_error, task):
+    assert load_error(task, CLASSES, num_classes=2) == (
+        "label/valid: row 1: its label is number 3 of label/dict.txt, "
+        "and --num-classes is 2: give --num-classes 3"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STOCK, PAIRS])
+def test_shortened_sentences_are_accepted(load_task, task):
+    data = load_task({"train": CLASSES, "valid": CLASSES}, *CUT, "valid,test", task=task)
+    assert len(data.load_dataset("valid")) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", [STOCK, PAIRS])
+def test_a_set_without_labels_is_refused(load_error, task):
+    assert load_error(task, INPUTS).startswith("label/valid: there are no such labels")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "limit", "start"),
+    [
+        (PAIRS, "5", "input1/valid: row 1 has 6 tokens with its end, and --max-positions"),
+        (STOCK, "9", "input0/valid and input1/valid: row 1 has 10 tokens"),
+    ],
+)
+def test_too_long_sentences_are_named(load_error, task, limit, start):
+    message = load_error(task, CLASSES, "--max-positions", limit)
+    assert message.startswith(start)
+    assert message.endswith("--shorten-method truncate")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "last", "flags", "start"),
+    [
+        (PAIRS, "5.5", ["relatedness"], "label/valid.label:3: the score 5.5 is not from 1 to 5"),
+        (
+            *(STOCK, "3", ["sentence_prediction", "--regression-target"]),
+            "label/valid.label:1: 5 numbers, for --num-classes 5, should stand",
+        ),
+    ],
+)
+def test_scores_must_fit_the_classes(load_error, task, last, flags, start):
+    columns = {**SCORES, "score": ["4.5", "1", last]}
+    message = load_error(task, columns, "--criterion", *flags, train=SCORES, num_classes=5)
+    assert message.startswith(start)
+
+
+@pytest.mark.slow
+def test_parts_of_a_set_are_checked_together(load_error):
+    """fairseq-train reads a large training set as ``train``, ``train1`` and so on."""
+    parts = {"valid1": {**CLASSES, **EMPTY}}
+    message = load_error(PAIRS, CLASSES, more=parts, combine=True)
+    assert message.startswith("input1/valid: row 5 is empty")
