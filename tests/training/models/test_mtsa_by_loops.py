@@ -100,8 +100,8 @@ def encode(model, tokens, activation, drawn, row):
         x = (x * drawn(name)[row, head, :length]) @ model.parameters[f"{prefix}.{name}.weight"][
             head
         ]
-        bias = model.parameters.get(f"{prefix}.{name}.bias")
-        return x if bias is None else x + bias[head]
+        has_bias = name not in ("query_map", "key_map")
+        return x + model.parameters[f"{prefix}.{name}.bias"][head] if has_bias else x
 
     heads = []
     for head in range(HEADS):
