@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpora import CLASSIFICATION
 from fairseq_posattn.preparation.corpus import SIDES
-from fairseq_posattn.preparation.custom import labelled
-from fairseq_posattn.preparation.labelled_text import read_summary
 from fairseq_posattn.text import manifest
 
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
 POSITIONS = 512  # default maximum length of fairseq's task
+VECTORS = "glove.txt"
+# Greedy search with short limits: untrained models end no sentence.
+VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 LOWER_IS_BETTER = ("loss", "rmse")
 
 
@@ -51,15 +51,15 @@ _TINY_PAIRS = (
     " --attention-dropout 0 --activation-dropout 0 --max-epoch 20 --patience 5"
 )
 _LONG_PAIRS = f"{_PAIRS} --warmup-updates 4000 --patience 10 --dropout"
-_ADAM = "--optimizer adam --lr-scheduler fixed --lr 1e-3"
-_SENTENCES = f"{_ADAM} --batch-size 64 --max-epoch 15 --patience 5"
+_ADAM = "--optimizer adam --lr-scheduler fixed --lr"
+_SENTENCES = "--batch-size 64 --max-epoch 15 --patience 5"
 _TINY_SENTENCES = (
     "--encoder-embed-dim 100 --encoder-hidden-dim 0 --encoder-attention-heads 2"
-    f" --encoder-ffn-embed-dim 200 --head-dim 50 {_SENTENCES} --lr 3e-3 --clip-norm 5"
+    f" --encoder-ffn-embed-dim 200 --head-dim 50 {_ADAM} 3e-3 {_SENTENCES} --clip-norm 5"
 )
-_DOCUMENTS = f"{_SENTENCES} --l2 1e-4 --l2-all"
-_TAGGING = "--label-smoothing 0.1 --max-epoch 50 --patience 10 --clip-norm 1 --lr-scheduler fixed"
-_NEWS = f"{_ADAM} --batch-size 30 --max-epoch 5 --patience 2"
+_DOCUMENTS = f"{_ADAM} 1e-3 {_SENTENCES} --l2 1e-4 --l2-all"
+_TAGGING = "--label-smoothing 0.1 --max-epoch 50 --patience 10 --clip-norm 1"
+_NEWS = f"{_ADAM} 1e-3 --batch-size 30 --max-epoch 5 --patience 2"
 
 KINDS = {
     "translation": {
@@ -82,7 +82,7 @@ KINDS = {
     },
     "classification": {
         "tiny": Size("mpsan_classifier", 0, _TINY_SENTENCES),
-        "small": Size("mpsan_classifier", 0, _SENTENCES),
+        "small": Size("mpsan_classifier", 0, f"{_ADAM} 1e-3 {_SENTENCES}"),
         "base": Size("cspan_classifier", 0, _DOCUMENTS),
         "big": Size("cspan_big_classifier", 0, _DOCUMENTS),
     },
@@ -91,11 +91,12 @@ KINDS = {
             *("mtsa_tagger", 2048),
             "--encoder-embed-dim 100 --predicate-embed-dim 50 --encoder-layers 4"
             " --encoder-attention-heads 4 --encoder-ffn-embed-dim 400 --encoder-hidden-dim 200"
-            f" {_TAGGING} {_ADAM} --warmup-updates 200",
+            f" {_TAGGING} {_ADAM} 1e-3 --warmup-updates 200",
         ),
         "base": Size(
             *("mtsa_tagger", 4096),
-            f"{_TAGGING} --optimizer adadelta --adadelta-rho 0.95 --adadelta-eps 1e-6 --lr 1.0",
+            f"{_TAGGING} --optimizer adadelta --adadelta-rho 0.95 --adadelta-eps 1e-6"
+            " --lr-scheduler fixed --lr 1.0",
         ),
     },
     "recommendation": {
@@ -112,7 +113,6 @@ KIND_OF_TASK = {
     "sequence_tagging": "tagging",
     "news_recommendation": "recommendation",
 }
-METRICS = {"translation": "bleu", "summarization": "loss", "tagging": "f1", "recommendation": "auc"}
 
 
 class Prepared:
@@ -122,7 +122,6 @@ class Prepared:
         folder: that fairseq-train reads.
         manifest: its ``preparation.json``.
         kind: key of :data:`KINDS`.
-        is_scored: custom examples have numbers instead of labels.
         metric: validation metric that selects the best checkpoint.
 
     Raises:
@@ -135,13 +134,13 @@ class Prepared:
             raise UsageError(f"{folder}: has ten folds; name one of them, such as {folder}/fold0")
         if described is None:
             raise UsageError(f"{folder}: has no {manifest.NAME}; make it with 'posattn prepare'")
+        if described.metric is None:
+            raise UsageError(f"{folder}/{manifest.NAME}: lacks the metric; {manifest.FIX}")
         self.folder, self.manifest = folder, described
         is_summary = described.languages == SIDES
         pairs = "summarization" if is_summary else "translation"
         self.kind = KIND_OF_TASK.get(described.task, pairs)
-        self.is_scored = described.corpus == "own" and (folder / "label/train.label").exists()
-        self._corpus = CLASSIFICATION.get(described.corpus, labelled.CORPUS)
-        self.metric = METRICS.get(self.kind, "rmse" if self.is_scored else self._corpus.metrics[0])
+        self.metric = "loss" if is_summary else described.metric  # validation computes no ROUGE
 
     def size(self, name: str) -> Size:
         """Return the settings of a size, for long texts with an encoder that takes them."""
@@ -149,36 +148,37 @@ class Prepared:
         if name not in sizes:
             raise UsageError(f"--size {name}: {self.kind} has {', '.join(sizes)}; choose one")
         size = sizes[name]
-        if size.arch == "mpsan_classifier" and self._longest() > LONG:
+        if size.arch == "mpsan_classifier" and (self.manifest.longest_text or 0) > LONG:
             return size._replace(arch="cspan_classifier")
         return size
 
     def flags(self) -> list[str]:
         """Return the flags of task and data."""
-        task = self.manifest.task
+        task, features = self.manifest.task, self.manifest.features
         flags = ["--task", task, "--best-checkpoint-metric", self.metric]
         if self.metric not in LOWER_IS_BETTER:
             flags.append("--maximize-best-checkpoint-metric")
         if task == "translation":
             return flags + self._pairs()
-        flags += self._classes() if self.kind == "classification" else ["--criterion", task]
-        for path in (self.folder / "glove.txt", self.folder.parent / "glove.txt"):  # of folds
-            if path.exists():
-                with open(path, encoding="utf-8") as lines:
-                    features = lines.readline().split()[1]
-                return [*flags, "--encoder-embed-path", str(path), "--encoder-embed-dim", features]
+        flags += ["--criterion", str(self.manifest.criterion)]
+        if classes := self.manifest.classes:
+            flags += ["--num-classes", str(classes)]
+        if (self.manifest.longest_text or 0) >= POSITIONS:
+            flags += ["--max-positions", str(POSITIONS), "--shorten-method", "truncate"]
+        if features:
+            folder = self.folder
+            folder = folder if (folder / VECTORS).exists() else folder.parent  # of folds
+            flags += ["--encoder-embed-path", str(folder / VECTORS)]
+            flags += ["--encoder-embed-dim", str(features)]
         return flags
 
     def _pairs(self) -> list[str]:
-        source, target = (
-            (self.folder / f"dict.{side}.txt").read_bytes() for side in self.manifest.languages
-        )
-        shared = "all-embeddings" if source == target else "decoder-input-output-embed"
+        shared = "all-embeddings" if self.manifest.joined else "decoder-input-output-embed"
         flags = [f"--share-{shared}", "--skip-invalid-size-inputs-valid-test"]
         if self.kind == "summarization":
             most = str((self.manifest.longest or POSITIONS - 1) + 1)  # with the end symbol
             return [*flags, "--max-source-positions", most, "--max-target-positions", most]
-        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 1, "max_len_a": 2})]
+        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps(VALIDATION)]
         if self.manifest.subwords == "subword_nmt":
             language = json.dumps({"target_lang": self.manifest.languages[1]})
             flags += ["--eval-bleu-detok", "moses", "--eval-bleu-detok-args", language]
@@ -186,17 +186,3 @@ class Prepared:
             flags += ["--eval-bleu-detok", "space"]
         subwords = self.manifest.subwords
         return [*flags, "--eval-bleu-remove-bpe", subwords] if subwords else flags
-
-    def _classes(self) -> list[str]:
-        classes, criterion = self._corpus.num_classes, self._corpus.criterion
-        if self.is_scored:
-            classes, criterion = 1, "rating_regression"
-        elif classes is None:
-            classes = len((self.folder / "label/dict.txt").read_text().splitlines())
-        flags = ["--num-classes", str(classes), "--criterion", criterion]
-        if self._longest() >= POSITIONS:
-            flags += ["--max-positions", str(POSITIONS), "--shorten-method", "truncate"]
-        return flags
-
-    def _longest(self) -> int:
-        return int(read_summary(self.folder / "text")["longest"])

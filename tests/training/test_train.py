@@ -16,43 +16,58 @@ from fairseq_posattn.training.commands.train import TrainingProgress, batches, b
 from fairseq_posattn.training.plugin import register
 from fairseq_posattn.training.settings import KINDS, Prepared, Size
 
-PAIRS = {"task": "translation", "word_rule": "moses-escaped", "subwords": "subword_nmt"}
-SENTENCES = {"task": "sentence_prediction", "word_rule": "moses"}
 MANIFESTS = {
-    "translation": {"corpus": "own", **PAIRS, "languages": ["de", "en"]},
+    "translation": {
+        "languages": ["de", "en"],
+        "subwords": "subword_nmt",
+        "metric": "bleu",
+        "joined": True,
+    },
     "summarization": {
-        "corpus": "own",
-        **PAIRS,
-        "subwords": "sentencepiece",
+        "task": "translation",
         "languages": ["source", "target"],
+        "subwords": "sentencepiece",
+        "metric": "rouge1",
         "longest": 255,
     },
-    "classification": {"corpus": "own", **SENTENCES},
-    "relatedness": {"corpus": "sick", **SENTENCES, "task": "sentence_pair_prediction"},
-    "ratings": {"corpus": "own", **SENTENCES},
-    "tagging": {"corpus": "ewt", "task": "sequence_tagging", "word_rule": "moses"},
-    "recommendation": {"corpus": "mind", "task": "news_recommendation", "word_rule": "moses"},
+    "classification": {
+        "task": "sentence_prediction",
+        "metric": "accuracy",
+        "criterion": "sentence_classification",
+        "classes": 3,
+        "longest_text": 20,
+    },
+    "relatedness": {
+        "task": "sentence_pair_prediction",
+        "metric": "pearson",
+        "criterion": "relatedness",
+        "classes": 5,
+    },
+    "ratings": {
+        "task": "sentence_prediction",
+        "metric": "rmse",
+        "criterion": "rating_regression",
+        "classes": 1,
+    },
+    "tagging": {"task": "sequence_tagging", "metric": "f1", "criterion": "sequence_tagging"},
+    "recommendation": {
+        "task": "news_recommendation",
+        "metric": "auc",
+        "criterion": "news_recommendation",
+    },
 }
-METRICS = dict(
-    zip(MANIFESTS, ["bleu", "loss", "accuracy", "pearson", "rmse", "f1", "auc"], strict=True)
-)
 
 
 @pytest.fixture
 def make(tmp_path):
     """``make("tagging")`` returns a folder as ``posattn prepare`` makes it, without the data."""
 
-    def make(kind, longest=20):
+    def make(kind, **fields):
         folder = tmp_path / kind
-        for name in ("label", "text"):
-            (folder / name).mkdir(parents=True)
-        (folder / "preparation.json").write_text(json.dumps(MANIFESTS[kind]))
-        (folder / "text/summary.json").write_text(json.dumps({"longest": longest}))
-        (folder / "label/dict.txt").write_text("good 3\nbad 2\nugly 1\n")
-        for side in MANIFESTS[kind].get("languages", ()):
-            (folder / f"dict.{side}.txt").write_text("a 1\n")
-        if kind == "ratings":
-            (folder / "label/train.label").write_text("4.5\n")
+        (folder / "text").mkdir(parents=True)
+        described = {"corpus": "own", "word_rule": "moses", "task": kind}
+        described |= MANIFESTS[kind] | fields
+        (folder / "preparation.json").write_text(json.dumps(described))
         return folder
 
     return make
@@ -73,28 +88,30 @@ CASES = [(kind, size) for kind in MANIFESTS for size in KINDS.get(kind, KINDS["c
 @pytest.mark.parametrize(("kind", "size"), CASES)
 def test_every_size_is_accepted_by_fairseq_and_keeps_two_checkpoints(make, kind, size, tmp_path):
     prepared = Prepared(make(kind))
-    args = parsed(build_command(prepared, prepared.size(size), None, [], tmp_path / "saved"))
+    words = build_command(prepared, prepared.size(size), None, [], tmp_path / "saved")
+    assert words.count("--lr") == words.count("--lr-scheduler") == 1
+    args = parsed(words)
     assert args.no_epoch_checkpoints and args.patience > 0
     assert not args.save_interval_updates
     assert args.keep_best_checkpoints < 0
-    assert args.best_checkpoint_metric == METRICS[kind]
-    assert args.maximize_best_checkpoint_metric == (METRICS[kind] not in ("loss", "rmse"))
+    metric = "loss" if kind == "summarization" else MANIFESTS[kind]["metric"]
+    assert args.best_checkpoint_metric == metric
+    assert args.maximize_best_checkpoint_metric == (metric not in ("loss", "rmse"))
     assert args.max_epoch or args.max_update
     assert args.cpu
 
 
 def test_the_data_decides_about_the_task(make, tmp_path):
-    def flags(kind, **options):
-        folder = make(kind, **options)
-        if kind == "classification":
-            (folder / "glove.txt").write_text("3 50\n")
+    def flags(kind, **fields):
+        folder = make(kind, **fields)
+        (folder / "glove.txt").touch()
         prepared = Prepared(folder)
         return parsed(build_command(prepared, prepared.size("tiny"), None, [], tmp_path))
 
     pairs = flags("translation")
     assert pairs.share_all_embeddings and pairs.eval_bleu_remove_bpe == "subword_nmt"
     assert flags("summarization").max_source_positions == 256
-    classes = flags("classification", longest=600)
+    classes = flags("classification", longest_text=600, features=50)
     assert (classes.num_classes, classes.max_positions) == (3, 512)
     assert (classes.arch, classes.encoder_embed_dim) == ("cspan_classifier", 50)
     assert (flags("relatedness").criterion, flags("ratings").criterion) == (
@@ -103,9 +120,7 @@ def test_the_data_decides_about_the_task(make, tmp_path):
 
 
 def test_separate_dictionaries_are_not_shared(make):
-    folder = make("translation")
-    (folder / "dict.en.txt").write_text("b 1\n")
-    flags = Prepared(folder).flags()
+    flags = Prepared(make("translation", joined=False)).flags()
     assert "--share-all-embeddings" not in flags
     assert "--share-decoder-input-output-embed" in flags
 
@@ -171,11 +186,11 @@ def test_progress_shows_loss_metric_speed_and_time():
     progress = TrainingProgress(words, "bleu", lambda: next(clock))
     inner = {"epoch": 1, "loss": 5.25, "wps": 1234}
     progress.read(log_line("train_inner", **inner, update=0.5, num_updates=1000))
-    assert progress.text() == "epoch 1 of 2, update 1,000 | loss 5.25 | 1,234 tokens/s"
+    assert progress.text() == "epoch 1/2 | loss 5.25 | 1,234 tokens/s"
     progress.read(log_line("valid", epoch=1, loss=4, bleu=20, best_bleu=21.5, num_updates=1500))
     progress.read(log_line("train_inner", **inner, update=1.0, num_updates=2000))
-    expected = "validation loss 4.00, BLEU 20.00 (best 21.50) | 1,234 tokens/s | at most 2 min left"
-    assert progress.text().endswith(expected)
+    expected = "epoch 2/2 | 2 min left | loss 5.25 | BLEU 20.00 (best 21.50) | 1,234 tokens/s"
+    assert progress.text() == expected and len(expected) < 80
 
 
 FAIRSEQ = """

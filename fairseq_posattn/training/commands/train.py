@@ -228,16 +228,16 @@ class TrainingProgress:
         """Take over the measurements of a line of the log, and return their kind; "" if none."""
         kind, numbers = read_line(line) or ("", {})
         if kind == "valid":
-            scores = [f"validation loss {numbers['loss']:.2f}"]
-            if self._metric in numbers and self._metric != "loss":
-                best = numbers.get(f"best_{self._metric}", numbers[self._metric])
-                name = self._metric.upper() if len(self._metric) < 5 else self._metric
-                scores.append(f"{name} {numbers[self._metric]:.2f} (best {best:.2f})")
-            self._scores = ", ".join(scores)
+            name = self._metric
+            best = numbers.get(f"best_{name}", numbers.get(name, 0.0))
+            self._scores = f"validation loss {numbers['loss']:.2f}"
+            if name in numbers and name != "loss":
+                name = name.upper() if len(name) < 5 else name
+                self._scores = f"{name} {numbers[self._metric]:.2f} (best {best:.2f})"
         elif kind == "train_inner":
             epoch, update = numbers["update"], numbers["num_updates"]
-            limit = f" of {self._epochs:.0f}" if self._epochs else ""
-            self._position = f"epoch {int(epoch) + 1}{limit}, update {update:,.0f}"
+            limit = f"/{self._epochs:.0f}" if self._epochs else ""
+            self._position = f"epoch {int(epoch) + 1}{limit}"
             self._loss = f"loss {numbers['loss']:.2f}"
             self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
             fractions = [epoch / self._epochs] if self._epochs else []
@@ -250,11 +250,11 @@ class TrainingProgress:
         start, first = self._first = self._first or (now, fraction)
         if fraction <= first:
             return ""
-        return f"at most {duration((now - start) / (fraction - first) * (1 - fraction))} left"
+        return f"{duration((now - start) / (fraction - first) * (1 - fraction))} left"
 
     def text(self) -> str:
-        """Return the line."""
-        parts = (self._position, self._loss, self._scores, self._speed, self._left)
+        """Return the line; a terminal of 80 columns shows all but the end of the speed."""
+        parts = (self._position, self._left, self._loss, self._scores, self._speed)
         return " | ".join(filter(None, parts))
 
     def _print(self, text: str, end: str) -> None:
