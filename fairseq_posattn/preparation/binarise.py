@@ -4,18 +4,13 @@ import os
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import ending_with_this, say
-from fairseq_posattn.preparation.report import count_lines
 
-# Header of fairseq's MMapIndexedDataset: magic, version, type, number of rows.
-INDEX = struct.Struct("<9sQBQ")
-INDEX_MAGIC = b"MMIDIDX\0\0"
 SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
@@ -29,9 +24,6 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
-    for split, prefix in prefixes.items():
-        for side in (source, target):
-            check_rows(Path(dest, f"{split}.{source}-{target}.{side}.idx"), f"{prefix}.{side}")
 
 
 def binarise_files(targets, dictionary, jobs, scratch, tell=say):
@@ -48,23 +40,6 @@ def binarise_files(targets, dictionary, jobs, scratch, tell=say):
         for ending in ("bin", "idx"):
             (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
         shutil.copyfile(dictionary, target.parent / "dict.txt")
-    for text, target in targets.items():
-        check_rows(Path(f"{target}.idx"), text)
-
-
-def check_rows(index, text):
-    """Raise UsageError unless binarised data has one row for each line of its text."""
-    with open(index, "rb") as file:
-        head = file.read(INDEX.size)
-    magic, *_, rows = INDEX.unpack(head) if len(head) == INDEX.size else (head, 0)
-    if magic != INDEX_MAGIC:
-        raise UsageError(f"{index}: no index of binarised data of fairseq-preprocess")
-    lines = count_lines(text)
-    if rows != lines:
-        raise UsageError(
-            f"{index}: {rows:,} rows for the {lines:,} lines of {text}: a line holds a "
-            "separator that ends a line for fairseq-preprocess"
-        )
 
 
 def preprocess(dest, jobs, tell=say, **options):

@@ -5,7 +5,6 @@ Downloads resume where they broke off.
 
 import hashlib
 import http.client
-import re
 import ssl
 import time
 import urllib.error
@@ -112,22 +111,23 @@ def fetch(source, folder, pause=1.0) -> Path:
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
+    failures = []
     with locked(path.with_name(f".{source.name}.lock"), path):
-        failures = []
-        for url in source.urls if not path.exists() else ():
+        for url in source.urls:
+            if path.exists():
+                break
             say(f"downloading {url}")
-            mirror = hashlib.sha256(url.encode()).hexdigest()[:8]
+            mirror = hashlib.sha256(url.encode()).hexdigest()[:8]  # mirrors may pack differently
             part = path.with_name(f".{source.name}.{mirror}.part")
             try:
                 _fetch_from(url, part, source, pause)
             except Unavailable as failure:
                 failures.append(f"{url}: {_in_one_line(failure)}")
                 say(failures[-1])
-                continue
-            part.replace(path)
-            for other in path.parent.glob(f".{source.name}.*.part*"):
-                other.unlink()
-            break
+            else:
+                part.replace(path)
+                for other in path.parent.glob(f".{source.name}.*.part"):
+                    other.unlink()
     if not path.exists():
         raise UsageError(
             f"{source.name} could not be downloaded ({'; '.join(failures)}): "
@@ -137,95 +137,64 @@ def fetch(source, folder, pause=1.0) -> Path:
 
 
 def _fetch_from(url, part, source, pause):
-    """Fill the file ``part``, resuming after interruptions.
-
-    Raises:
-        Unavailable: this mirror does not serve the file.
-    """
-    fruitless, problem = 0, "no attempt"
-    while problem and fruitless < ATTEMPTS:
-        before = _size(part)
+    """Fill the file ``part``; raise :exc:`Unavailable` if this mirror does not serve the file."""
+    fruitless = 0
+    while True:
+        before = part.stat().st_size if part.exists() else 0
         try:
-            problem = _request(url, part, source)
+            _request(url, part, before, source.name)
+            fault = _find_fault(part, source)
+            if not fault:
+                return
+            part.unlink()
+            if not before:
+                raise Unavailable(fault)
+            problem = f"{fault}, perhaps of two versions"  # fetched again from the start
         except BROKEN_OFF as error:
-            problem = str(getattr(error, "reason", "") or error) or type(error).__name__
-        if problem:
-            fruitless = 0 if _size(part) > before else fruitless + 1
-        if problem and fruitless < ATTEMPTS:
-            say(f"{url}: {_in_one_line(problem)}; trying again")
-            time.sleep(pause * 2**fruitless)
-    # A server may promise more bytes than there are: what was received may still be whole.
-    if wrong := _find_fault(part, source):
-        if not problem:
-            _restart(part)
-        raise Unavailable(problem or wrong)
+            problem = getattr(error, "reason", "") or str(error) or type(error).__name__
+        fruitless = 0 if part.exists() and part.stat().st_size > before else fruitless + 1
+        if fruitless == ATTEMPTS:
+            raise Unavailable(problem)
+        say(f"{url}: {_in_one_line(problem)}; trying again")
+        time.sleep(pause * 2**fruitless)
 
 
-def _request(url, part, source):
-    """Request the missing bytes and append them; return what went wrong, or None.
+def _request(url, part, size, title):
+    """Request the bytes after the first ``size`` ones and append them.
 
     Raises:
         Unavailable: asking again is useless.
+        ConnectionError: bytes are missing.
     """
-    headers, size, tag = {"User-Agent": USER_AGENT}, _size(part), _tag(part)
-    if size and (tag or source.sha256):
-        headers |= {"Range": f"bytes={size}-", **({"If-Range": tag} if tag else {})}
-    else:
-        _restart(part)
+    headers = {"User-Agent": USER_AGENT} | ({"Range": f"bytes={size}-"} if size else {})
     try:
         request = urllib.request.Request(url, headers=headers)
         answer = urllib.request.build_opener(_Redirects).open(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
         if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and size:
-            return None  # nothing is missing
-        if error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS:
-            raise Unavailable(f"{error.code} {error.reason}") from None
-        return f"{error.code} {error.reason}"
+            return  # nothing is missing
+        is_permanent = error.code < 500 and error.code != http.HTTPStatus.TOO_MANY_REQUESTS
+        kind = Unavailable if is_permanent else ConnectionError
+        raise kind(f"{error.code} {error.reason}") from None
     except (ValueError, http.client.InvalidURL) as error:
         raise Unavailable(f"it redirects to a malformed address ({error})") from None
     with answer:
-        return _append(answer, part, source.name)
-
-
-def _append(answer, part, title):
-    tag = answer.headers.get("ETag", "")
-    if not tag.startswith('"'):  # a weak tag does not identify the bytes
-        tag = answer.headers.get("Last-Modified", "")
-    if answer.status == http.HTTPStatus.PARTIAL_CONTENT:
-        position = re.match(r"bytes (\d+)-", answer.headers.get("Content-Range", ""), re.ASCII)
-        if not position or int(position[1]) != _size(part) or tag != _tag(part):
-            _restart(part)
-            return "it sent another part than requested"
-    else:
-        _restart(part, tag)
-    start, length = _size(part), answer.length
-    total = None if length is None else start + length
-    with open(part, "ab") as file, Progress(title, "bytes", total, start) as progress:
-        while block := answer.read1(BLOCK):
-            file.write(block)
-            progress.add(len(block))
-    if total is not None and _size(part) < total:
-        return f"broke off after {_size(part):,} of {total:,} bytes"
-    return None
-
-
-def _size(part):
-    return part.stat().st_size if part.exists() else 0
-
-
-def _tag(part):
-    """Return the tag of the version that the bytes belong to."""
-    path = part.with_name(f"{part.name}.tag")
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-def _restart(part, tag=""):
-    """Forget the bytes; the next ones belong to the version ``tag``."""
-    path = part.with_name(f"{part.name}.tag")
-    for one in (path, part):
-        one.unlink(missing_ok=True)
-    if tag:
-        path.write_text(tag, encoding="utf-8")
+        is_rest = answer.headers.get("Content-Range", "").startswith(f"bytes {size}-")
+        if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
+            size = 0  # the server sends all
+        elif not is_rest:
+            part.unlink()
+            raise ConnectionError("it sent another part than requested")
+        total = None if answer.length is None else size + answer.length
+        with (
+            open(part, "ab" if size else "wb") as file,
+            Progress(title, "bytes", total, size) as progress,
+        ):
+            while block := answer.read1(BLOCK):
+                file.write(block)
+                progress.add(len(block))
+        if total is not None and progress.count < total:
+            raise ConnectionError(f"broke off after {progress.count:,} of {total:,} bytes")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -240,7 +209,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 def _find_fault(path, source):
     """Return why a file cannot be the published one, or None."""
-    if not _size(path):
+    if not path.stat().st_size:
         return "the file is empty"
     with open(path, "rb") as file:
         if source.sha256:

@@ -1,6 +1,5 @@
 """A local HTTP server that misbehaves on request."""
 
-import hashlib
 import http.server
 import re
 import threading
@@ -15,9 +14,8 @@ class Server(http.server.ThreadingHTTPServer):
         misdeeds: per file, what to do wrong at its first request, its second, and so on: an HTTP
             status such as ``503``, or some of these words:
             ``break`` half-way through what is left; ``overstate`` or ``understate`` the length;
-            ``whole``: send all though a part is requested; ``deaf``: ignore If-Range;
-            ``untagged``: send no ETag; ``dated``: send Last-Modified instead; ``askew``,
-            ``garbled``: a wrong Content-Range; ``stall``: send nothing; ``->URL``: redirect there.
+            ``whole``: send all though a part is requested; ``askew``, ``garbled``: a wrong
+            Content-Range; ``stall``: send nothing; ``->URL``: redirect there.
         requests: ``(name, first requested byte)``.
     """
 
@@ -62,8 +60,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if misdeeds and misdeeds[0].startswith("->"):
             return self.redirect(misdeeds[0].removeprefix("->"))
         content = server.files[name]
-        tag = f'"{hashlib.sha256(content).hexdigest()}"'
-        if "whole" in misdeeds or self.is_for_another(tag, misdeeds):
+        if "whole" in misdeeds:
             start = 0
         if start and start >= len(content):
             return self.send_error(416)
@@ -71,19 +68,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", content_range(start, len(content), misdeeds))
-        if "dated" in misdeeds:
-            self.send_header("Last-Modified", tag.strip('"'))
-        elif "untagged" not in misdeeds:
-            self.send_header("ETag", tag)
         self.send_header("Content-Length", content_length(rest, misdeeds))
         self.end_headers()
         if "stall" in misdeeds:
             return server.is_closing.wait(60)
         self.wfile.write(rest[: len(rest) // 2] if "break" in misdeeds else rest)
-
-    def is_for_another(self, tag, misdeeds):
-        """Return whether the requested part belongs to another version of the file."""
-        return "deaf" not in misdeeds and self.headers.get("If-Range", tag).strip('"') != tag[1:-1]
 
     def redirect(self, url):
         self.send_response(302)

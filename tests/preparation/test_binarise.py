@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.binarise import check_rows, preprocess
+from fairseq_posattn.preparation.binarise import preprocess
 
 
 @pytest.fixture
@@ -48,19 +48,3 @@ def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
     with pytest.raises(UsageError) as caught:
         preprocess(tmp_path, 1)
     assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")
-
-
-def test_the_number_of_rows_must_be_the_number_of_lines(tmp_path):
-    index, text = tmp_path / "train.idx", tmp_path / "train.de"
-    text.write_bytes(b"eins\nzwei\ndrei\n")
-    head = b"MMIDIDX\0\0" + (1).to_bytes(8, "little") + b"\4"
-    index.write_bytes(head + (3).to_bytes(8, "little") + b"and more")
-    check_rows(index, text)
-    index.write_bytes(head + (4).to_bytes(8, "little"))
-    with pytest.raises(UsageError) as caught:
-        check_rows(index, text)
-    assert str(caught.value).startswith(f"{index}: 4 rows for the 3 lines of {text}: ")
-    for content in (b"", b"MMIDIDX", b"x" * 100):
-        index.write_bytes(content)
-        with pytest.raises(UsageError, match="no index of binarised data"):
-            check_rows(index, text)

@@ -113,10 +113,6 @@ def _check_dest(dest, source, corpus):
     for sign, reason in SEPARATORS.items():
         if sign in str(dest):
             raise UsageError(f"--dest {dest}: {reason}; choose a name without {sign!r}")
-    if str(dest).startswith("-"):
-        raise UsageError(f"--dest {dest}: commands read it as an option; choose another name")
-    if os.path.exists(dest) and not os.path.isdir(dest):
-        raise UsageError(f"--dest {dest}: is a file; name a folder")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
     try:
