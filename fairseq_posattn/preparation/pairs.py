@@ -4,7 +4,8 @@ from contextlib import ExitStack
 from itertools import chain, islice
 
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import map_lines
+from fairseq_posattn.common.progress import Progress, map_lines, say
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 
@@ -54,6 +55,20 @@ def write_pairs(pairs, prefix, sides):
     with PairWriter(prefix, sides) as writer:
         for pair in pairs:
             writer.write(pair)
+
+
+def write_complete(pairs, prefix, sides):
+    """Write the pairs with two nonempty sides to ``{prefix}.{side}``; report the others."""
+    empty = 0
+    with PairWriter(prefix, sides) as writer, Progress(f"writing {prefix.name}") as progress:
+        for pair in pairs:
+            if all(pair):
+                writer.write(pair)
+            else:
+                empty += 1
+            progress.add(1)
+    if empty:
+        say(f"{prefix.name}: left out {counted(empty, 'pair')} with an empty side")
 
 
 class PairWriter(ExitStack):

@@ -64,6 +64,7 @@ def add_word_options(parser):
         action="store_true",
         help="keep case, for vectors such as GloVe 840B (default: lowercase, for 6B)",
     )
+    add_seed(parser)
 
 
 def fraction(text):

@@ -177,7 +177,7 @@ def test_a_limit_covers_all_classes_and_the_seed_selects_folds(tmp_path, fairseq
     [
         (labelled_text, "write_divided"),
         (glove_vectors, "write_vocabulary"),
-        (classification, "binarise_files"),
+        (classification, "binarise_columns"),
         (classification, "write_dictionary"),
     ],
 )

@@ -22,8 +22,7 @@ from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
 from fairseq_posattn.preparation.labelled_text import checked_text
-from fairseq_posattn.preparation.pairs import PairWriter
-from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.pairs import write_complete
 from fairseq_posattn.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"
@@ -88,7 +87,7 @@ def write_text(where, folder, options):
         for part, paths in parquet.items():
             rows = islice(parquet_rows(paths), options.limit)
             pairs = ((clean(article), summary(lines.split("\n"))) for article, lines in rows)
-            write_complete(pairs, folder, part)
+            write_complete(pairs, folder / part, SIDES)
         return
     archive = open_archive(where)
     if options.split_by_name:
@@ -96,20 +95,6 @@ def write_text(where, folder, options):
     else:
         split = read_lists(archive, options.dest / "download")
     write_stories(archive, split, folder, options.limit)
-
-
-def write_complete(pairs, folder, part):
-    """Write the pairs of a split that have an article and highlights; report the others."""
-    rows = 0
-    with PairWriter(folder / part, SIDES) as writer, Progress(f"writing {part}") as progress:
-        for pair in pairs:
-            if all(pair):
-                writer.write(pair)
-            rows += 1
-            progress.add(1)
-    if rows > writer.count:
-        counts = counted(rows - writer.count, "story").replace("storys", "stories")
-        say(f"{part}: {counts} without article or highlights left out")
 
 
 # --- Stories -----------------------------------------------------------------------------------
@@ -216,7 +201,7 @@ def write_stories(archive, split, folder, limit):
                 )
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
-            write_complete(map(pair_of, present), folder, part)
+            write_complete(map(pair_of, present), folder / part, SIDES)
 
 
 # --- Parquet -----------------------------------------------------------------------------------

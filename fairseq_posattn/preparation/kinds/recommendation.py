@@ -15,7 +15,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import vectors
-from fairseq_posattn.preparation.binarise import binarise_files
+from fairseq_posattn.preparation.binarise import binarise_columns, binarise_files
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.report import (
     count_lines,
@@ -35,7 +35,6 @@ UNLABELLED = "submission"  # split of the impressions without labels
 def add_options(corpus, parser):
     """Add the options of recommendation."""
     vectors.add_word_options(parser)
-    vectors.add_seed(parser)
     parser.add_argument(
         "--max-unknown",
         type=vectors.fraction,
@@ -167,16 +166,10 @@ def write_impressions(impressions, prefix, news, max_unknown):
 
 def _binarise(jobs, splits, work):
     write_dictionary(work / "labels.txt", LABELS)
-    text = work / "text"
     for columns, dictionary in (
         (("history", "candidates"), "news.txt"),
         (("labels",), "labels.txt"),
     ):
-        targets = {
-            text / f"{split}.{column}": work / column / split
-            for column in columns
-            for split in splits
-        }
-        binarise_files(targets, work / dictionary, jobs, work / "scratch")
-    titles = {text / "titles.words": work / "titles/all"}
-    binarise_files(titles, work / "dict.txt", jobs, work / "scratch")
+        binarise_columns(work, columns, dictionary, splits, jobs)
+    titles = {work / "text/titles.words": work / "titles/all"}
+    binarise_files(work, titles, "dict.txt", jobs)
