@@ -36,7 +36,7 @@ MEASURED = re.compile(
 )
 CODE = re.compile(r"^```.*?^```$|^ {4}[^\n]*$|`[^`\n]*`|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
 VERSION = re.compile(
-    r"(?:Python|PyTorch|Triton|torch|fairseq(?:-fixed)?|fairscale|NC-SA|capability|sections?)"
+    r"(?:Python|PyTorch|Triton|torch|fairseq(?:-fixed)?|fairscale|NC-SA|capabilit(?:y|ies)|sections?)"
     r"(?:,? (?:and |or |to )?\d[\d.]*)+|p < 0\.05"  # the level of significance
 )
 SETTINGS = re.compile(r"^ *\| (?:what )?\| (?:paper|full)\b.*\n(?: *\|.*\n)+", re.MULTILINE)
