@@ -15,12 +15,9 @@ SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
 def binarise_pairs(source, target, prefixes, dest, jobs, **options):
-    """Binarise ``{split}.{source,target}`` of each split.
+    """Binarise the files ``prefixes`` (by split) ``.{source,target}``.
 
-    Args:
-        source, target: languages.
-        prefixes: ``{split: file without .{language}}``.
-        options: flags of fairseq-preprocess, such as ``joined_dictionary=True``.
+    ``options`` are flags of fairseq-preprocess, such as ``joined_dictionary=True``.
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
@@ -58,14 +55,7 @@ def binarise_files(work, targets, dictionary, jobs, tell=say):
 
 
 def preprocess(dest, jobs, tell=say, **options):
-    """Run fairseq-preprocess.
-
-    Args:
-        tell: called with its lines about sizes of dictionaries and data.
-
-    Raises:
-        UsageError: it fails; the message ends with its last line.
-    """
+    """Run fairseq-preprocess; ``tell`` prints its lines about sizes of dictionaries and data."""
     command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
     for name, value in {"workers": jobs, **options}.items():
         if value is not False:

@@ -51,7 +51,6 @@ def map_pairs(functions, pairs, jobs, title):
 
 
 def write_pairs(pairs, prefix, sides):
-    """Write pairs of lines to ``{prefix}.{side}``."""
     with PairWriter(prefix, sides) as writer:
         for pair in pairs:
             writer.write(pair)

@@ -19,13 +19,11 @@ def counted(number, noun):
 
 
 def count_lines(path):
-    """Return the number of lines of a file."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)
 
 
 def text_lines(path):
-    """Yield the lines of a text file."""
     with open(path, "rb") as stream:
         yield from read_lines(stream, path)
 

@@ -40,7 +40,6 @@ def add_seed(parser):
 
 
 def add_word_options(parser):
-    """Add the options of word vectors and of the dictionary."""
     group = parser.add_argument_group("words")
     group.add_argument(
         "--glove",

@@ -82,7 +82,6 @@ def download(folder):
 
 
 def write_text(where, folder, options):
-    """Write ``{train,valid,test}.{source,target}``."""
     if parquet := find_parquet(where):
         for part, paths in parquet.items():
             rows = islice(parquet_rows(paths), options.limit)
@@ -101,10 +100,7 @@ def write_text(where, folder, options):
 
 
 def stories(archive, is_packed=False):
-    """Yield ``(name without suffix, binary stream, place)`` of each story.
-
-    Archives of stories in the archive are read, too.
-    """
+    """Yield name, stream and place of each story, also of archives of stories in the archive."""
     packed = []
     for name, stream in archive.members():
         if name.endswith(".story"):
@@ -139,15 +135,11 @@ def summary(highlights):
 
 
 def clean(line):
-    """Return a line with white space of any kind replaced by single spaces."""
     return " ".join(line.split())
 
 
 def read_lists(archive, downloads):
-    """Return the names of the stories of each split, in the order of its list of URLs.
-
-    Lists that the archive lacks are downloaded.
-    """
+    """Return the names of the stories of each split, in the order of its list of URLs."""
     names, split = {PurePosixPath(name).name for name in archive.names()}, {}
     for part, source in LISTS.items():
         try:

@@ -55,7 +55,6 @@ def splits(options):
 
 
 def find_files(options):
-    """Return ``{split: [((archive, member), (archive, member))]}``, sources and targets."""
     archive = obtain(ARCHIVE, options)
     names = archive.names()
     pairs = {split: _find_pair(archive.name, names, split) for split in splits(options)}
@@ -82,7 +81,6 @@ def _is_called(name, file):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{source,target}``."""
     for split, sides in files.items():
         pairs = islice(read_pairs(sides, _tokens), options.limit)
         write = write_complete if split == "train" else write_pairs

@@ -31,10 +31,7 @@ TREE_SYMBOLS = re.compile(r"\(\s*([0-4])(?=[\s(])|(\))|(\(|[^\s()]+)")
 
 
 def splits(names, archive, options):
-    """Return the readers of train, valid and test, by name.
-
-    ``names`` are those of the numbered classes; phrases of other classes are dropped.
-    """
+    """Map numbered classes to ``names``; phrases of other classes are dropped."""
     readers = {
         split: partial(
             *(examples, archive, member, names),
@@ -61,10 +58,7 @@ def examples(archive, member, names, phrases, cased):
 
 
 def weighted_examples(archive, member, names):
-    """Yield sentences and phrases as often as the released code does.
-
-    It weights five classes only; of two classes, all phrases are there once.
-    """
+    """Repeat sentences and phrases as the released code does: it weights five classes only."""
     for place, line in read_member(archive, member):
         for is_phrase, (label, words) in enumerate(labelled_phrases(line, place)):
             if label in names:

@@ -68,11 +68,7 @@ class Files:
 
 
 def read_rows(path, columns):
-    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines.
-
-    Raises:
-        UsageError: the file is malformed, or has no such column or no row.
-    """
+    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
     suffix = Path(file_name(path)).suffix.lower()
     if suffix not in READERS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")

@@ -168,7 +168,6 @@ def languages(options):
 
 
 def changes(options):
-    """Return the attributes of the corpus that the options change."""
     for name, subwords in SIZES.items():
         size = getattr(options, name)
         if size != USUAL_SIZE and subwords != options.subwords:
@@ -180,7 +179,6 @@ def changes(options):
 
 
 def settings(options):
-    """Return the options on which the text depends."""
     held = {split: _held_size(options, split) for split in HELD_OUT}
     return {**held, "seed": options.seed, "columns": _columns(options)}
 
@@ -192,7 +190,6 @@ def _held_size(options, split):
 
 
 def fingerprint(sources):
-    """Return a value that changes when a file of :func:`find_files` does."""
     return Files(chain.from_iterable(one.paths for one in sources.values())).fingerprint()
 
 

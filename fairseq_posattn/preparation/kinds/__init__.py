@@ -128,7 +128,6 @@ def _check_dest(dest, source, corpus):
 
 
 def _make_parser(kind, prog, data_bin):
-    """Return the parser, with a subcommand for each data set."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=kind.summary,

@@ -27,7 +27,6 @@ EMPTY_SHOWN = 3
 
 
 def add_options(corpus, parser):
-    """Add the options of classification, and the corpus's own."""
     vectors.add_word_options(parser)
     parser.add_argument(
         "--language-model",
@@ -52,7 +51,6 @@ def add_options(corpus, parser):
 
 
 def prepare(corpus, options):
-    """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
     downloads = options.dest.parent / "download"
     tokenizer = _read_tokenizer(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
@@ -132,7 +130,6 @@ def _count_words(corpus, folder):
 
 
 def _describe(corpus, folder):
-    """Return the fields of the manifest that are counted."""
     summary = labelled_text.read_summary(folder / corpus.texts[0])
     return {
         "examples": summary["written"],

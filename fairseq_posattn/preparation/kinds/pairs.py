@@ -30,14 +30,12 @@ from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
 
 def add_translation_options(corpus, parser):
-    """Add the options of subwords, and the corpus's own."""
     merges = "byte-pair merges, learned on both languages together"
     add_count(parser, "--bpe-operations", corpus.bpe_operations, merges)
     corpus.add_options(parser)
 
 
 def add_summarization_options(corpus, parser):
-    """Add the options of the vocabulary, and the corpus's own."""
     parser.add_argument(
         "--subwords",
         choices=("sentencepiece", "wordpiece"),
@@ -65,14 +63,12 @@ def add_summarization_options(corpus, parser):
 
 
 def prepare_translations(corpus, options):
-    """Prepare a :class:`.corpus.TranslationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[corpus.subwords](options) if corpus.subwords else None
     joined = corpus.recipe is not None or not options.separate_dictionaries
     return prepare(corpus, options, kind, joined, lower=corpus.lower)
 
 
 def prepare_summaries(corpus, options):
-    """Prepare a :class:`.corpus.SummarizationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[options.subwords](options)
     return prepare(
         replace(corpus, subwords=options.subwords),
@@ -146,7 +142,6 @@ def _translate(corpus, dest):
 
 
 def report_pairs(text, prefix, sides):
-    """Print the table of the pairs in a folder of text, compared by their sources."""
     splits = {
         split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
         for split in SPLITS
@@ -219,7 +214,6 @@ def _binarise(stages, sides, splits, prefix, jobs, joined, vocabulary):
 
 
 def text_files(sides, prefix="", splits=SPLITS):
-    """Return ``text/{prefix}{split}.{side}`` of all splits and sides."""
     return [f"text/{prefix}{split}.{side}" for split in splits for side in sides]
 
 

@@ -33,7 +33,6 @@ UNLABELLED = "submission"  # split of the impressions without labels
 
 
 def add_options(corpus, parser):
-    """Add the options of recommendation."""
     vectors.add_word_options(parser)
     parser.add_argument(
         "--max-unknown",
@@ -46,7 +45,6 @@ def add_options(corpus, parser):
 
 
 def prepare(corpus, options):
-    """Prepare a :class:`.corpus.RecommendationCorpus`; ``options`` is the parsed command line."""
     if options.source is None:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     parts = corpus.parts(options.source)
