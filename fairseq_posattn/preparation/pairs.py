@@ -16,10 +16,7 @@ def fingerprint(files):
 
 
 def read_pairs(corpora, reader=read_lines):
-    """Yield the pairs of a split's corpora: for each, archive and member of each side.
-
-    ``reader`` maps a stream and its name to sentences.
-    """
+    """Yield the pairs of corpora, each given as ``(archive, member)`` of each side."""
     for sides in corpora:
         with ExitStack() as stack:
             named = {}
@@ -30,13 +27,7 @@ def read_pairs(corpora, reader=read_lines):
 
 
 def write_tokenized(splits, tokenizers, folder, sides, options):
-    """Tokenize and write pairs, at most ``options.limit`` of each split.
-
-    Args:
-        splits: ``{split: pairs}``.
-        tokenizers: a function for each side; None leaves the text as it is.
-        folder: folder of ``{split}.{side}``.
-    """
+    """Tokenize and write ``{split: pairs}``, without ``tokenizers`` as they are."""
     for split, pairs in splits.items():
         chosen = islice(pairs, options.limit)
         if tokenizers:

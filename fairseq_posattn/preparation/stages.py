@@ -79,16 +79,10 @@ class Stages:
         """Run one stage, unless it is done already.
 
         Args:
-            name: name of the stage.
             outputs: files and folders that it makes, relative to the destination.
-            function: makes all of them in its argument, a folder with the earlier outputs.
-            source: identifies the user's files, such as :meth:`Archive.fingerprint`; None, if
-                none were given, matches any.
-            settings: all else that the result depends on, beside the outputs of earlier stages;
-                JSON values.
-
-        Raises:
-            UsageError: a file that no stage made would be replaced.
+            function: makes them in its argument, a folder with the earlier outputs.
+            source: identifies the user's files; None, if none were given, matches any.
+            settings: all else that the result depends on, beside earlier outputs; JSON values.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(map(str, outputs))
@@ -161,14 +155,9 @@ class Stages:
 
 
 def write_manifests(stages, corpus, *, count, parts=(".",), **described):
-    """Run the last stage of a preparation, which writes ``preparation.json``.
+    """Run the last stage, which writes ``preparation.json`` to each of the ``parts``.
 
-    Args:
-        stages: the :class:`Stages`.
-        corpus: a :class:`.corpus.Corpus`.
-        count: returns the fields that are counted, such as ``examples``; takes the folder.
-        parts: folders that fairseq reads, each of which gets a manifest.
-        described: other fields of the manifest.
+    ``count`` takes the folder and returns the counted fields; ``described`` are other fields.
     """
     fields = {
         "corpus": corpus.name,

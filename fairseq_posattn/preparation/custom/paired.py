@@ -211,11 +211,7 @@ def write_translations(sources, folder, options):
 def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
-    Pairs with an empty side are left out and counted. ``functions`` tokenize the sides; ``check``
-    raises :exc:`UsageError` for malformed pairs, and returns whether a pair holds Moses escapes.
-
-    Raises:
-        UsageError: files do not fit together, or a split has no pair.
+    ``functions`` tokenize the sides; ``check`` raises for malformed pairs and finds Moses escapes.
     """
     for split, pairs in divide(sources, options).items():
         counts = Counter()

@@ -82,15 +82,10 @@ def prepare_summaries(corpus, options):
 
 
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
-    """Prepare text, subwords and binarised data.
+    """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarised data.
 
-    Args:
-        corpus: a :class:`.corpus.PairCorpus`.
-        options: the parsed command line.
-        kind: an instance of a class in :data:`.segmentation.KINDS`, or None.
-        joined: both sides share one dictionary.
-        all_subwords: the dictionary holds all subwords, not only those of the training text.
-        described: fields of the manifest.
+    If ``joined``, both sides share one dictionary. With ``all_subwords``, it also holds those that
+    the training text lacks. ``described`` are fields of the manifest.
     """
     given = corpus.find_files(options) if options.source or corpus.source is None else None
     splits, sides, prefix = corpus.splits(options), corpus.sides, kind.prefix if kind else ""
@@ -166,8 +161,7 @@ def clean_in_words(stages, sides, longest, ratio):
 def run_subwords(stages, sides, splits, kind, options, train="train", longest=None, ratio=RATIO):
     """Learn subwords on the text called ``train``, all sides together, and split all text.
 
-    Lines are cut to ``options.max_pieces`` subwords, if present. Training pairs of more than
-    ``longest`` subwords or of a larger ``ratio`` are dropped; see :func:`.text.moses.is_clean`.
+    Training pairs of more than ``longest`` subwords or of a larger ``ratio`` are dropped.
     """
     most = getattr(options, "max_pieces", None)
 

@@ -115,11 +115,7 @@ def _write_titles(corpus, options, parts, work):
 
 
 def write_impressions(impressions, prefix, news, max_unknown):
-    """Write the columns of a split, ``{prefix}.{column}``, without articles that are not ``news``.
-
-    Raises:
-        UsageError: there is no impression, or the share of such articles exceeds ``max_unknown``.
-    """
+    """Write ``{prefix}.{column}`` of a split, without articles that are not ``news``."""
     count, emptied, references, missing, first = 0, 0, 0, 0, None
     with ExitStack() as stack:
         files = [
