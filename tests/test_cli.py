@@ -76,3 +76,21 @@ def test_help_is_as_wide_as_the_terminal(monkeypatch, capsys):
         assert widest - 5 < max(map(len, words.splitlines()[1:])) <= widest
         command, column = rest.splitlines()[:2]
         assert (command, column) == (f"    a command {'x' * 90}", f"one  column {'y' * 90}")
+
+
+@pytest.mark.slow
+def test_the_module_lists_flags_and_architectures(capsys):
+    from fairseq_posattn.__main__ import main
+
+    main(["--flags"])
+    flags = " ".join(capsys.readouterr().out.split())
+    for text in (
+        *("--encoder-sublayers", "largest learned distance", "(default: san,ffn)"),
+        *("--arch posattn_classifier", "--mpsan-masks", "--task sentence_pair_prediction"),
+        *("--criterion relatedness", "flags of rating_regression"),
+    ):
+        assert text in flags
+    main(["--architectures"])
+    names = capsys.readouterr().out.splitlines()
+    assert {"posattn_transformer", "dman_iwslt_de_en", "dman_summarization"} <= set(names)
+    assert "transformer" not in names

@@ -36,12 +36,12 @@ from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Tag
 
 LARGEST = 999_999
 MOST_PAIRS = 100_000
-# fmt: off
-GERMAN = ["null", "ein", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun", "zehn",
-          "elf", "zwölf"]
-ENGLISH = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
-           "eleven", "twelve"]
-# fmt: on
+TO_TWELVE = {
+    "null": "zero", "ein": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five",
+    "sechs": "six", "sieben": "seven", "acht": "eight", "neun": "nine", "zehn": "ten",
+    "elf": "eleven", "zwölf": "twelve",
+}  # fmt: skip
+GERMAN, ENGLISH = list(TO_TWELVE), list(TO_TWELVE.values())
 # Stems before -zehn and -zig, or -teen and -ty, that differ from the digit.
 GERMAN_STEMS = {6: "sech", 7: "sieb"}
 ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
@@ -112,13 +112,9 @@ def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[
     while len(unique) < train - 100 + valid + test:
         unique[int(100 * 10_000 ** generator.random())] = None
     drawn = list(unique)
-    splits = {
-        "valid": drawn[:valid],
-        "test": drawn[valid : valid + test],
-        "train": drawn[valid + test :] + list(range(100)),
-    }
-    generator.shuffle(splits["train"])
-    return splits
+    training = [*drawn[valid + test :], *range(100)]
+    generator.shuffle(training)
+    return {"train": training, "valid": drawn[:valid], "test": drawn[valid : valid + test]}
 
 
 def write_corpus(
@@ -179,10 +175,11 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
             words = _make_news(name, part, generator)
         else:
             words = _make_labelled(CLASSIFICATION[name], part, generator)
-        rows = (
-            [word, *(f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES))] for word in words
-        )
-        lines = [f"{len(words)} {FEATURES}", *map(" ".join, rows)]
+        lines = [f"{len(words)} {FEATURES}"]
+        for word in words:
+            lines.append(
+                " ".join([word, *(f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES))])
+            )
         (part / "glove.txt").write_text("\n".join(lines) + "\n")
 
 
@@ -377,9 +374,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    text, numbers, datasets = (
-        commands.add_parser(name) for name in ("text", "numbers", "datasets")
-    )
+    text, numbers, datasets = map(commands.add_parser, ("text", "numbers", "datasets"))
     for command in (text, numbers, datasets):
         command.add_argument("folder", type=Path, metavar="FOLDER")
     for option, default in (("train", 30_000), ("valid", 500), ("test", 500), ("seed", 1)):

@@ -42,10 +42,12 @@ def test_predictions_are_unchanged():
     assert labels(folder / "checkpoint.pt", folder / "data") == expected
 
 
-@pytest.mark.parametrize("started", ["--restore-file", "--save-dir"])
 @pytest.mark.parametrize(
-    "name, flags, epoch, updates",
-    [("translation", "TRANSLATION", 55, 600), ("classification", "CLASSIFICATION", 38, 300)],
+    "name, flags, epoch, updates, started",
+    [
+        ("translation", "TRANSLATION", 55, 600, "--restore-file"),
+        ("classification", "CLASSIFICATION", 38, 300, "--save-dir"),
+    ],
 )
 def test_training_continues(user_dir, tmp_path, name, flags, epoch, updates, started):
     """Training resumes optimizer and position in the data; small steps keep the outputs."""

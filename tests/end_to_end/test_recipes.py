@@ -204,7 +204,8 @@ while :; do sleep 0.1; done
 @pytest.fixture
 def stubborn(setup1, numbers, tmp_path):
     """Start a recipe whose second seed is in training, and saves before it ends."""
-    setup1()
+    if not numbers.exists():
+        setup1()  # makes the corpus
     launcher = tmp_path / "launcher"
     launcher.write_text(STUBBORN.format(folder=tmp_path))
     launcher.chmod(0o755)

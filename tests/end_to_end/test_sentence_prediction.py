@@ -209,6 +209,22 @@ def test_answers_come_line_by_line(classifier):
     assert process.returncode == 0
 
 
+def test_validation_writes_the_predictions(classifier, splits, user_dir, tmp_path):
+    """Unpatched, fairseq accepts --results-path and writes nothing."""
+    checkpoint, metrics = classifier
+    data = read_checkpoint(checkpoint)["cfg"]["task"]["data"]
+    arguments = [data, "--user-dir", user_dir, *PAIRS, "--num-classes", "3", "--cpu"]
+    arguments += ["--criterion", "sentence_classification", "--batch-size", "5"]
+    log, results = tmp_path / "log", tmp_path / "new" / "results"
+    arguments += ["--path", checkpoint, "--results-path", results]
+    assert forked_commands.run("validate", arguments, log) == 0, log.read_text()
+    lines = (results / "predictions-valid.txt").read_text().splitlines()
+    predicted, right = zip(*(line.split("\t") for line in lines), strict=True)
+    assert list(right) == splits["valid"]["label"]
+    share = sum(one == other for one, other in zip(predicted, right, strict=True)) / len(right)
+    assert metrics["accuracy"] == round(100 * share, 2)
+
+
 def test_batch_size_changes_nothing(classifier, splits):
     predictor = prediction.load(classifier[0])
     pairs = as_pairs(splits["valid"])
@@ -262,11 +278,6 @@ def test_blank_lines_and_sides_have_empty_predictions(classifier):
     lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\n"]
     (found,) = prediction.load(classifier[0]).read_groups([lines], "x.txt")
     assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
-
-
-def test_no_such_checkpoint_is_one_line(run):
-    output = run(sys.executable, PREDICT, "nowhere.pt", exit_code=1)
-    assert output == "predict: error: nowhere.pt: no such checkpoint\n"
 
 
 def test_a_translation_checkpoint_is_refused(monkeypatch):

@@ -93,28 +93,6 @@ def test_search_options_are_saved_with_the_model(tmp_path):
     assert written(model, tokenizer, texts) == by_fairseq(texts, **decoding)
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        "--encoder-sublayers=da,ffn --decoder-sublayers=dman,san,cross,ffn",
-        "--encoder-sublayers=mtsa,ffn --decoder-sublayers=rpr,cross,ffn --encoder-learned-pos "
-        "--decoder-learned-pos",
-        "--encoder-sublayers=sman,tener,ffn --decoder-sublayers=da,cross,transformer_xl,ffn",
-    ],
-)
-def test_incremental_generation_of_every_mechanism(flags, translator, tmp_path):
-    """Greedy and beam search agree; these models write to the maximum length."""
-    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags.split(), joined=False)
-    export(path, tmp_path / "out", max_len_b=12)
-    model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
-    texts = [f"word{number} word{number + 5} word3" for number in range(8)]
-    expected = by_fairseq(texts, path, tmp_path, max_len_b=12)
-    assert written(model, tokenizer, texts) == expected
-    greedy = by_fairseq(texts, path, tmp_path, max_len_b=12, beam=1)
-    assert written(model, tokenizer, texts, num_beams=1, early_stopping=False) == greedy
-
-
 def test_a_given_prefix_is_continued(exported):
     model, tokenizer = exported
     inputs = tokenizer(lines(3), padding=True, return_tensors="pt")

@@ -2,10 +2,7 @@
 
 import json
 import os
-import select
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +10,6 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.compat.generation import word_numbers
 from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING
@@ -100,21 +96,6 @@ def test_lines_come_in_groups_as_they_arrive(descriptor, tmp_path):
     os.close(writing)
     assert list(groups) == [[b"4"]]
     os.close(reading)
-
-
-@pytest.mark.slow
-def test_each_line_of_a_pipe_is_answered_at_once():
-    """Check a pipe that stays open."""
-    words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
-    words += ["--data", str(FIXTURE / "data"), "--cpu"]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        for line, blank in ((b"a b\n", False), (b"\n", True), (b"d e\n", False)):
-            process.stdin.write(line)
-            process.stdin.flush()
-            assert select.select([process.stdout], [], [], 120)[0], "no answer"
-            assert (process.stdout.readline() == b"\n") == blank
-        process.stdin.close()
-    assert process.returncode == 0
 
 
 # --- Input of the model ---------------------------------------------------------------------
@@ -242,25 +223,6 @@ def test_labels_of_other_data_are_refused(labels, data):
     (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
     with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
         load(data)
-
-
-@pytest.mark.slow
-def test_output_to_a_full_disk_gives_a_one_line_error():
-    words = [sys.executable, "-m", "fairseq_posattn.cli", "predict", str(CHECKPOINT)]
-    words += ["--data", str(FIXTURE / "data"), "--cpu", "--input", str(FIXTURE / "sentences.txt")]
-    with open("/dev/full", "w") as full:
-        ended = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert ended.returncode == 1
-    assert "error: standard output: No space left on device\n" in ended.stderr
-    assert "Traceback" not in ended.stderr
-
-
-def test_special_symbols_in_text_are_unknown_words(predictor):
-    dictionary = predictor.dictionary
-    marks = [dictionary[number] for number in range(dictionary.nspecial)]
-    assert dictionary.index("<mask>") != dictionary.unk()
-    result = word_numbers([*marks, "<mask>", "a"], dictionary, "<mask>").tolist()
-    assert result == [dictionary.unk()] * 5 + [dictionary.index("a")]
 
 
 def test_unknown_words_are_reported_once(tmp_path, capsys):

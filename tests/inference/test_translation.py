@@ -41,7 +41,8 @@ EXPECTED = (FIXTURE / "translations.txt").read_text().splitlines()
 
 
 def load(*checkpoints, data=FIXTURE / "data", **options):
-    return translation.load(checkpoints or [CHECKPOINT], str(data), device="cpu", **options)
+    options = {"device": "cpu", **options}
+    return translation.load(checkpoints or [CHECKPOINT], str(data), **options)
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +75,7 @@ def written(tmp_path, content):
 def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
         assert [result.text for result in translator(source, **options)] == EXPECTED
+    assert translator(source[0]).hypotheses[0].alignment is None  # only on request
 
 
 def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
@@ -101,27 +103,17 @@ def test_int8_covers_all_linear_layers(translator):
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
 
 
-def test_int8_needs_a_cpu():
-    with pytest.raises(UsageError, match="int8: needs a CPU, not meta"):
-        translation.load([CHECKPOINT], str(FIXTURE / "data"), device="meta", int8=True)
-
-
 def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
     """Check a batch that fairseq would sort by length."""
     monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
     assert [result.text for result in translator(source)] == EXPECTED
 
 
-def test_blank_lines_give_blank_lines(tmp_path, capsys, source):
-    path = written(tmp_path, f"{source[0]}\n\n \t \r\n{source[1]}\n\n")
-    assert command("--input", path) == 0
-    assert capsys.readouterr().out.split("\n") == [EXPECTED[0], "", "", EXPECTED[1], "", ""]
-
-
-def test_buffers_keep_the_order(tmp_path, capsys, source):
-    path = written(tmp_path, "\n".join(source * 3))
+def test_buffers_keep_the_order_and_blank_lines(tmp_path, capsys, source):
+    path = written(tmp_path, "\n\n \t \r\n".join(source * 3) + "\n")
     assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
-    assert capsys.readouterr().out.splitlines() == EXPECTED * 3
+    expected = "\n\n\n".join(EXPECTED * 3) + "\n"
+    assert capsys.readouterr().out == expected
 
 
 def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
@@ -181,14 +173,7 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
 def test_special_symbols_in_text_are_unknown_words(translator):
     dictionary = translator.lines.dictionary
     tokens = translator.lines.encode("a </s> <pad> b").tokens.tolist()
-    unknown = dictionary.unk()
-    assert tokens == [
-        dictionary.index("a"),
-        unknown,
-        unknown,
-        dictionary.index("b"),
-        dictionary.eos(),
-    ]
+    assert [dictionary[token] for token in tokens] == ["a", "<unk>", "<unk>", "b", "</s>"]
 
 
 def test_cut_lines_are_reported(tmp_path, capsys, source):
@@ -218,8 +203,7 @@ def test_unknown_words_are_reported(tmp_path, capsys, source):
 
 
 @pytest.mark.parametrize(
-    "main, changed",
-    [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})],
+    "main, changed", [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})]
 )
 def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, changed, monkeypatch):
     passed = []
@@ -398,7 +382,9 @@ def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsy
 @pytest.mark.parametrize("models", [1, 2])
 def test_attention_of_the_last_layer_is_returned(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
+    assert len(translator.models) == models
     result = translator(source)
+    assert [one.text for one in result] == EXPECTED
     assert len(set(map(len, source))) > 1
     for text, translated in zip(source, result, strict=True):
         [model, *_] = translator.models
@@ -433,10 +419,6 @@ def test_fairseqs_transformer_returns_attention(source):
         weights = result.hypotheses[0].alignment.weights
         assert weights.shape == (len(result.hypotheses[0].pieces.split()), len(text.split()) + 1)
         torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)))
-
-
-def test_attention_is_returned_only_on_request(translator, source):
-    assert translator(source[0]).hypotheses[0].alignment is None
 
 
 WEIGHTS = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.3, 0.2, 0.1, 0.4], [0.0, 0.0, 1.0, 0.0]])
@@ -504,12 +486,6 @@ def align_of_equal_weights(source, target, weights, *rest):
 
 
 # --- Models --------------------------------------------------------------------------------------
-
-
-def test_an_ensemble_of_equal_models_changes_nothing(source):
-    ensemble = load(CHECKPOINT, CHECKPOINT)
-    assert len(ensemble.models) == 2
-    assert [result.text for result in ensemble(source)] == EXPECTED
 
 
 def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
@@ -583,6 +559,7 @@ def test_the_largest_min_len_is_possible(source):
         ({"len_pen": 2.0}, "did you mean lenpen?"),
         ({"atention": "words"}, "did you mean attention?"),
         ({"constraints": "sorted"}, "constraints 'sorted': must be ordered or unordered"),
+        ({"int8": True, "device": "meta"}, "int8: needs a CPU, not meta"),
         ({"attention": "heads"}, "attention 'heads': must be words or pieces"),
     ],
 )

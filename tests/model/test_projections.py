@@ -71,3 +71,12 @@ def test_packed_weights_serve_any_number_of_rows(library, monkeypatch):
         for layer, wanted in zip(layers, expected, strict=True):
             assert "product" in vars(layer)
             torch.testing.assert_close([layer(x) for x in rows], wanted)
+
+
+def test_layers_that_differ_when_packed_stay_as_they_are(monkeypatch):
+    if not torch.backends.mkl.is_available():
+        pytest.skip("this PyTorch has no MKL")
+    monkeypatch.setattr(projections, "_packed_product", lambda layer: lambda x: layer(x) * 1.01)
+    layer = linear.Linear(48, 80)
+    pack_linear_layers(layer)
+    assert "product" not in vars(layer)

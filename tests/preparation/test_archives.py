@@ -1,14 +1,21 @@
-"""Reading of archives and folders."""
+"""Archives and folders; hostile ones write nothing outside and need bounded memory."""
 
 import bz2
+import io
 import lzma
 import os
+import tarfile
+import tracemalloc
+import zlib
 
 import pytest
 from archive_files import gzipped, tarred, zipped
 
+from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import check_archive, open_archive
+from fairseq_posattn.preparation.corpora.cnn_dailymail import stories
+from fairseq_posattn.text.lines import read_lines
 
 FILES = {"data/de/text": b"eins\nzwei\n", "data/en/text": b"one\ntwo\n", "data/README": b"read\n"}
 PACKED = {
@@ -20,7 +27,7 @@ PACKED = {
 }
 
 
-def write(path, content):
+def write_file(path, content):
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
@@ -31,12 +38,12 @@ def archive(request, tmp_path):
     kind = request.param
     if kind == "folder":
         for name, content in FILES.items():
-            write(tmp_path / "folder" / name, content)
+            write_file(tmp_path / "folder" / name, content)
         return open_archive(tmp_path / "folder")
     if kind == "nested":
         outer = tarred({"texts/text.tgz": PACKED["text.tgz"], "other": b""}, "gz")
-        return open_archive(write(tmp_path / "outer", outer)).nested("text.tgz")
-    return open_archive(write(tmp_path / kind, PACKED.get(kind, PACKED["text.tgz"])))
+        return open_archive(write_file(tmp_path / "outer", outer)).nested("text.tgz")
+    return open_archive(write_file(tmp_path / kind, PACKED.get(kind, PACKED["text.tgz"])))
 
 
 def read(archive, member):
@@ -69,14 +76,14 @@ def test_missing_member_gives_a_one_line_error(archive):
 @pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
 def test_a_compressed_file_is_its_only_member(tmp_path, compress):
     suffix = {gzipped: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz", bytes: ""}[compress]
-    archive = open_archive(write(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
+    archive = open_archive(write_file(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
     assert archive.names() == ["text.de"]
     assert read(archive, "text.de") == b"eins\n"
 
 
 def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
-    write(tmp_path / "a" / "deeper" / "text", b"deep")
-    write(tmp_path / "z" / "text", b"high")
+    write_file(tmp_path / "a" / "deeper" / "text", b"deep")
+    write_file(tmp_path / "z" / "text", b"high")
     assert read(open_archive(tmp_path), "text") == b"high"
     with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         open_archive(tmp_path / "nowhere")
@@ -86,9 +93,9 @@ def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
 def test_truncated_archives_are_detected(tmp_path, name):
     """Check archives cut at every seventh byte."""
     whole = PACKED.get(name, gzipped(b"eins\nzwei\n"))
-    check_archive(write(tmp_path / "whole", whole))
+    check_archive(write_file(tmp_path / "whole", whole))
     for length in range(1, len(whole), 7):
-        path = write(tmp_path / "cut" / name, whole[:length])
+        path = write_file(tmp_path / "cut" / name, whole[:length])
         try:
             names = open_archive(path).names()
             check_archive(path)
@@ -101,14 +108,175 @@ def test_truncated_archives_are_detected(tmp_path, name):
 
 def test_the_fingerprint_depends_on_the_content(tmp_path):
     text, other = tmp_path / "text", tmp_path / "other"
-    write(text, b"eins\n")
-    write(other, b"one\n")
+    write_file(text, b"eins\n")
+    write_file(other, b"one\n")
     whole, one = (open_archive(tmp_path).fingerprint(*names) for names in ((), ("text",)))
     assert open_archive(tmp_path).fingerprint() == whole
-    write(other, b"one more\n")
+    write_file(other, b"one more\n")
     assert open_archive(tmp_path).fingerprint() != whole
     assert open_archive(tmp_path).fingerprint("text") == one
     before = text.stat().st_mtime_ns
-    write(text, b"zwei\n")  # of equal size and time
+    write_file(text, b"zwei\n")  # of equal size and time
     os.utime(text, ns=(before, before))
     assert open_archive(tmp_path).fingerprint("text") != one
+
+
+# --- Hostile archives ----------------------------------------------------------------------------
+
+
+def tar_of(*members):
+    """Return a tar of ``(TarInfo, content)``."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
+        for member, content in members:
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
+    return packed.getvalue()
+
+
+def header(name, size, kind=tarfile.REGTYPE):
+    """Return the header of a file, whatever size it claims."""
+    member = tarfile.TarInfo(name)
+    member.type = kind
+    content = bytearray(member.tobuf(tarfile.GNU_FORMAT))
+    content[124:136] = (
+        b"\x80" + size.to_bytes(11, "big")
+        if size >= 0
+        else b"\xff" * 4 + size.to_bytes(8, "big", signed=True)
+    )
+    content[148:156] = b" " * 8
+    content[148:156] = b"%06o\0 " % sum(content)
+    return bytes(content)
+
+
+def read_all(path):
+    """Return all readable members of an archive, or its error message."""
+    try:
+        return {name: stream.read() for name, stream in open_archive(path).members()}
+    except UsageError as error:
+        assert "\n" not in str(error)
+        assert str(path) in str(error)
+        assert len(str(error)) < len(str(path)) + 300
+        return str(error)
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(content, name="archive"):
+        folder = tmp_path / "inside"
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    yield write
+    assert [path.name for path in tmp_path.iterdir()] == ["inside"]
+    assert not os.path.exists("/tmp/posattn-text")
+
+
+@pytest.mark.parametrize("name", ["../text", "/tmp/posattn-text", "", "te\nxt", "te\0xt"])
+def test_names_in_archives_are_no_paths(write, name):
+    path = write(tar_of((tarfile.TarInfo(name), b"harm"), (tarfile.TarInfo("text"), b"good")))
+    assert read_all(path)["text"] in (b"good", b"harm")
+    encoded = name.encode() or b"N"
+    packed = zipped({"N" * len(encoded): b"harm", "text": b"good"})
+    result = read_all(write(packed.replace(b"N" * len(encoded), encoded)))
+    assert isinstance(result, str) or result["text"] in (b"good", b"harm")
+
+
+@pytest.mark.parametrize("name", ["../text", "data/../../text", "link/text"])
+def test_unpacking_writes_nothing_outside(write, name):
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, ".."
+    path = write(tar_of((link, b""), (tarfile.TarInfo(name), b"harm")))
+    (path.parent / "unpacked").mkdir()
+    with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
+        unpack_tar(path, path.parent / "unpacked")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_are_not_read(write, kind):
+    link = tarfile.TarInfo("text")
+    link.type, link.linkname, link.devmajor, link.devminor = kind, "/etc/passwd", 1, 5
+    assert read_all(write(tar_of((link, b""), (tarfile.TarInfo("other"), b"x")))) == {"other": b"x"}
+
+
+@pytest.mark.parametrize("size", [-1, -(1 << 62), 1 << 62])
+@pytest.mark.parametrize("kind", [tarfile.REGTYPE, tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
+def test_impossible_sizes_in_a_tar_are_refused(write, size, kind):
+    message = read_all(write(header("text", size, kind) + b"x" * 512 + bytes(1024)))
+    assert "damaged or cut off" in message
+
+
+def test_nested_extended_headers_are_refused(write):
+    extended = header("x", 20, tarfile.XHDTYPE) + b"20 comment=xxxxxxxx\n".ljust(512, b"\0")
+    assert "damaged" in read_all(write(extended * 5000 + bytes(1024)))
+
+
+def compressed(first, count):
+    """Return ``first`` and then ``count`` zeros, gzipped without holding them in memory."""
+    compressor = zlib.compressobj(9, zlib.DEFLATED, 31)
+    chunks = [compressor.compress(first)]
+    chunks += [compressor.compress(bytes(1 << 20)) for _ in range(count >> 20)]
+    return b"".join(chunks) + compressor.flush()
+
+
+def read_lines_of_all(path):
+    for name, stream in open_archive(path).members():
+        for _ in read_lines(stream, f"{path}/{name}", allow_empty=True):
+            pass
+
+
+def peak_memory(function):
+    tracemalloc.start()
+    try:
+        function()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "zeros", "match"),
+    [
+        (5 << 30, tarfile.XHDTYPE, 1 << 24, "damaged or cut off .a header of 5,368,709,120 bytes"),
+        (5 << 30, tarfile.GNUTYPE_LONGNAME, 1 << 24, "a header of 5,368,709,120 bytes"),
+        (1 << 27, tarfile.REGTYPE, 1 << 27, "text:1: a line of more than 16,777,216 bytes"),
+    ],
+    ids=["extended header", "long name", "line"],
+)
+def test_memory_is_bounded(write, size, kind, zeros, match):
+    path = write(compressed(header("text", size, kind), zeros))
+
+    def read():
+        with pytest.raises(UsageError, match=match):
+            read_lines_of_all(path)
+
+    assert peak_memory(read) < 1 << 26
+
+
+MEMBER = tarfile.TarInfo("text" * 40)
+MEMBER.pax_headers = {"comment": "some comment"}
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        zipped({"text": b"some text\n" * 3, "other": b"x"}),
+        tar_of((MEMBER, b"some text\n")),
+        bz2.compress(b"some text"),
+        lzma.compress(b"some text"),
+    ],
+    ids=["zip", "tar", "bz2", "xz"],
+)
+def test_every_changed_byte_is_read_or_refused(write, whole):
+    for place in [place for place in range(len(whole)) if whole[place]]:
+        changed = bytearray(whole)
+        changed[place] ^= 0xFF
+        read_all(write(bytes(changed)))
+
+
+def test_nested_archives_of_stories_are_read_two_levels_deep(write):
+    inner = tarred({"cnn_stories.tgz": b"", "a.story": b"x"}, "gz")
+    for _ in range(50):
+        inner = tarred({"deep/cnn_stories.tgz": inner, "b.story": b"x"}, "gz")
+    assert [name for name, _, _ in stories(open_archive(write(inner)))] == ["b", "b"]

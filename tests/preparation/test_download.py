@@ -1,4 +1,4 @@
-"""Downloads from a server that breaks off, lies, or serves another file."""
+"""Downloads from a server that breaks off, lies, or serves another file; several sources."""
 
 import errno
 import hashlib
@@ -7,13 +7,13 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from archive_files import gzipped, tarred
+from archive_files import gzipped, tarred, write_archive, write_folder
 from serving import EVER, Server
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress
 from fairseq_posattn.preparation import download as downloads
-from fairseq_posattn.preparation.download import Source, fetch
+from fairseq_posattn.preparation.download import Source, fetch, obtain_any
 
 # Random, so that it stays long when it is compressed.
 TEXT = random.Random(1).randbytes(30_000)
@@ -160,8 +160,7 @@ def test_failures_of_all_mirrors_are_reported(serve, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "address",
-    ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd", "data:,text", "http://[bad"],
+    "address", ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd", "data:,text", "http://[bad"]
 )
 def test_a_redirect_to_another_scheme_or_nowhere_is_not_followed(serve, tmp_path, address):
     server = serve(text_tgz=[f"->{address}", EVER])
@@ -172,22 +171,16 @@ def test_a_redirect_to_another_scheme_or_nowhere_is_not_followed(serve, tmp_path
     assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
 
 
-def test_a_redirect_from_https_to_http_is_not_followed():
-    handler = downloads._Redirects()
+def test_redirects_are_followed_unless_they_leave_https(serve, tmp_path):
+    server = serve(moved=["->" + serve().url("text.tgz")])
+    server.files["moved"] = b""
+    assert download(server, tmp_path, "moved").read_bytes() == ARCHIVE
     request = urllib.request.Request("https://secure.example/text.tgz")
-    with pytest.raises(
-        downloads.Unavailable, match="redirects from https to http://other.example/"
-    ):
-        handler.redirect_request(request, None, 302, "", {}, "http://other.example/")
+    handler, url = downloads._Redirects(), "http://other.example/"
+    with pytest.raises(downloads.Unavailable, match=f"redirects from https to {url}"):
+        handler.redirect_request(request, None, 302, "", {}, url)
     followed = handler.redirect_request(request, None, 302, "", {}, "https://other.example/")
     assert followed.full_url == "https://other.example/"
-
-
-def test_a_redirect_is_followed(serve, tmp_path):
-    server = serve()
-    server.files["moved"] = b""
-    server.misdeeds["moved"] = ["->" + server.url("text.tgz")]
-    assert download(server, tmp_path, "moved").read_bytes() == ARCHIVE
 
 
 def test_addresses_are_https_or_pinned():
@@ -215,3 +208,62 @@ def test_concurrent_downloads_share_one_file(serve, tmp_path):
         paths = list(pool.map(lambda _: download(server, tmp_path), range(4)))
     assert {path.read_bytes() for path in paths} == {ARCHIVE}
     assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one of them, in four parts
+
+
+# --- Data sets in several files or at several addresses ------------------------------------------
+
+PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
+WHOLE = (Source("whole.zip", ("https://nowhere.invalid",)),)
+
+
+def content(archive, member):
+    with archive.open(member) as stream:
+        return stream.read()
+
+
+def test_several_downloads_are_read_as_one_archive(tmp_path):
+    for part in ("one", "two"):
+        write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
+    archive = obtain_any((PARTS, WHOLE), None, tmp_path)
+    assert archive.names() == ["one.txt", "two.txt"]
+    assert content(archive, "two.txt") == b"two"
+    assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
+    with pytest.raises(UsageError, match="holds no three.txt"):
+        content(archive, "three.txt")
+    before = archive.fingerprint()
+    write_archive(tmp_path / "two.zip", {"two.txt": "something else"})
+    assert obtain_any((PARTS,), tmp_path, tmp_path).fingerprint() != before
+
+
+def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(downloads, "fetch", fetch_nothing_but("whole.zip"))
+    write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
+    assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
+
+
+def test_failures_of_all_sources_are_reported(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(downloads, "fetch", fetch_nothing_but())
+    with pytest.raises(UsageError, match="no one.zip; or else no whole.zip"):
+        obtain_any((PARTS, WHOLE), None, tmp_path)
+    assert capsys.readouterr().err == "no one.zip\n"  # the command prints the last failure
+
+
+def fetch_nothing_but(*names):
+    def fetch(source, folder):
+        if source.name not in names:
+            raise UsageError(f"no {source.name}")
+        return folder / source.name
+
+    return fetch
+
+
+def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):
+    packed, unpacked = tmp_path / "packed", tmp_path / "unpacked"
+    packed.mkdir()
+    for part in ("one", "two"):
+        write_archive(packed / f"{part}.zip", {f"{part}.txt": part})
+    write_folder(unpacked / "folder", {"one.txt": "one", "two.txt": "two"})
+    for given in (packed, packed / "one.zip", unpacked, unpacked / "folder"):
+        assert content(obtain_any((WHOLE, PARTS), given, tmp_path), "one.txt") == b"one"
+    with pytest.raises(UsageError, match="no such file or folder"):
+        obtain_any((WHOLE, PARTS), tmp_path / "nowhere", tmp_path)

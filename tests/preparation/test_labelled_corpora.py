@@ -38,120 +38,85 @@ def read(tmp_path):
     return read
 
 
-# --- TREC ------------------------------------------------------------------------------------
-
-
-def trec(train):
-    return {"train_5500.label": train.encode("iso-8859-1"), "TREC_10.label": "HUM:ind Who ?\n"}
-
-
-TREC = "DESC:manner How did serfdom develop ?\nLOC:city Which city is a sister\xf0city ?\n"
-
-
-def test_trec_has_coarse_or_fine_classes(read):
-    assert read("trec", trec(TREC)) == [
-        ("DESC", "How did serfdom develop ?"),
-        ("LOC", "Which city is a sister\xf0city ?"),
-    ]
-    assert [one[0] for one in read("trec", trec(TREC), fine=True)] == ["DESC:manner", "LOC:city"]
-    assert read("trec", trec(TREC), "test") == [("HUM", "Who ?")]
-
-
-def test_trec_in_digits_has_no_fine_classes(read):
-    files = {"train.txt": "0 How ?\n5 How many ?\n", "test.txt": "3 Who ?\n"}
-    assert read("trec", files) == [("DESC", "How ?"), ("NUM", "How many ?")]
-    with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
-        read("trec", files, fine=True)
-
-
-# --- SICK ------------------------------------------------------------------------------------
+# --- Published layouts -----------------------------------------------------------------------
 
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
+TREC = {
+    "train_5500.label": "DESC:manner How ?\nLOC:city A sister\xf0city ?\n".encode("iso-8859-1"),
+    "TREC_10.label": "HUM:ind Who ?\n",
+}
+DIGITS = {"train.txt": "0 How ?\n5 How many ?\n", "test.txt": "3 Who ?\n"}
+SICK_OF_SEMEVAL = {
+    "SICK_train.txt": f"{SICK}1\tA kid plays\tA child plays\t4.5\tENTAILMENT\n",
+    "SICK_trial.txt": f"{SICK}2\tA dog\tA cat\t2\tNEUTRAL\n",
+    "SICK_test_annotated.txt": f"{SICK}3\tA dog\tNo dog\t3.3\tCONTRADICTION\r\n",
+}
+SICK_IN_ONE_FILE = {
+    "SICK.txt": "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\t"
+    "SemEval_set\n"
+    "1\tA kid\tA child\tENTAILMENT\t4.5\tTRAIN\n"
+    "2\tA dog\tA cat\tNEUTRAL\t2.0\tTEST\n"
+    "3\tA cow\tA cat\tNEUTRAL\t1.0\tTRIAL\n",
+    "readme.txt": "",
+}
+AG_NEWS = {
+    "ag_news_csv/classes.txt": "World\nSports\nBusiness\nSci/Tech\n",
+    "ag_news_csv/train.csv": '"3","Wall St. ""Bears""","Short, sellers"\n"1","Oil\nis","Up"\n',
+    "ag_news_csv/test.csv": '"4","A chip","Small"\n',
+}
+YAHOO = {"train.csv": '"10","why ?","","because"\n', "test.csv": '"1","","",""\n'}
+POLARITY = {
+    "data/customerr/custrev.pos": "good .\n",
+    "data/customerr/custrev.neg": "bad .\nworse .\n",
+    "data/mpqa/mpqa.pos": "is right\n",
+    "data/mpqa/mpqa.neg": "is wrong\n",
+    "data/subj/subj.subjective": "a gem .\n",
+    "data/subj/subj.objective": "he walks .\n",
+}
+QUOTES = "a gem \u2013 d\xe9j\xe0 vu .\n".encode("cp1252")
+CORNELL = {"quote.tok.gt9.5000": QUOTES, "plot.tok.gt9.5000": b"he walks .\n"}
+NUMBERS = {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}
 
 
-def test_sick_is_read_from_the_files_of_semeval(read):
-    files = {
-        "SICK_train.txt": f"{SICK}1\tA kid plays\tA child plays\t4.5\tENTAILMENT\n",
-        "SICK_trial.txt": f"{SICK}2\tA dog\tA cat\t2\tNEUTRAL\n",
-        "SICK_test_annotated.txt": f"{SICK}3\tA dog\tNo dog\t3.3\tCONTRADICTION\r\n",
-    }
-    assert read("sick", files) == [("ENTAILMENT", "A kid plays", "A child plays", 4.5)]
-    assert read("sick", files, "valid") == [("NEUTRAL", "A dog", "A cat", 2.0)]
-    assert read("sick", files, "test") == [("CONTRADICTION", "A dog", "No dog", 3.3)]
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("name", "files", "split", "expected"),
+    [
+        ("trec", TREC, "train", [("DESC", "How ?"), ("LOC", "A sister\xf0city ?")]),
+        ("trec", TREC, "test", [("HUM", "Who ?")]),
+        ("trec", DIGITS, "train", [("DESC", "How ?"), ("NUM", "How many ?")]),
+        ("sick", SICK_OF_SEMEVAL, "train", [("ENTAILMENT", "A kid plays", "A child plays", 4.5)]),
+        ("sick", SICK_OF_SEMEVAL, "valid", [("NEUTRAL", "A dog", "A cat", 2.0)]),
+        ("sick", SICK_OF_SEMEVAL, "test", [("CONTRADICTION", "A dog", "No dog", 3.3)]),
+        ("sick", SICK_IN_ONE_FILE, "train", [("ENTAILMENT", "A kid", "A child", 4.5)]),
+        ("sick", SICK_IN_ONE_FILE, "valid", [("NEUTRAL", "A cow", "A cat", 1.0)]),
+        ("sick", SICK_IN_ONE_FILE, "test", [("NEUTRAL", "A dog", "A cat", 2.0)]),
+        ("ag_news", AG_NEWS, "train",
+         [("Business", 'Wall St. "Bears" Short, sellers'), ("World", "Oil\nis Up")]),
+        ("ag_news", AG_NEWS, "test", [("Sci/Tech", "A chip Small")]),
+        ("ag_news", {"train.txt": "3\t  wall st  bears \n", "test.txt": "1\tx\n"}, "train",
+         [("Business", "  wall st  bears ")]),
+        ("yahoo_answers", YAHOO, "train", [("Politics_&_Government", "why ?  because")]),
+        ("yahoo_answers", YAHOO, "test", [("Society_&_Culture", "  ")]),
+        ("cr", POLARITY, "all",
+         [("negative", "bad ."), ("negative", "worse ."), ("positive", "good .")]),
+        ("mpqa", POLARITY, "all", [("negative", "is wrong"), ("positive", "is right")]),
+        ("subj", POLARITY, "all", [("subjective", "a gem ."), ("objective", "he walks .")]),
+        ("subj", CORNELL, "all",
+         [("subjective", "a gem \u2013 d\xe9j\xe0 vu ."), ("objective", "he walks .")]),
+        ("cr", NUMBERS, "all",
+         [("negative", "bad ."), ("positive", "d\xe9j\xe0 vu ."), ("positive", "")]),
+    ],
+)  # fmt: skip
+def test_all_published_layouts_are_read(read, tmp_path, packed, name, files, split, expected):
+    source = write_archive(tmp_path / "packed.tgz", files) if packed else files
+    assert read(name, source, split) == expected
 
 
-def test_sick_is_read_from_one_file_with_other_columns(read, tmp_path):
-    text = (
-        "pair_ID\tsentence_A\tsentence_B\tentailment_label\trelatedness_score\tSemEval_set\n"
-        "1\tA kid\tA child\tENTAILMENT\t4.5\tTRAIN\n"
-        "2\tA dog\tA cat\tNEUTRAL\t2.0\tTEST\n"
-        "3\tA cow\tA cat\tNEUTRAL\t1.0\tTRIAL\n"
-    )
-    archive = write_archive(tmp_path / "SICK.zip", {"SICK.txt": text, "readme.txt": ""})
-    assert read("sick", archive) == [("ENTAILMENT", "A kid", "A child", 4.5)]
-    assert read("sick", archive, "valid") == [("NEUTRAL", "A cow", "A cat", 1.0)]
-    assert read("sick", archive, "test") == [("NEUTRAL", "A dog", "A cat", 2.0)]
-
-
-# --- Zhang et al. ----------------------------------------------------------------------------
-
-
-def test_zhang_is_read_from_csv(read, tmp_path):
-    files = {
-        "ag_news_csv/classes.txt": "World\nSports\nBusiness\nSci/Tech\n",
-        "ag_news_csv/train.csv": '"3","Wall St. ""Bears""","Short, sellers"\n"1","Oil\nis","Up"\n',
-        "ag_news_csv/test.csv": '"4","A chip","Small"\n',
-    }
-    archive = write_archive(tmp_path / "ag_news_csv.tgz", files)
-    assert read("ag_news", archive) == [
-        ("Business", 'Wall St. "Bears" Short, sellers'),
-        ("World", "Oil\nis Up"),
-    ]
-    assert read("ag_news", archive, "test") == [("Sci/Tech", "A chip Small")]
-
-
-def test_zhang_with_empty_fields_and_in_plain_form(read):
-    yahoo = {"train.csv": '"10","why ?","","because"\n', "test.csv": '"1","","",""\n'}
-    assert read("yahoo_answers", yahoo) == [("Politics_&_Government", "why ?  because")]
-    assert read("yahoo_answers", yahoo, "test")[0][1].strip() == ""
-
-
-def test_zhang_in_plain_form(read):
-    files = {"train.txt": "3\t  wall st  bears \n", "test.txt": "1\tx\n"}
-    assert read("ag_news", files) == [("Business", "  wall st  bears ")]
-
-
-# --- CR, MPQA, SUBJ --------------------------------------------------------------------------
-
-
-def test_polarity_is_read_from_one_file_per_class(read, tmp_path):
-    files = {
-        "data/customerr/custrev.pos": "good .\n",
-        "data/customerr/custrev.neg": "bad .\nworse .\n",
-        "data/mpqa/mpqa.pos": "is right\n",
-        "data/mpqa/mpqa.neg": "is wrong\n",
-        "data/subj/subj.subjective": "a gem .\n",
-        "data/subj/subj.objective": "he walks .\n",
-    }
-    archive = write_archive(tmp_path / "datasmall_NB_ACL12.zip", files)
-    negative = [("negative", "bad ."), ("negative", "worse .")]
-    assert read("cr", archive) == [*negative, ("positive", "good .")]
-    assert read("mpqa", archive) == [("negative", "is wrong"), ("positive", "is right")]
-    assert read("subj", archive) == [("subjective", "a gem ."), ("objective", "he walks .")]
-
-
-def test_cornell_polarity_is_read_as_windows_1252(read):
-    quotes = "a gem \u2013 d\xe9j\xe0 vu .\n".encode("cp1252")
-    files = {"quote.tok.gt9.5000": quotes, "plot.tok.gt9.5000": b"he walks .\n"}
-    assert read("subj", files)[0] == ("subjective", "a gem \u2013 d\xe9j\xe0 vu .")
-
-
-def test_polarity_is_read_from_one_file_with_numbers(read):
-    assert read("cr", {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}) == [
-        ("negative", "bad ."),
-        ("positive", "d\xe9j\xe0 vu ."),
-        ("positive", ""),
-    ]
+def test_trec_has_fine_classes_unless_it_is_in_digits(read):
+    with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
+        read("trec", DIGITS, fine=True)
+    assert [one[0] for one in read("trec", TREC, fine=True)] == ["DESC:manner", "LOC:city"]
 
 
 # --- Amazon ----------------------------------------------------------------------------------

@@ -33,19 +33,6 @@ def release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
     return folder
 
 
-def test_impressions_are_read(tmp_path):
-    archive = open_archive(release(tmp_path) / "MINDsmall_train")
-    first, second, _ = mind.impressions(archive)
-    assert (first.name, first.history, first.candidates, first.labels) == (
-        "1",
-        ["N1", "N2"],
-        ["N3", "N1"],
-        [1, 0],
-    )
-    assert str(first.day) == "2019-11-13"
-    assert second.history == []
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -86,8 +73,3 @@ def test_mind_is_prepared(tmp_path, capsys, zipped):
     assert "left out 1 news that news.tsv lacks" in output.err
     for column in ("history", "candidates", "labels"):
         assert (dest / column / "submission.idx").is_file()
-
-
-def test_mind_is_never_downloaded(tmp_path, capsys):
-    assert prepare("recommendation", ["mind", "--dest", str(tmp_path / "mind")]) == 1
-    assert "mind cannot be downloaded: --source takes a folder" in capsys.readouterr().err

@@ -233,8 +233,12 @@ def test_unseen_words_with_vectors_enter_the_dictionary(release, tmp_path):
     assert "dogs 3 4" in (dest / "glove.txt").read_text()
 
 
-def test_conll05_is_never_downloaded(tmp_path, capsys):
-    assert prepare("tagging", ["conll05", "--dest", str(tmp_path / "conll05")]) == 1
+@pytest.mark.parametrize(
+    ("kind", "name", "source"),
+    [("tagging", "conll05", " with conll05st-release"), ("recommendation", "mind", "")],
+)
+def test_licensed_corpora_are_never_downloaded(tmp_path, capsys, kind, name, source):
+    assert prepare(kind, [name, "--dest", str(tmp_path / name)]) == 1
     error = capsys.readouterr().err
-    assert "conll05 cannot be downloaded: --source takes a folder with conll05st-release" in error
+    assert f"{name} cannot be downloaded: --source takes a folder{source}" in error
     assert error.count("\n") == 1

@@ -6,13 +6,7 @@ from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_posattn.scoring.commands.score import score
-from fairseq_posattn.scoring.labels import (
-    accuracy,
-    macro_f1,
-    mcnemar,
-    numeric_scores,
-    read_labels,
-)
+from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores, read_labels
 from fairseq_posattn.scoring.sentence_statistics import metric_of
 from fairseq_posattn.scoring.significance import Group, compare
 

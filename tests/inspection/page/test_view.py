@@ -2,7 +2,6 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection.page import view as view_module
 from fairseq_posattn.inspection.page.view import START, TooMuchError
 
 
@@ -274,13 +273,3 @@ def test_models_without_attention_are_refused(classifier):
         classifier(encoder="none", pooling="max")
     with pytest.raises(UsageError, match="reads documents a sentence at a time"):
         classifier(encoder="mpsan", hierarchical=True, sentence_ends="a")
-
-
-def test_a_checkpoint_is_opened_by_its_task():
-    fixtures = view_module.Path(__file__).parents[2] / "fixtures"
-    kinds = {"translation": "TranslationView", "classification": "ClassifierView"}
-    for name, kind in kinds.items():
-        folder = fixtures / name
-        view = view_module.open_view(str(folder / "checkpoint.pt"), str(folder / "data"))
-        assert type(view).__name__ == kind
-        assert view("a b")["attention"]
