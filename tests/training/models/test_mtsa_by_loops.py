@@ -1,8 +1,8 @@
-"""MTSA's models against loops of their own, in float64: outputs and all gradients, with dropout.
+"""MTSA's classifier and tagger against loops in float64: outputs and gradients, with dropout.
 
-The loops are written from the paper (section 3, Algorithm 1, appendices A and B) and what its
-published code adds to that, for one sentence, head, query and key at a time. Of the code under test
-they know the names of the parameters. What dropout draws is the same on both sides.
+The loops follow the paper (section 3, Algorithm 1, appendices A and B) and the released code, one
+sentence, head, query and key at a time. They share only the names of parameters and the dropout
+masks with the tested models.
 """
 
 import math
@@ -11,168 +11,142 @@ from types import SimpleNamespace
 import classifier_builder
 import pytest
 import torch
-from fairseq import models
-from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from reference import Draws, gradients
+from torch.nn import functional as F
 
 HEADS, D = 2, 2
 C = HEADS * D
 
 
-# --- What all of them share ------------------------------------------------------------------
+def tensorized(query, key, value, source, head, pair_scale, pairs, tokens):
+    """Return the contexts of a head, [L, D] (Algorithm 1); half of the heads look back.
 
-
-def elu(x):
-    return torch.where(x > 0, x, torch.exp(x) - 1)
-
-
-def relu(x):
-    return torch.where(x > 0, x, 0.0)
-
-
-def sigmoid(x):
-    return 1 / (1 + torch.exp(-x))
-
-
-def layer_norm(x, weight, bias, epsilon):
-    centred = x - x.mean(-1, keepdim=True)
-    variance = (centred * centred).mean(-1, keepdim=True)
-    return centred / torch.sqrt(variance + epsilon) * weight + bias
-
-
-def tensorized(query, key, value, source, sees, pair_weight, source_weight, pairs, tokens):
-    """Algorithm 1 for a head of a sentence: ``[L, D]`` each.
-
-    ``sees(j, i)`` of query j and key i; ``pair_weight`` and ``source_weight`` are exp(sigma(.));
-    ``pairs`` ``[L, L]`` and ``tokens`` ``[L, D]`` are what dropout multiplies the numerator by.
+    Args:
+        source: source2token scores, [L, D].
+        pair_scale: exp(sigma(.)) of the token2token scores.
+        pairs, tokens: dropout factors of the numerator, [L, L] and [L, D].
     """
     contexts = []
     for j in range(len(query)):
-        numerator, denominator = torch.zeros(D).double(), torch.zeros(D).double()
-        for i in range(len(key)):
-            if sees(j, i):
-                of_pair = pair_weight(sum(key[i] * query[j]) / math.sqrt(D))
-                of_token = source_weight(source[i])
-                denominator = denominator + of_pair * of_token
-                dropped = of_pair * pairs[j, i] * of_token * tokens[i]
-                numerator = numerator + dropped * value[i]
+        numerator, denominator = torch.zeros(2, D).double()
+        for i in range(j) if head < HEADS // 2 else range(j + 1, len(key)):
+            pair = pair_scale(sum(key[i] * query[j]) / math.sqrt(D))
+            token = torch.exp(source[i])
+            denominator = denominator + pair * token
+            numerator = numerator + pair * pairs[j, i] * token * tokens[i] * value[i]
         contexts.append(numerator / denominator if denominator.any() else numerator)
     return torch.stack(contexts)
 
 
-def directions(head):
-    """The first half of the heads looks back, the second ahead, no token at itself."""
-    return (lambda j, i: i < j) if head < HEADS // 2 else (lambda j, i: i > j)
-
-
 class Model:
-    """A model under test, and what its parameters are called."""
+    """A tested model with random parameters, and access to them by name."""
 
     def __init__(self, model):
         generator = torch.Generator().manual_seed(3)
         self.model = model.double()
         with torch.no_grad():
-            for parameter in model.parameters():  # none where it starts: biases at 0, norms at 1
+            for parameter in model.parameters():
                 noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
                 parameter.add_(noise * 0.3)
         self.parameters = dict(model.named_parameters())
 
-    def part(self, prefix):
-        """``part("a.b.")("c.weight")`` is the parameter ``a.b.c.weight``."""
-        return lambda name: self.parameters[prefix + name]
+    def linear(self, name, x):
+        return F.linear(x, self.parameters[f"{name}.weight"], self.parameters[f"{name}.bias"])
 
     def check(self, output, expected):
         torch.testing.assert_close(output, expected)
         tensors = list(self.parameters.values())
-        found, wanted = gradients(output, tensors), gradients(expected, tensors)
-        for name, ours, theirs in zip(self.parameters, found, wanted, strict=True):
-            torch.testing.assert_close(ours, theirs, msg=lambda told, name=name: f"{name}: {told}")
+        for name, ours, theirs in zip(
+            self.parameters, gradients(output, tensors), gradients(expected, tensors), strict=True
+        ):
+            torch.testing.assert_close(ours, theirs, msg=lambda m, name=name: f"{name}: {m}")
 
 
-def drawn_at(places, draws):
-    """By name what was drawn at ``{name: (probability, shape)}``, which must be all there is."""
-    dropping = {name: place for name, place in places.items() if place[0]}
-    found = [(p, tuple(factors.shape)) for p, factors in draws.taken]
-    assert found == [(pytest.approx(p), shape) for p, shape in dropping.values()]
-    drawn = dict(zip(dropping, (factors for _, factors in draws.taken), strict=True))
-    return {name: drawn.get(name, torch.ones(shape)) for name, (_, shape) in places.items()}
+def dropout_factors(draws, places):
+    """Return factors by name; assert that all ``places`` were drawn."""
+    dropped = {name: place for name, place in places.items() if place[0]}
+    drawn = [(p, tuple(factors.shape)) for p, factors in draws.taken]
+    assert drawn == [(pytest.approx(p), shape) for p, shape in dropped.values()]
+    factors = dict(zip(dropped, (factors for _, factors in draws.taken), strict=True))
+    return {name: factors.get(name, torch.ones(shape)) for name, (_, shape) in places.items()}
 
 
-# --- The sentence encoder (Tables 1, 3 and 5) ------------------------------------------------
+def factor_dropout(p):
+    """Return the dropout of each of the two factors of a weight, which is kept if both are."""
+    return 1 - math.sqrt(1 - p)
 
-WORDS, LAYER, CLASSES = 3, 5, 3  # features of a word, and of the layer before the classes
-T = 4
+
+# --- Classifier (Tables 1, 3 and 5) -----------------------------------------------
+
+WORDS, LAYER, CLASSES, T = 3, 5, 3, 4
 LENGTHS = {"first": (4, 2), "second": (1, 4)}
 SETS = {
-    # activation, highway and pairs, dropout, of attention; as on SNLI and as on CR
-    "snli": (elu, True, 0.35, 0.0, ["--dropout=0.35"]),
+    # activation, pairs and highway layer, dropout, attention dropout, flags
+    "snli": (F.elu, True, 0.35, 0.0, ["--dropout=0.35"]),
     "cr": (
-        relu,
-        False,
-        0.525,
-        0.19,
+        *(F.relu, False, 0.525, 0.19),
         ["--dropout=0.525", "--attention-dropout=0.19", "--map-activation=relu"],
     ),
 }
 
 
-def encoded(model, tokens, activation, drawn, row):
-    """The vector of a sentence: values, both scores, both masks, gate, source2token pooling."""
+def encode(model, tokens, activation, drawn, row):
+    """Return the vector of a sentence."""
     words = model.parameters["encoder.embed_tokens.weight"][tokens]
-    length, part = len(tokens), model.part("encoder.words.encoder.")
+    length, prefix = len(tokens), "encoder.words.encoder"
 
-    def affine(head, name, x, bias=True):
-        x = (x * drawn(name)[row, head, :length]) @ part(f"{name}.weight")[head]
-        return x + part(f"{name}.bias")[head] if bias else x
+    def per_head(head, name, x):
+        x = (x * drawn(name)[row, head, :length]) @ model.parameters[f"{prefix}.{name}.weight"][
+            head
+        ]
+        has_bias = name not in ("query_map", "key_map")
+        return x + model.parameters[f"{prefix}.{name}.bias"][head] if has_bias else x
 
     heads = []
     for head in range(HEADS):
-        seen = words * drawn("value_map")[row, head, :length]
-        rows = slice(head * D, (head + 1) * D)
-        value = activation(seen @ part("value_map.weight")[rows].T + part("value_map.bias")[rows])
-        source = activation(affine(head, "attention.source_hidden", value))
+        dropped = words * drawn("value_map")[row, head, :length]
+        values = activation(model.linear(f"{prefix}.value_map", dropped))
+        value = values[:, head * D : (head + 1) * D]
+        source = activation(per_head(head, "attention.source_hidden", value))
         context = tensorized(
-            affine(head, "query_map", value, bias=False),
-            affine(head, "key_map", value, bias=False),
+            per_head(head, "query_map", value),
+            per_head(head, "key_map", value),
             value,
-            affine(head, "attention.source_output", source),
-            directions(head),
-            pair_weight=sigmoid,
-            source_weight=torch.exp,
+            per_head(head, "attention.source_output", source),
+            head,
+            torch.sigmoid,
             pairs=drawn("pairs")[row, head],
             tokens=drawn("tokens")[row, head],
         )
         both = torch.cat([value, context], dim=-1)
-        gate = sigmoid(affine(head, "attention.fusion_gate.gate", both))
+        gate = torch.sigmoid(per_head(head, "attention.fusion_gate.gate", both))
         heads.append(gate * value + (1 - gate) * context)
     hidden = torch.cat(heads, dim=-1)
 
-    part = model.part("encoder.words.pooling.")
-    scores = hidden * drawn("pooling.hidden")[row, :length]
-    scores = activation(scores @ part("hidden.weight").T + part("hidden.bias"))
-    scores = scores * drawn("pooling.output")[row, :length]
-    weights = torch.exp(scores @ part("output.weight").T + part("output.bias"))
+    pooling = "encoder.words.pooling"
+    scores = model.linear(f"{pooling}.hidden", hidden * drawn("pooling.hidden")[row, :length])
+    scores = activation(scores) * drawn("pooling.output")[row, :length]
+    weights = torch.exp(model.linear(f"{pooling}.output", scores))
     return sum(weights * hidden) / sum(weights)
 
 
-def classified(model, vectors, activation, highway, drawn):
-    """A layer, on SNLI a highway layer, and the classes."""
-    part = model.part(f"classification_heads.{classifier_builder.HEAD}.layers.")
+def classify(model, features, activation, highway, drawn):
+    def dropped_linear(name, x):
+        prefix = f"classification_heads.{classifier_builder.HEAD}.layers"
+        return model.linear(f"{prefix}.{name}", x * drawn["head", name])
 
-    def affine(name, x):
-        return (x * drawn(name)) @ part(f"{name}.weight").T + part(f"{name}.bias")
-
-    x = activation(affine("1", vectors))
+    x = activation(dropped_linear("1", features))
     if highway:
-        gate = sigmoid(affine("4.gate", x))
-        x = gate * activation(affine("4.map", x)) + (1 - gate) * x
-    return affine("6" if highway else "4", x)
+        gate = torch.sigmoid(dropped_linear("4.gate", x))
+        x = gate * activation(dropped_linear("4.map", x)) + (1 - gate) * x
+    return dropped_linear("6" if highway else "4", x)
 
 
-def places_of(sides, highway, p, attention):
-    """Where features are dropped, in the order of the forward pass; each head draws its own."""
+def classifier_dropouts(sides, highway, p, attention):
+    """Return probability and shape of each dropout in the order of the forward pass."""
     in_heads, places = (2, HEADS, T, D), {}
-    each = 1 - math.sqrt(1 - attention)  # either factor of a weight keeps the root of what both do
+    each = factor_dropout(attention)
     for side in sides:
         places[side, "value_map"] = p, (2, HEADS, T, WORDS)
         for name in ("query_map", "key_map", "attention.source_hidden", "attention.source_output"):
@@ -182,16 +156,15 @@ def places_of(sides, highway, p, attention):
         places[side, "attention.fusion_gate.gate"] = p, (2, HEADS, T, 2 * D)
         places[side, "pooling.hidden"] = places[side, "pooling.output"] = p, (2, T, C)
     places["head", "1"] = p, (2, C * len(sides) ** 2)
-    if highway:
-        places["head", "4.gate"] = places["head", "4.map"] = p, (2, LAYER)
-    places["head", "6" if highway else "4"] = p, (2, LAYER)
+    for name in ("4.gate", "4.map", "6") if highway else ("4",):
+        places["head", name] = p, (2, LAYER)
     return places
 
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("data", SETS)
-def test_the_sentence_encoder(data, training, monkeypatch):
-    """``mtsa_classifier`` from words to classes: of pairs as on SNLI, of sentences as on CR."""
+def test_the_classifier_equals_the_loops(data, training, monkeypatch):
+    """Pairs with the settings of SNLI, and single sentences with those of CR."""
     activation, highway, p, attention, flags = SETS[data]
     sides = ["first", "second"] if highway else ["first"]
     flags = [*flags, f"--encoder-embed-dim={WORDS}", f"--encoder-hidden-dim={C}"]
@@ -207,207 +180,91 @@ def test_the_sentence_encoder(data, training, monkeypatch):
     }
     output = classifier_builder.scores(model.model, *batches.values())
     p, attention = (p, attention) if training else (0, 0)
-    drawn = drawn_at(places_of(sides, highway, p, attention), draws)
-
-    def at(part):
-        return lambda name: drawn[part, name]
-
-    vectors = {
-        side: torch.stack(
+    drawn = dropout_factors(draws, classifier_dropouts(sides, highway, p, attention))
+    vectors = [
+        torch.stack(
             [
-                encoded(model, tokens[:length], activation, at(side), row)
-                for row, (tokens, length) in enumerate(zip(batch, LENGTHS[side], strict=True))
+                encode(model, batch[row, :length], activation, lambda n, s=side: drawn[s, n], row)
+                for row, length in enumerate(LENGTHS[side])
             ]
         )
         for side, batch in batches.items()
-    }
-    features = vectors["first"]
+    ]
+    features = vectors[0]
     if highway:
-        a, b = vectors.values()
+        a, b = vectors
         features = torch.cat([a, b, a - b, a * b], dim=-1)
-    model.check(output, classified(model, features, activation, highway, at("head")))
+    model.check(output, classify(model, features, activation, highway, drawn))
 
 
-# --- The stacked layer: semantic roles (Table 4), translation (Table 6) ----------------------
+# --- Tagger (Table 4) -------------------------------------------------------------
 
-INNER, LAYERS = 5, 2
-
-
-def feed_forward(part, x, dropped):
-    inner = relu(x @ part("fc1.weight").T + part("fc1.bias")) * dropped
-    return inner @ part("fc2.weight").T + part("fc2.bias")
+INNER, LAYERS, SENTENCES = 5, 2, (4, 3)
 
 
-def attended(part, x, source, sees, pairs, tokens, source_weight=torch.exp):
-    """Queries, keys and values by one map each, ``source(head, value)``, and an output map."""
-    packed = x @ part("qkv_proj.weight").T + part("qkv_proj.bias")
-    contexts = []
-    for head in range(HEADS):
-        rows = slice(head * D, (head + 1) * D)
-        query, key, value = (third[:, rows] for third in packed.split(C, dim=-1))
-        contexts.append(
-            tensorized(
-                query,
-                key,
-                value,
-                source(head, value),
-                sees(head),
-                torch.exp,
-                source_weight,
-                pairs[head],
-                tokens[head],
-            )
-        )
-    return torch.cat(contexts, dim=-1) @ part("out_proj.weight").T + part("out_proj.bias")
-
-
-def places_of_layers(order, inner, residual, attention, lengths):
-    """Where features are dropped in the layers, whose tensors are ``[T, B, C]``."""
-    batch, longest, places = len(lengths), max(lengths), {}
-    each = 1 - math.sqrt(1 - attention)
+def tagger_dropouts(inner, residual, attention):
+    """Return probability and shape of each dropout; in the layers tensors are [T, B, C]."""
+    batch, longest, places = len(SENTENCES), max(SENTENCES), {}
     for layer in range(LAYERS):
-        for name in order:
-            if name == "ffn":
-                places[layer, "inner"] = inner, (longest, batch, INNER)
-            else:
-                places[layer, "pairs"] = each, (batch, HEADS, longest, longest)
-                places[layer, "tokens"] = each, (batch, HEADS, longest, D)
-            places[layer, name] = residual, (longest, batch, C)
+        places[layer, "inner"] = inner, (longest, batch, INNER)
+        places[layer, "ffn"] = residual, (longest, batch, C)
+        places[layer, "pairs"] = factor_dropout(attention), (batch, HEADS, longest, longest)
+        places[layer, "tokens"] = factor_dropout(attention), (batch, HEADS, longest, D)
+        places[layer, "mtsa"] = residual, (longest, batch, C)
     return places
 
 
-def tagged(model, tokens, predicate, drawn, row):
-    """The scores of a sentence's tags: layer norms after the sums, feed-forward first."""
-    length = len(tokens)
-    top = model.part("")
-    x = [top("embed_tokens.weight")[tokens], top("embed_predicate.weight")[predicate]]
-    x = torch.cat(x, dim=-1) * math.sqrt(C) + top("bias")
+def tag(model, tokens, predicate, drawn, row):
+    """Return the logits of a sentence: feed-forward sublayers first, layer norms after the sums."""
+    length, parameters = len(tokens), model.parameters
+    x = [parameters["embed_tokens.weight"][tokens], parameters["embed_predicate.weight"][predicate]]
+    x = torch.cat(x, dim=-1) * math.sqrt(C) + parameters["bias"]
     for layer in range(LAYERS):
-        part = model.part(f"encoder.layers.{layer}.sublayers.0.sublayer.")
-        y = feed_forward(part, x, drawn[layer, "inner"][:length, row])
-        y = y * drawn[layer, "ffn"][:length, row]
-        part = model.part(f"encoder.layers.{layer}.sublayers.0.layer_norm.")
-        x = layer_norm(x + y, part("weight"), part("bias"), 1e-6)
-        part = model.part(f"encoder.layers.{layer}.sublayers.1.sublayer.")
-        name = "mechanism.source_input"  # one map of the layer's input for all heads
-        scores = x @ part(f"{name}.weight").T + part(f"{name}.bias")
-        pairs, tokens_kept = drawn[layer, "pairs"][row], drawn[layer, "tokens"][row]
-        y = attended(
-            part,
-            x,
-            lambda head, value, scores=scores: scores[:, head * D : (head + 1) * D],
-            directions,
-            pairs,
-            tokens_kept,
-        )
-        y = y * drawn[layer, "mtsa"][:length, row]
-        part = model.part(f"encoder.layers.{layer}.sublayers.1.layer_norm.")
-        x = layer_norm(x + y, part("weight"), part("bias"), 1e-6)
-    return x @ top("output.weight").T + top("output.bias")
+        ffn, mtsa = (f"encoder.layers.{layer}.sublayers.{number}" for number in (0, 1))
+
+        def add(residual, x, y, name, layer=layer):
+            norm = [parameters[f"{residual}.layer_norm.{kind}"] for kind in ("weight", "bias")]
+            return F.layer_norm(x + y * drawn[layer, name][:length, row], [C], *norm, 1e-6)
+
+        inner = F.relu(model.linear(f"{ffn}.sublayer.fc1", x))
+        inner = inner * drawn[layer, "inner"][:length, row]
+        x = add(ffn, x, model.linear(f"{ffn}.sublayer.fc2", inner), "ffn")
+
+        packed = model.linear(f"{mtsa}.sublayer.qkv_proj", x).split(C, dim=-1)
+        source = model.linear(f"{mtsa}.sublayer.mechanism.source_input", x)
+        contexts = []
+        for head in range(HEADS):
+            features = slice(head * D, (head + 1) * D)
+            per_head = [part[:, features] for part in (*packed, source)]
+            pairs, tokens_kept = (drawn[layer, n][row, head] for n in ("pairs", "tokens"))
+            contexts.append(tensorized(*per_head, head, torch.exp, pairs, tokens_kept))
+        output = model.linear(f"{mtsa}.sublayer.out_proj", torch.cat(contexts, dim=-1))
+        x = add(mtsa, x, output, "mtsa")
+    return model.linear("output", x)
 
 
 @pytest.mark.parametrize("training", [True, False])
-def test_the_tagger(training, monkeypatch):
-    """``mtsa_tagger`` from words to tags, with the published dropouts."""
+def test_the_tagger_equals_the_loops(training, monkeypatch):
+    """Dropouts are the published ones."""
     task = SimpleNamespace(
         source_dictionary=classifier_builder.dictionary(),
         tag_names=["B-A0", "B-V", "O"],
         max_positions=lambda: 20,
     )
-    sizes = {
-        "encoder_embed_dim": 3,
-        "predicate_embed_dim": 1,
-        "encoder_ffn_embed_dim": INNER,
-        "encoder_attention_heads": HEADS,
-        "encoder_layers": LAYERS,
-        "attention_impl": "reference",
-    }
-    config = MODEL_DATACLASS_REGISTRY["mtsa_tagger"](_name="mtsa_tagger", **sizes)
-    built = models.MODEL_REGISTRY["mtsa_tagger"].build_model(config, task)
+    sizes = {"encoder_embed_dim": 3, "predicate_embed_dim": 1, "encoder_ffn_embed_dim": INNER}
+    sizes |= {"encoder_attention_heads": HEADS, "encoder_layers": LAYERS}
+    config = MODEL_DATACLASS_REGISTRY["mtsa_tagger"](
+        _name="mtsa_tagger", attention_impl="reference", **sizes
+    )
+    built = MODEL_REGISTRY["mtsa_tagger"].build_model(config, task)
     model, draws = Model(built.train(training)), Draws(monkeypatch)
-    lengths = (4, 3)
     tokens = torch.tensor([[4, 5, 6, 7], [8, 9, 4, classifier_builder.PAD]])
     predicate = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])
     output, _ = model.model(src_tokens=tokens, predicate=predicate)
     probabilities = (0.1, 0.2, 0.19) if training else (0, 0, 0)
-    drawn = drawn_at(places_of_layers(("ffn", "mtsa"), *probabilities, lengths), draws)
-    found, expected = [], []
-    for row, length in enumerate(lengths):
-        found.append(output[row, :length])
-        expected.append(tagged(model, tokens[row, :length], predicate[row, :length], drawn, row))
-    model.check(torch.cat(found), torch.cat(expected))
-
-
-PUBLISHED = [
-    "--mtsa-masks=none",
-    "--mtsa-token-scale=identity",
-    "--mtsa-source=value",
-    "--mtsa-source-layers=1",
-]
-SCALED_SIGMOID = ["--mtsa-divide-source", "--mtsa-source-scale=log_sigmoid"]
-
-
-def translated(model, tokens, scaled_sigmoid, drawn, row):
-    """What the encoder makes of a sentence: layer norms before, and after the last layer."""
-    length = len(tokens)
-    x = model.parameters["encoder.embed_tokens.weight"][tokens] * math.sqrt(C)
-    positions = []
-    for t in range(length):  # fairseq counts from 2 and has the sines before the cosines
-        angles = [(t + 2) * 10000 ** (-i / (C // 2 - 1)) for i in range(C // 2)]
-        positions.append([math.sin(a) for a in angles] + [math.cos(a) for a in angles])
-    x = (x + torch.tensor(positions, dtype=torch.float32)) * drawn["words"][row, :length]
-
-    def normed(x, prefix):
-        part = model.part(f"encoder.{prefix}layer_norm.")
-        return layer_norm(x, part("weight"), part("bias"), 1e-5)
-
-    for layer in range(LAYERS):
-        place = f"layers.{layer}.sublayers."
-        part = model.part(f"encoder.{place}0.sublayer.")
-
-        def source(head, value, part=part):
-            name = "mechanism.source_output"
-            scores = value @ part(f"{name}.weight")[head] + part(f"{name}.bias")[head]
-            return scores / math.sqrt(D) if scaled_sigmoid else scores
-
-        y = attended(
-            part,
-            normed(x, f"{place}0."),
-            source,
-            lambda head: lambda j, i: True,
-            drawn[layer, "pairs"][row],
-            drawn[layer, "tokens"][row],
-            source_weight=sigmoid if scaled_sigmoid else torch.exp,
-        )
-        x = x + y * drawn[layer, "mtsa"][:length, row]
-        part = model.part(f"encoder.{place}1.sublayer.")
-        y = feed_forward(part, normed(x, f"{place}1."), drawn[layer, "inner"][:length, row])
-        x = x + y * drawn[layer, "ffn"][:length, row]
-    return normed(x, "")
-
-
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("scaled_sigmoid", [True, False])
-def test_the_encoder_of_translation(scaled_sigmoid, training, build_model, monkeypatch):
-    """As in Table 6, or with plain scores, from words to what the decoder, fairseq's, reads."""
-    flags = ["--attention-impl=reference", "--encoder-normalize-before", "--dropout=0.1"]
-    flags += ["--attention-dropout=0.2", "--activation-dropout=0.3", f"--encoder-embed-dim={C}"]
-    flags += [f"--encoder-ffn-embed-dim={INNER}", f"--encoder-layers={LAYERS}"]
-    flags += [f"--encoder-attention-heads={HEADS}", *PUBLISHED]
-    flags += [f"--decoder-embed-dim={C}", "--decoder-attention-heads=2", "--decoder-layers=1"]
-    flags += SCALED_SIGMOID if scaled_sigmoid else []
-    built = build_model("mtsa_transformer_wmt_en_de", *flags, tiny=False)
-    built.decoder = torch.nn.Identity()  # its parameters take no part
-    model, draws = Model(built.train(training)), Draws(monkeypatch)
-    lengths = (4, 3)
-    tokens = torch.tensor([[4, 5, 6, 2], [7, 8, 2, 1]])
-    output = model.model.encoder(tokens, torch.tensor(lengths))["encoder_out"][0]
-    probabilities = (0.3, 0.1, 0.2) if training else (0, 0, 0)
-    places = {"words": (probabilities[1], (2, 4, C))}
-    places |= places_of_layers(("mtsa", "ffn"), *probabilities, lengths)
-    drawn = drawn_at(places, draws)
-    found, expected = [], []
-    for row, length in enumerate(lengths):
-        found.append(output[:length, row])
-        expected.append(translated(model, tokens[row, :length], scaled_sigmoid, drawn, row))
-    model.check(torch.cat(found), torch.cat(expected))
+    drawn = dropout_factors(draws, tagger_dropouts(*probabilities))
+    results, expected = [], []
+    for row, length in enumerate(SENTENCES):
+        results.append(output[row, :length])
+        expected.append(tag(model, tokens[row, :length], predicate[row, :length], drawn, row))
+    model.check(torch.cat(results), torch.cat(expected))
