@@ -19,11 +19,7 @@ from fairseq_posattn.common.errors import UsageError
 
 
 def open_archive(path):
-    """Return the :class:`Archive` of a file or folder.
-
-    Raises:
-        UsageError: it does not exist, or is damaged.
-    """
+    """Return the :class:`Archive` of a file or folder; raise :exc:`UsageError` if it is damaged."""
     path = Path(path)
     if path.is_dir():
         return Folder(path)
@@ -66,16 +62,11 @@ class Archive:
         self.path, self.name = path, str(path)
 
     def names(self):
-        """Return the names of all files."""
         return [name for name, _ in self.members()]
 
     @contextmanager
     def open(self, member):
-        """Open the file whose path is ``member`` or ends in ``/member``.
-
-        Raises:
-            UsageError: there is none.
-        """
+        """Open the file whose path is ``member`` or ends in ``/member``."""
         for name, stream in self.members():
             if _ends_in(name, member):
                 yield stream
@@ -236,7 +227,6 @@ class SingleFile(Archive):
 
     @contextmanager
     def open_only(self):
-        """Open the decompressed file."""
         with open(self.path, "rb") as file:
             yield decompressed(file, self.name)
 

@@ -15,42 +15,47 @@ SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
 def binarise_pairs(source, target, prefixes, dest, jobs, **options):
-    """Binarise ``{split}.{source,target}`` of each split.
+    """Binarise the files ``prefixes`` (by split) ``.{source,target}``.
 
-    Args:
-        source, target: languages.
-        prefixes: ``{split: file without .{language}}``.
-        options: flags of fairseq-preprocess, such as ``joined_dictionary=True``.
+    ``options`` are flags of fairseq-preprocess, such as ``joined_dictionary=True``.
     """
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
 
 
-def binarise_files(targets, dictionary, jobs, scratch, tell=say):
-    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
+def binarise_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
+    """Binarise ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
 
     Args:
-        targets: ``{text file: binarised file without its endings}``; the dictionary is copied
-            beside each.
+        work: folder of all files.
+        dictionary: file to copy beside each column.
+        parts: folders of binarised data and of text.
     """
-    files = ",".join(map(str, targets))
-    preprocess(scratch, jobs, tell, only_source=True, srcdict=dictionary, testpref=files)
+    targets = {
+        work / text / f"{split}.{column}": work / part / column / split
+        for part, text in parts
+        for column in columns
+        for split in splits
+    }
+    binarise_files(work, targets, dictionary, jobs, tell)
+
+
+def binarise_files(work, targets, dictionary, jobs, tell=say):
+    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
+
+    ``targets`` maps text files to binarised files without their endings.
+    """
+    files, scratch = ",".join(map(str, targets)), work / "scratch"
+    preprocess(scratch, jobs, tell, only_source=True, srcdict=work / dictionary, testpref=files)
     for number, target in enumerate(targets.values()):
         target.parent.mkdir(parents=True, exist_ok=True)
         for ending in ("bin", "idx"):
             (scratch / f"test{number or ''}.{ending}").rename(f"{target}.{ending}")
-        shutil.copyfile(dictionary, target.parent / "dict.txt")
+        shutil.copyfile(work / dictionary, target.parent / "dict.txt")
 
 
 def preprocess(dest, jobs, tell=say, **options):
-    """Run fairseq-preprocess.
-
-    Args:
-        tell: called with its lines about sizes of dictionaries and data.
-
-    Raises:
-        UsageError: it fails; the message ends with its last line.
-    """
+    """Run fairseq-preprocess; ``tell`` prints its lines about sizes of dictionaries and data."""
     command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
     for name, value in {"workers": jobs, **options}.items():
         if value is not False:

@@ -35,14 +35,10 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A published file.
+    """A published file, from the first of ``urls`` that works.
 
-    Attributes:
-        name: file name of the download.
-        urls: mirrors, in the order to try them.
-        sha256: checksum, if its publisher gives one; without it, addresses must be https.
-        is_archive: a tar, zip or compressed file, which is read to its end as a check. Any other
-            file is refused only if it is a web page.
+    Without a checksum, addresses must be https. An archive is read to its end as a check; any other
+    file is refused only if it is a web page.
     """
 
     name: str
@@ -72,14 +68,8 @@ def obtain(source, options):
 def obtain_any(alternatives, given, folder):
     """Return the archive of a data set, from the first alternative that works.
 
-    Args:
-        alternatives: tuples of sources; each tuple is the whole data set.
-        given: the user's file or folder, or None for a download. A folder may hold the published
-            files, or what they unpack to.
-        folder: folder of the downloads.
-
-    Raises:
-        UsageError: ``given`` does not exist, or every download fails.
+    Each alternative is a tuple of sources, which together are the whole data set. ``given`` is the
+    user's file or folder: published files or what they unpack to; None: download to ``folder``.
     """
     if given is not None:
         for sources in alternatives:
@@ -101,11 +91,7 @@ def obtain_any(alternatives, given, folder):
 def fetch(source, folder, pause=1.0) -> Path:
     """Download ``source`` to ``folder / source.name``, unless it is there already.
 
-    Args:
-        pause: seconds to wait after the first failed attempt; doubled after each further one.
-
-    Raises:
-        UsageError: no mirror serves it; says what to fetch by hand and where to put it.
+    ``pause`` are the seconds after the first failed attempt, doubled after each further one.
     """
     path = Path(folder, source.name)
     if path.exists():
@@ -160,12 +146,7 @@ def _fetch_from(url, part, source, pause):
 
 
 def _request(url, part, size, title):
-    """Request the bytes after the first ``size`` ones and append them.
-
-    Raises:
-        Unavailable: asking again is useless.
-        ConnectionError: bytes are missing.
-    """
+    """Append the bytes after the first ``size`` ones; ConnectionError: ask again."""
     headers = {"User-Agent": USER_AGENT} | ({"Range": f"bytes={size}-"} if size else {})
     try:
         request = urllib.request.Request(url, headers=headers)

@@ -34,10 +34,7 @@ class Example(NamedTuple):
 
 
 def checked_text(value, place, what="the text", fix=""):
-    """Return the value; raise :exc:`UsageError` if it is not text or has a lone surrogate.
-
-    ``place``, ``what`` and ``fix`` are where it was read, its name and the message's end.
-    """
+    """Return the value if it is text without lone surrogates, else raise :exc:`UsageError`."""
     if not isinstance(value, str):
         raise UsageError(f"{place}: {what} is {shortened(value)}, no text{fix}")
     try:
@@ -72,10 +69,7 @@ def read_objects(archive, member, what, *keys):
 
 
 class TextFiles(ExitStack):
-    """Writer of ``{split}.{input0,input1,label,score}`` in one folder.
-
-    Examples without words or without a class are left out and counted.
-    """
+    """Writer of text files of one folder; drops and counts examples without words or class."""
 
     def __init__(self, folder, kinds):
         super().__init__()
@@ -128,21 +122,12 @@ class TextFiles(ExitStack):
 
 
 def read_summary(folder):
-    """Return the counts of :class:`TextFiles`.
-
-    That is: examples ``read`` of each published split and ``written`` to each split, training
-    occurrences of each of the ``labels``, places of the ``empty`` examples, number of the
-    ``unlabelled`` ones, words of the ``longest`` input.
-    """
+    """Return the counts that :class:`TextFiles` wrote."""
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
 def write_splits(readers, folder, corpus, options, cut=str):
-    """Tokenize published splits; hold validation out of training if it is not published.
-
-    ``readers`` are functions that yield examples, by split; ``cut`` splits a line of words into
-    subwords.
-    """
+    """Tokenize published splits; hold validation out of training if it is not published."""
     with TextFiles(folder, corpus.kinds) as files:
         for published, read in readers.items():
             valid = frozenset()
@@ -156,11 +141,7 @@ def write_splits(readers, folder, corpus, options, cut=str):
 
 
 def write_divided(read, folders, corpus, options, cut=str):
-    """Tokenize a data set without published splits and divide it into ten folds, or into tenths.
-
-    ``read`` yields all examples; ``folders`` is one output folder, or one for each fold; ``cut``
-    splits a line of words into subwords.
-    """
+    """Tokenize unsplit data and divide it into tenths or, with ten ``folders``, into ten folds."""
     examples = list(read())
     labels = [example.label for example in examples]
     if options.limit is not None:
@@ -195,11 +176,7 @@ def _tokenize(example, words, cased, cut):
 
 
 def cross_validation(labels, seed, valid_fraction):
-    """Return the index sets ``train``, ``valid`` and ``test`` of each of ten folds.
-
-    Each example is tested in one fold; ``valid_fraction`` of a fold's training examples are for
-    validation.
-    """
+    """Return the index sets ``train``, ``valid`` and ``test`` of each fold."""
     order, folds = stratified_order(labels, seed), []
     for fold in range(FOLDS):
         test = set(order[fold::FOLDS])

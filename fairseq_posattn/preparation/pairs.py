@@ -4,7 +4,8 @@ from contextlib import ExitStack
 from itertools import chain, islice
 
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import map_lines
+from fairseq_posattn.common.progress import Progress, map_lines, say
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 
@@ -15,10 +16,7 @@ def fingerprint(files):
 
 
 def read_pairs(corpora, reader=read_lines):
-    """Yield the pairs of a split's corpora: for each, archive and member of each side.
-
-    ``reader`` maps a stream and its name to sentences.
-    """
+    """Yield the pairs of corpora, each given as ``(archive, member)`` of each side."""
     for sides in corpora:
         with ExitStack() as stack:
             named = {}
@@ -29,13 +27,7 @@ def read_pairs(corpora, reader=read_lines):
 
 
 def write_tokenized(splits, tokenizers, folder, sides, options):
-    """Tokenize and write pairs, at most ``options.limit`` of each split.
-
-    Args:
-        splits: ``{split: pairs}``.
-        tokenizers: a function for each side; None leaves the text as it is.
-        folder: folder of ``{split}.{side}``.
-    """
+    """Tokenize and write ``{split: pairs}``, without ``tokenizers`` as they are."""
     for split, pairs in splits.items():
         chosen = islice(pairs, options.limit)
         if tokenizers:
@@ -50,10 +42,23 @@ def map_pairs(functions, pairs, jobs, title):
 
 
 def write_pairs(pairs, prefix, sides):
-    """Write pairs of lines to ``{prefix}.{side}``."""
     with PairWriter(prefix, sides) as writer:
         for pair in pairs:
             writer.write(pair)
+
+
+def write_complete(pairs, prefix, sides):
+    """Write the pairs with two nonempty sides to ``{prefix}.{side}``; report the others."""
+    empty = 0
+    with PairWriter(prefix, sides) as writer, Progress(f"writing {prefix.name}") as progress:
+        for pair in pairs:
+            if all(pair):
+                writer.write(pair)
+            else:
+                empty += 1
+            progress.add(1)
+    if empty:
+        say(f"{prefix.name}: left out {counted(empty, 'pair')} with an empty side")
 
 
 class PairWriter(ExitStack):

@@ -19,13 +19,11 @@ def counted(number, noun):
 
 
 def count_lines(path):
-    """Return the number of lines of a file."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)
 
 
 def text_lines(path):
-    """Yield the lines of a text file."""
     with open(path, "rb") as stream:
         yield from read_lines(stream, path)
 
@@ -102,13 +100,8 @@ def report_labels(labels):
 def next_commands(corpus, dest, folder=None, data=None, extra=()):
     """Print the commands that train on prepared data; return the words of the first one.
 
-    Args:
-        corpus: a :class:`.corpus.Corpus`.
-        dest: folder of the data.
-        folder: folder of the first fold, if there are folds.
-        data: options of the recipe that name the data, default ``--data`` and the folder; empty:
-            the recipe does not find it.
-        extra: flags of fairseq-train that the data needs.
+    ``folder`` is the first fold, ``data`` the recipe's options that name the data (empty: none do),
+    ``extra`` flags of fairseq-train.
     """
     train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")

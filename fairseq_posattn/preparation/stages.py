@@ -37,16 +37,16 @@ class Stages:
         force: redo all stages.
 
     Raises:
-        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it, or its
-            record cannot be read.
+        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it.
     """
 
     def __init__(self, dest, limit=None, force=False):
         self.dest, self.limit, self.force = Path(dest), limit, force
-        self.work, self.redo = self.dest / WORK, False
+        self.work = self.dest / WORK
+        self.home = self.dest  # holds the finished stages: dest, or work once one is redone
         self.done = {}  # entries of the record, by name of the stage
-        self.record, self.begun = _read_record(self.dest), {}
-        is_whole = any(stage["settings"].get("limit") is None for stage in self.record.values())
+        self.published = _read_record(self.dest)
+        is_whole = any(stage["settings"]["limit"] is None for stage in self.published.values())
         if limit is not None and is_whole and not force:
             raise UsageError(
                 f"{self.dest} holds the whole data set, which --limit {limit} would replace: "
@@ -59,7 +59,8 @@ class Stages:
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
             self._publish()
-            self.record = _read_record(self.dest)
+            self.published = _read_record(self.dest)
+            self.record = {} if self.force else self.published
             if self.force:
                 _remove(self.work)
             try:
@@ -68,7 +69,7 @@ class Stages:
                 if not (self.work / NAME).exists():
                     _remove(self.work)
                 raise
-            if self.redo:
+            if self.home == self.work:
                 self._refuse_foreign([])
                 self.work.rename(self.dest / FINISHED)  # atomic: from here on it is only moved
                 self._publish()
@@ -78,33 +79,21 @@ class Stages:
         """Run one stage, unless it is done already.
 
         Args:
-            name: name of the stage.
             outputs: files and folders that it makes, relative to the destination.
-            function: makes all of them in its argument, a folder with the earlier outputs.
-            source: identifies the user's files, such as :meth:`Archive.fingerprint`; None, if
-                none were given, matches any.
-            settings: all else that the result depends on, beside the outputs of earlier stages;
-                JSON values.
-
-        Raises:
-            UsageError: a file that no stage made would be replaced.
+            function: makes them in its argument, a folder with the earlier outputs.
+            source: identifies the user's files; None, if none were given, matches any.
+            settings: all else that the result depends on, beside earlier outputs; JSON values.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(map(str, outputs))
-        entry = None
-        if not (self.redo or self.force):
-            entry = _entry_if_done(self.record.get(name), self.dest, settings, outputs)
-        if entry:
-            say(f"{name}: done already")
-            self.done[name] = entry
-            return
-        if not self.redo:
+        entry = _entry_if_done(self.record.get(name), self.home, settings, outputs)
+        if not entry and self.home == self.dest:
             self._begin()
-        entry = _entry_if_done(self.begun.get(name), self.work, settings, outputs)
+            entry = _entry_if_done(self.record.get(name), self.work, settings, outputs)
         if entry:
             say(f"{name}: done already")
         else:
-            self.begun = {}
+            self.record = {}
             self._refuse_foreign(outputs)
             for output in outputs:
                 _remove(self.work / output)
@@ -113,18 +102,18 @@ class Stages:
             files = _files(self.work, outputs)
             entry = {"settings": settings, "outputs": outputs, "files": files}
         self.done[name] = entry
-        write_json(self.work / NAME, self.done, indent=1)
+        if self.home == self.work:
+            write_json(self.work / NAME, self.done, indent=1)
 
     def _begin(self):
-        """Take the outputs of the finished stages into the working folder."""
-        self.redo = True
+        """Resume the working folder, or link the outputs of the finished stages into a new one."""
+        self.home, self.record = self.work, _read_record(self.work)
         self.work.mkdir(exist_ok=True)
-        begun = _read_record(self.work)
-        if list(begun.items())[: len(self.done)] == list(self.done.items()):
-            self.begun = begun
+        if list(self.record.items())[: len(self.done)] == list(self.done.items()):
             return
         _remove(self.work)
         self.work.mkdir()
+        self.record = {}
         for entry in self.done.values():
             for file in entry["files"]:
                 (self.work / file).parent.mkdir(parents=True, exist_ok=True)
@@ -135,8 +124,9 @@ class Stages:
 
     def _refuse_foreign(self, outputs):
         """Raise if a file that no stage made would be replaced."""
-        known = {file for stage in self.record.values() for file in stage["files"]}
-        stale = {name: stage for name, stage in self.record.items() if stage != self.done.get(name)}
+        published = self.published.items()
+        known = {file for _, stage in published for file in stage["files"]}
+        stale = {name: stage for name, stage in published if stage != self.done.get(name)}
         for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done)}):
             if file not in known:
                 raise UsageError(
@@ -165,14 +155,9 @@ class Stages:
 
 
 def write_manifests(stages, corpus, *, count, parts=(".",), **described):
-    """Run the last stage of a preparation, which writes ``preparation.json``.
+    """Run the last stage, which writes ``preparation.json`` to each of the ``parts``.
 
-    Args:
-        stages: the :class:`Stages`.
-        corpus: a :class:`.corpus.Corpus`.
-        count: returns the fields that are counted, such as ``examples``; takes the folder.
-        parts: folders that fairseq reads, each of which gets a manifest.
-        described: other fields of the manifest.
+    ``count`` takes the folder and returns the counted fields; ``described`` are other fields.
     """
     fields = {
         "corpus": corpus.name,
@@ -186,7 +171,7 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
     }
     packages = (*PACKAGES, "tokenizers") if fields["subwords"] == "wordpiece" else PACKAGES
     versions = {}
-    if stages.redo:  # unknown for finished stages; a checkout need not be installed
+    if stages.home == stages.work:  # unknown for finished stages; a checkout need not be installed
         versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
 
     def make(work):
@@ -200,15 +185,7 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
 
 def _read_record(folder):
     path = Path(folder) / NAME
-    try:
-        record = json.loads(path.read_bytes())
-        for stage in record.values():
-            _ = stage["settings"].get, stage["outputs"], stage["files"].items()
-    except FileNotFoundError:
-        return {}
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise UsageError(f"{path}: not a record of this version; give another --dest") from None
-    return record
+    return json.loads(path.read_bytes()) if path.exists() else {}
 
 
 def _entry_if_done(entry, folder, settings, outputs):

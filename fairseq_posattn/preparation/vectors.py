@@ -40,7 +40,6 @@ def add_seed(parser):
 
 
 def add_word_options(parser):
-    """Add the options of word vectors and of the dictionary."""
     group = parser.add_argument_group("words")
     group.add_argument(
         "--glove",
@@ -64,6 +63,7 @@ def add_word_options(parser):
         action="store_true",
         help="keep case, for vectors such as GloVe 840B (default: lowercase, for 6B)",
     )
+    add_seed(parser)
 
 
 def fraction(text):
@@ -78,10 +78,7 @@ def fraction(text):
 
 
 def run_words(stages, corpus, options, vectors, count):
-    """Run the stage that writes ``dict.txt`` and, with vectors, ``glove.txt``.
-
-    ``count`` maps a folder to the word counts of the training set and of the other splits.
-    """
+    """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
 
     def make(work):
         least = options.min_count or corpus.min_count
@@ -98,10 +95,7 @@ def run_words(stages, corpus, options, vectors, count):
 
 
 def find_vectors(given, folder, dim=DEFAULT_DIM):
-    """Return ``(archive, member)`` of the vectors of ``--glove``; None without the option.
-
-    ``given`` is a file, zip or folder, or a name such as ``6B.300d`` to download to ``folder``.
-    """
+    """Return archive and member of the vectors of ``--glove``, a file or a name to download."""
     if given is None:
         return None
     if not Path(given).exists() and given in NAMES:
@@ -150,8 +144,7 @@ def read_vectors(archive, member, wanted):
 def write_embeddings(path, words, vectors, dim, seed):
     """Write a vector for each word in fairseq's format, random if there is none.
 
-    The first row is that of ``<unk>``: the file's, or zero as in the released code of MTSA and
-    DiSAN.
+    The first row is that of ``<unk>``: the file's, or zero as in MTSA's and DiSAN's released code.
     """
     generator = random.Random(seed)
 

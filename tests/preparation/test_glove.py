@@ -24,13 +24,10 @@ def vectors(tmp_path):
     return vectors
 
 
-def test_vectors_are_copied_as_written(vectors):
+def test_vectors_of_whole_words_are_copied_as_written(vectors):
     result, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
     assert result == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
     assert dim == 3
-
-
-def test_words_are_matched_whole(vectors):
     text = "the 1 2\nat name@domain.com 3 4\nat 5 6\nat 7 8\n"  # the first of a word counts
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
 
@@ -55,24 +52,15 @@ def test_fairseq_reads_the_written_vectors(tmp_path):
     assert made_up.unique().numel() == 6
 
 
-def test_the_dimension_selects_a_file_of_the_zip(tmp_path):
+def test_a_name_or_the_dimension_selects_a_file_of_the_zip(tmp_path):
     files = {f"glove.6B.{dim}d.txt": "a" + " 1" * dim + "\n" for dim in (50, 300)}
     path = write_archive(tmp_path / "glove.6B.zip", files)
     assert glove.find_vectors(path, tmp_path)[1] == "glove.6B.300d.txt"
     assert glove.find_vectors(path, tmp_path, dim=50)[1] == "glove.6B.50d.txt"
+    archive, member = glove.find_vectors("6B.50d", tmp_path)
+    assert (archive.name, member) == (str(path), "glove.6B.50d.txt")
     with pytest.raises(UsageError, match="0 files of 100-dimensional vectors.*--glove-dim"):
         glove.find_vectors(path, tmp_path, dim=100)
-
-
-def test_a_name_selects_the_download(tmp_path):
-    write_archive(
-        tmp_path / "glove.6B.zip", {"glove.6B.50d.txt": "a 1\n", "glove.6B.100d.txt": "a 1\n"}
-    )
-    archive, member = glove.find_vectors("6B.50d", tmp_path)
-    assert (archive.name, member) == (str(tmp_path / "glove.6B.zip"), "glove.6B.50d.txt")
-
-
-def test_an_unknown_name_lists_the_known_ones(tmp_path):
     with pytest.raises(UsageError, match="--glove 7B.50d: no such file, and none of 6B.50d"):
         glove.find_vectors("7B.50d", tmp_path)
 

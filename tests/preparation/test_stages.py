@@ -196,16 +196,6 @@ def test_files_of_the_user_among_outputs_are_kept(tmp_path):
     assert tree(tmp_path)["text/thesis"] == "beside"
 
 
-@pytest.mark.parametrize("content", ["[]", "null", "\xff", '{"text": {"sett', '{"text": null}'])
-def test_a_damaged_record_is_refused_without_changes(tmp_path, content):
-    record = tmp_path / ".stages.json"
-    record.write_text(content)
-    assert refused(lambda: Pipeline(tmp_path)()) == (
-        f"{record}: not a record of this version; give another --dest"
-    )
-    assert tree(tmp_path) == {}
-
-
 class Killed(BaseException):
     """A simulated kill of the process."""
 

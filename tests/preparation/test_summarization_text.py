@@ -189,7 +189,7 @@ def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, ca
     (first,) = unpacked.rglob(f"{summaries.story_name(0)}.story")
     first.write_text("\n@highlight\n\nNo article\n")
     assert len(write(unpacked)["train"][0]) == summaries.COUNTS["train"] - 1
-    assert "train: 1 story without article or highlights left out" in capsys.readouterr().err
+    assert "train: left out 1 pair with an empty side" in capsys.readouterr().err
     (packed / "cnn_stories.tgz").unlink()
     assert len(write(packed)["test"][0]) == 3
     assert "warning: 2 of 5 stories for test are missing" in capsys.readouterr().err
@@ -307,7 +307,7 @@ def test_gigaword_drops_training_pairs_with_an_empty_side(write, org_data, capsy
     text = write(org_data, gigaword)
     assert text["train"] == (["a"], ["A"])
     assert text["test"][1] == ["A", ""]
-    assert "train: 2 pairs with an empty side left out" in capsys.readouterr().err
+    assert "train: left out 2 pairs with an empty side" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -84,9 +84,6 @@ def test_missing_predicates_count_and_excess_ones_do_not():
     ]
     scores = counts.scores()
     assert (scores["precision"], scores["recall"], scores["complete"]) == (100.0, 50.0, 50.0)
-
-
-def test_another_lemma_is_another_predicate():
     gold, predicted = ([sentence((lemma, 1, "B-A0 B-V O O"))] for lemma in "ax")
     with pytest.warns(UserWarning, match="other lemmas"):
         counts = compare(gold, predicted)

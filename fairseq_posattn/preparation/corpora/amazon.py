@@ -32,7 +32,6 @@ BLITZER = published_at(
 
 
 def splits(archive, options):
-    """Return the reader of all reviews, under the name ``all``."""
     names = archive.names()
     if member := next(filter(JSON.search, names), None):
         read = partial(drawn_examples, archive, member, DRAWN, options.seed)

@@ -22,8 +22,7 @@ from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
 from fairseq_posattn.preparation.labelled_text import checked_text
-from fairseq_posattn.preparation.pairs import PairWriter
-from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.pairs import write_complete
 from fairseq_posattn.text.lines import LONGEST, read_lines
 
 HIGHLIGHT = "@highlight"
@@ -83,12 +82,11 @@ def download(folder):
 
 
 def write_text(where, folder, options):
-    """Write ``{train,valid,test}.{source,target}``."""
     if parquet := find_parquet(where):
         for part, paths in parquet.items():
             rows = islice(parquet_rows(paths), options.limit)
             pairs = ((clean(article), summary(lines.split("\n"))) for article, lines in rows)
-            write_complete(pairs, folder, part)
+            write_complete(pairs, folder / part, SIDES)
         return
     archive = open_archive(where)
     if options.split_by_name:
@@ -98,28 +96,11 @@ def write_text(where, folder, options):
     write_stories(archive, split, folder, options.limit)
 
 
-def write_complete(pairs, folder, part):
-    """Write the pairs of a split that have an article and highlights; report the others."""
-    rows = 0
-    with PairWriter(folder / part, SIDES) as writer, Progress(f"writing {part}") as progress:
-        for pair in pairs:
-            if all(pair):
-                writer.write(pair)
-            rows += 1
-            progress.add(1)
-    if rows > writer.count:
-        counts = counted(rows - writer.count, "story").replace("storys", "stories")
-        say(f"{part}: {counts} without article or highlights left out")
-
-
 # --- Stories -----------------------------------------------------------------------------------
 
 
 def stories(archive, is_packed=False):
-    """Yield ``(name without suffix, binary stream, place)`` of each story.
-
-    Archives of stories in the archive are read, too.
-    """
+    """Yield name, stream and place of each story, also of archives of stories in the archive."""
     packed = []
     for name, stream in archive.members():
         if name.endswith(".story"):
@@ -154,15 +135,11 @@ def summary(highlights):
 
 
 def clean(line):
-    """Return a line with white space of any kind replaced by single spaces."""
     return " ".join(line.split())
 
 
 def read_lists(archive, downloads):
-    """Return the names of the stories of each split, in the order of its list of URLs.
-
-    Lists that the archive lacks are downloaded.
-    """
+    """Return the names of the stories of each split, in the order of its list of URLs."""
     names, split = {PurePosixPath(name).name for name in archive.names()}, {}
     for part, source in LISTS.items():
         try:
@@ -216,7 +193,7 @@ def write_stories(archive, split, folder, limit):
                 )
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
-            write_complete(map(pair_of, present), folder, part)
+            write_complete(map(pair_of, present), folder / part, SIDES)
 
 
 # --- Parquet -----------------------------------------------------------------------------------

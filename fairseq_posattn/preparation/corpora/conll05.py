@@ -26,7 +26,6 @@ TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\
 
 
 def sentences(archive, options):
-    """Return lists of :class:`.text.props.RoleSentence`, by split."""
     names = sorted(archive.names())
     return {
         split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]

@@ -20,7 +20,6 @@ PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
 
 
 def sentences(archive, options):
-    """Return lists of :class:`.text.props.RoleSentence`, by split."""
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
         if f"/{name}".endswith(LISTED):

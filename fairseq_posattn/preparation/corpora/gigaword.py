@@ -10,11 +10,14 @@ from itertools import islice
 
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import PairWriter, read_pairs
-from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.pairs import (
+    fingerprint,
+    read_pairs,
+    write_complete,
+    write_pairs,
+)
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
@@ -52,15 +55,10 @@ def splits(options):
 
 
 def find_files(options):
-    """Return the archive, and the names of both files of each split."""
     archive = obtain(ARCHIVE, options)
     names = archive.names()
-    return archive, {split: _find_pair(archive.name, names, split) for split in splits(options)}
-
-
-def fingerprint(files):
-    archive, pairs = files
-    return archive.fingerprint(*(name for pair in pairs.values() for name in pair))
+    pairs = {split: _find_pair(archive.name, names, split) for split in splits(options)}
+    return {split: [[(archive, name) for name in pair]] for split, pair in pairs.items()}
 
 
 def _find_pair(place, names, split):
@@ -83,18 +81,10 @@ def _is_called(name, file):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{source,target}``."""
-    archive, pairs = files
-    for split, pair in pairs.items():
-        seen, sides = 0, [(archive, file) for file in pair]
-        with PairWriter(folder / split, SIDES) as writer, Progress(f"reading {split}") as progress:
-            for texts in islice(read_pairs([sides], _tokens), options.limit):
-                if split != "train" or all(texts):
-                    writer.write(texts)
-                seen += 1
-                progress.add(1)
-        if writer.count < seen:
-            say(f"{split}: {counted(seen - writer.count, 'pair')} with an empty side left out")
+    for split, sides in files.items():
+        pairs = islice(read_pairs(sides, _tokens), options.limit)
+        write = write_complete if split == "train" else write_pairs
+        write(pairs, folder / split, SIDES)
 
 
 def _tokens(stream, name):

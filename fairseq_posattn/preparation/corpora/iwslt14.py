@@ -34,13 +34,9 @@ SEGMENT = re.compile(r'\s*<seg id="?\d+"?>\s*(.*?)\s*</seg>\s*')
 
 
 def read_segments(stream, name):
-    """Yield what stands between ``<seg id="N">`` and ``</seg>`` on each line.
+    """Yield the text between ``<seg id="N">`` and ``</seg>`` on each line.
 
-    The campaigns' XML and SGML files are not well formed, so the published preparations read them
-    by lines, too. Entities such as ``&amp;`` stay: the tokenizer escapes them once more, as there.
-
-    Raises:
-        UsageError: a segment does not end on its line, or there is none.
+    The files are not well-formed XML. Entities such as ``&amp;`` stay, as in fairseq's example.
     """
     segment = None
     for number, line in enumerate(read_lines(stream, name), start=1):
@@ -55,10 +51,7 @@ def read_segments(stream, name):
 
 
 def find_files(options):
-    """Return ``{split: [((archive, member), (archive, member)), ...]}``, German and English.
-
-    Validation pairs are among the training pairs.
-    """
+    """Return the files of train and test; validation pairs are among the training pairs."""
     archive = obtain(ARCHIVE, options)
     if archive.has(ARCHIVE.name):  # in the archive of all languages
         archive = archive.nested(ARCHIVE.name)

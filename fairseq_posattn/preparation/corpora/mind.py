@@ -48,7 +48,6 @@ def parts(source):
 
 
 def titles(archive):
-    """Yield ``(article, title)`` of each line of ``news.tsv``."""
     for columns, place in _rows(archive, "news.tsv", 8):
         if not columns[0] or " " in columns[0]:
             raise UsageError(f"{place}: {columns[0]!r} is not the name of an article")
@@ -56,7 +55,6 @@ def titles(archive):
 
 
 def impressions(archive):
-    """Yield the :class:`Impression` of each line of ``behaviors.tsv``."""
     for (name, _, time, history, shown), place in _rows(archive, "behaviors.tsv", 5):
         words, labels = shown.split(), None
         matches = list(map(LABELLED.fullmatch, words))

@@ -21,8 +21,6 @@ def _is_tokenized(source):
 
 
 def find_files(options):
-    """Return ``{split: [((archive, member), (archive, member))]}``, German and English."""
-
     def find(member):
         return obtain(published_at(f"{member}.gz", URL), options), member
 
@@ -34,7 +32,6 @@ def find_files(options):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
     tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
     if _is_tokenized(options.source):
         tokenizers = None

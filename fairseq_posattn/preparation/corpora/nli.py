@@ -80,7 +80,6 @@ def _length(text):
 
 
 def json_splits(files, archive, options):
-    """Return the readers of the splits, by name."""
     return {split: partial(json_examples, archive, file) for split, file in files.items()}
 
 

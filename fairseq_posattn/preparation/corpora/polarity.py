@@ -32,13 +32,7 @@ def _single(name):
 
 
 def splits(classes, pairs, whole, archive, options):
-    """Return the reader of all sentences, under the name ``all``.
-
-    Args:
-        classes: in the order of their numbers.
-        pairs: files of one class each, in the known layouts.
-        whole: file of both classes.
-    """
+    """Read ``pairs``, files of one class each in the known layouts, or ``whole``."""
     for members in pairs:
         if all(archive.has(member) for member in members):
             return {"all": partial(separate, archive, dict(zip(members, classes, strict=True)))}

@@ -22,7 +22,6 @@ ZIPS = ("sick_train.zip", "sick_trial.zip", "sick_test_annotated.zip")
 
 
 def splits(archive, options):
-    """Return the readers of train, valid and test, by name."""
     if archive.has(WHOLE) and not archive.has(FILES["train"]):
         return {split: partial(examples, archive, WHOLE, part) for split, part in PARTS.items()}
     return {split: partial(examples, archive, member) for split, member in FILES.items()}

@@ -11,7 +11,7 @@ on phrases that are not neutral. Validation and test are sentences.
 import re
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labelled_text import Example
@@ -27,14 +27,11 @@ FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/te
 NEUTRAL = 2
 WEIGHT = 4  # of sentences, and of phrases that are not neutral
 MOST_NODES = 5_000  # the largest tree has 111; each node stores its words
-TREE_SYMBOLS = re.compile(r"[()]|[^\s()]+")
+TREE_SYMBOLS = re.compile(r"\(\s*([0-4])(?=[\s(])|(\))|(\(|[^\s()]+)")
 
 
 def splits(names, archive, options):
-    """Return the readers of train, valid and test, by name.
-
-    ``names`` are those of the numbered classes; phrases of other classes are dropped.
-    """
+    """Map numbered classes to ``names``; phrases of other classes are dropped."""
     readers = {
         split: partial(
             *(examples, archive, member, names),
@@ -61,10 +58,7 @@ def examples(archive, member, names, phrases, cased):
 
 
 def weighted_examples(archive, member, names):
-    """Yield sentences and phrases as often as the released code does.
-
-    It weights five classes only; of two classes, all phrases are there once.
-    """
+    """Repeat sentences and phrases as the released code does: it weights five classes only."""
     for place, line in read_member(archive, member):
         for is_phrase, (label, words) in enumerate(labelled_phrases(line, place)):
             if label in names:
@@ -74,33 +68,24 @@ def weighted_examples(archive, member, names):
 
 def labelled_phrases(tree, place):
     """Return ``(class number, words)`` of each node of a tree, parents before children."""
-    nodes, open_nodes, words, expects_label = [], [], [], False
-    for symbol in TREE_SYMBOLS.findall(tree):
-        if open_nodes == [] and nodes:
-            raise UsageError(f"{place}: there is more on the line after its tree")
-        if symbol == "(" and not expects_label:
+    nodes, open_nodes, words, is_tree = [], [], [], True
+    for label, end, word in TREE_SYMBOLS.findall(tree):
+        is_tree &= word != "(" and bool(open_nodes or not nodes and label)
+        if not is_tree:
+            break
+        if label:
             open_nodes.append(len(nodes))
-            if len(nodes) == MOST_NODES:
+            nodes.append((int(label), len(words)))
+            if len(nodes) > MOST_NODES:
                 raise UsageError(f"{place}: a tree of more than {MOST_NODES:,} nodes")
-            nodes.append((None, len(words)))
-            expects_label = True
-        elif expects_label:
-            if symbol not in ("0", "1", "2", "3", "4"):
-                raise UsageError(f"{place}: {shortened(symbol)} is not a class from 0 to 4")
-            nodes[-1] = (int(symbol), nodes[-1][1])
-            expects_label = False
-        elif not open_nodes:
-            raise UsageError(f"{place}: not a labelled tree such as (3 (2 It) (4 works))")
-        elif symbol == ")":
+        elif end:
             node = open_nodes.pop()
             label, start = nodes[node]
-            if start == len(words):
-                raise UsageError(f"{place}: a node of the tree has no words")
             nodes[node] = (label, " ".join(words[start:]))
         else:
-            words.append(symbol)
-    if open_nodes or not nodes:
-        raise UsageError(f"{place}: the tree ends before its brackets are closed")
+            words.append(word)
+    if open_nodes or not nodes or not is_tree:
+        raise UsageError(f"{place}: not a labelled tree such as (3 (2 It) (4 works))")
     return nodes
 
 

@@ -29,7 +29,6 @@ def find_files(options):
 
 
 def read_pairs(archive):
-    """Yield German sentences with their English ones."""
     for place, line in read_member(archive, MEMBER):
         english, *others = line.split("\t")
         if not others or not english.strip() or not others[0].strip():
@@ -49,7 +48,6 @@ def split_of(english):
 
 
 def divide(pairs):
-    """Return the pairs of each split, by its name."""
     splits = {split: [] for split in SPLITS}
     for pair in pairs:
         splits[split_of(pair[1])].append(pair)
@@ -63,7 +61,6 @@ def divide(pairs):
 
 
 def write_text(archive, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased."""
     tokenizers = [RULES[WORD_RULE](language) for language in LANGUAGES]
     write_tokenized(divide(read_pairs(archive)), tokenizers, folder, LANGUAGES, options)
 

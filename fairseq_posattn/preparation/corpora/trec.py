@@ -29,7 +29,6 @@ SOURCES = tuple(
 
 
 def splits(archive, options):
-    """Return the readers of train and test."""
     return {
         split: partial(examples, archive, archive.first_of(*names), options.fine)
         for split, names in FILES.items()

@@ -102,7 +102,6 @@ def _find_newstest(name, source, options):
 
 
 def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{en,de}``, tokenized; no pair is dropped."""
     for split, corpora in files.items():
         # The test set is not normalized, so that references stay as published.
         normalize = split != "test"

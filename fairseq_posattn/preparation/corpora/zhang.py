@@ -23,7 +23,6 @@ ANSWERS = (
 
 
 def splits(classes, archive, options):
-    """Return the readers of train and test, by name."""
     read, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
     return {
         split: partial(examples, read, archive, f"{split}.{suffix}", classes)

@@ -68,11 +68,7 @@ class Files:
 
 
 def read_rows(path, columns):
-    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines.
-
-    Raises:
-        UsageError: the file is malformed, or has no such column or no row.
-    """
+    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
     suffix = Path(file_name(path)).suffix.lower()
     if suffix not in READERS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
@@ -140,16 +136,10 @@ def identity(*texts):
 
 
 def hold_out(examples, seed, sizes, name):
-    """Return the indices of the held-out examples by split, with the same share of each class.
+    """Return the indices of held-out examples by split, with the same share of each class.
 
-    Repeated texts stay in training, so that splits are disjoint. At least one example of each
-    class stays, too.
-
-    Args:
-        examples: class (None: no classes) and :func:`identity` of the text of each example.
-        seed: seed of the choice.
-        sizes: ``{split: number of examples}``.
-        name: name of the training set in messages.
+    Repeated texts stay in training, so that splits are disjoint; so does one example of each class.
+    ``examples`` are pairs of a class or None and :func:`identity`; ``sizes`` are by split.
     """
     labels, texts = [label for label, _ in examples], Counter(text for _, text in examples)
     free = [index for index, (_, text) in enumerate(examples) if texts[text] == 1]

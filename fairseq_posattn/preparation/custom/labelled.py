@@ -41,7 +41,6 @@ def add_options(parser):
 
 
 def changes(options):
-    """Return the attributes of the corpus that the options change."""
     changed = {"word_rule": options.words, "pairs": options.text_pair is not None}
     if options.score:
         changed |= {"scored": True, "labels": (ONE_CLASS,), "metrics": ("rmse",)}
@@ -49,19 +48,16 @@ def changes(options):
 
 
 def settings(options):
-    """Return the options on which the text depends."""
     names = ("text", "text_pair", "label", "score", "words", *HELD_OUT)
     return {name: str(getattr(options, name)) for name in names}
 
 
 def given(options):
-    """Return the user's :class:`.Files`."""
     held = [getattr(options, split) for split in HELD_OUT]
     return rows.Files([options.file, *(value for value in held if isinstance(value, Path))])
 
 
 def splits(_, options):
-    """Return functions that yield the examples of train, valid and test, by name."""
     keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
     sources = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {

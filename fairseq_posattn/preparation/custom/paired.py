@@ -168,7 +168,6 @@ def languages(options):
 
 
 def changes(options):
-    """Return the attributes of the corpus that the options change."""
     for name, subwords in SIZES.items():
         size = getattr(options, name)
         if size != USUAL_SIZE and subwords != options.subwords:
@@ -180,7 +179,6 @@ def changes(options):
 
 
 def settings(options):
-    """Return the options on which the text depends."""
     held = {split: _held_size(options, split) for split in HELD_OUT}
     return {**held, "seed": options.seed, "columns": _columns(options)}
 
@@ -192,7 +190,6 @@ def _held_size(options, split):
 
 
 def fingerprint(sources):
-    """Return a value that changes when a file of :func:`find_files` does."""
     return Files(chain.from_iterable(one.paths for one in sources.values())).fingerprint()
 
 
@@ -214,11 +211,7 @@ def write_translations(sources, folder, options):
 def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
-    Pairs with an empty side are left out and counted. ``functions`` tokenize the sides; ``check``
-    raises :exc:`UsageError` for malformed pairs, and returns whether a pair holds Moses escapes.
-
-    Raises:
-        UsageError: files do not fit together, or a split has no pair.
+    ``functions`` tokenize the sides; ``check`` raises for malformed pairs and finds Moses escapes.
     """
     for split, pairs in divide(sources, options).items():
         counts = Counter()

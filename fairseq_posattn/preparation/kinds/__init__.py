@@ -15,6 +15,7 @@ from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.preparation.custom import labelled, paired
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
+from fairseq_posattn.preparation.vectors import add_word_options
 from fairseq_posattn.text import manifest
 
 # Characters of --dest that fairseq's commands take for separators.
@@ -59,7 +60,7 @@ KINDS = {
         "Prepare sentences with semantic roles for the task sequence_tagging.",
         corpora.TAGGING,
         tagging.prepare,
-        tagging.add_options,
+        lambda corpus, parser: add_word_options(parser),
     ),
     "recommendation": Kind(
         "Prepare click logs of news for the task news_recommendation.",
@@ -127,7 +128,6 @@ def _check_dest(dest, source, corpus):
 
 
 def _make_parser(kind, prog, data_bin):
-    """Return the parser, with a subcommand for each data set."""
     parser = argparse.ArgumentParser(
         prog=prog,
         description=kind.summary,

@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import labelled_text, report, vectors
-from fairseq_posattn.preparation.binarise import binarise_files
+from fairseq_posattn.preparation.binarise import binarise_columns
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.stages import Stages, write_manifests
@@ -27,7 +27,6 @@ EMPTY_SHOWN = 3
 
 
 def add_options(corpus, parser):
-    """Add the options of classification, and the corpus's own."""
     vectors.add_word_options(parser)
     parser.add_argument(
         "--language-model",
@@ -37,12 +36,10 @@ def add_options(corpus, parser):
         "merges.txt are in this folder of Hugging Face's openai-gpt, for fairseq-train with "
         "--language-model FOLDER; instead of --glove, --min-count and --cased",
     )
-    division = parser.add_argument_group("division")
-    vectors.add_seed(division)
     if corpus.source is None:
         parser.set_defaults(valid_fraction=None)
     else:
-        division.add_argument(
+        parser.add_argument(
             "--valid-fraction",
             type=vectors.fraction,
             metavar="X",
@@ -54,7 +51,6 @@ def add_options(corpus, parser):
 
 
 def prepare(corpus, options):
-    """Prepare a :class:`.corpus.ClassificationCorpus`; ``options`` is the parsed command line."""
     downloads = options.dest.parent / "download"
     tokenizer = _read_tokenizer(options)
     with Stages(options.dest, options.limit, options.force).locked() as stages:
@@ -134,7 +130,6 @@ def _count_words(corpus, folder):
 
 
 def _describe(corpus, folder):
-    """Return the fields of the manifest that are counted."""
     summary = labelled_text.read_summary(folder / corpus.texts[0])
     return {
         "examples": summary["written"],
@@ -149,16 +144,10 @@ def _binarise(corpus, jobs, work):
     labels = corpus.labels or sorted(occurrences)
     write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
-    for kinds, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):
-        targets = {
-            work / text / f"{split}.{kind}": work / part / kind / split
-            for part, text in folders
-            for kind in kinds
-            for split in SPLITS
-        }
-        quiet = corpus.cross_validated or kinds == ("label",)
+    for columns, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):
+        quiet = corpus.cross_validated or columns == ("label",)
         tell = (lambda line: None) if quiet else say
-        binarise_files(targets, work / dictionary, jobs, work / "scratch", tell)
+        binarise_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
             scores = work / text / f"{split}.score"

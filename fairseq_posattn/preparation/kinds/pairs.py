@@ -30,14 +30,12 @@ from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
 
 def add_translation_options(corpus, parser):
-    """Add the options of subwords, and the corpus's own."""
     merges = "byte-pair merges, learned on both languages together"
     add_count(parser, "--bpe-operations", corpus.bpe_operations, merges)
     corpus.add_options(parser)
 
 
 def add_summarization_options(corpus, parser):
-    """Add the options of the vocabulary, and the corpus's own."""
     parser.add_argument(
         "--subwords",
         choices=("sentencepiece", "wordpiece"),
@@ -65,14 +63,12 @@ def add_summarization_options(corpus, parser):
 
 
 def prepare_translations(corpus, options):
-    """Prepare a :class:`.corpus.TranslationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[corpus.subwords](options) if corpus.subwords else None
     joined = corpus.recipe is not None or not options.separate_dictionaries
     return prepare(corpus, options, kind, joined, lower=corpus.lower)
 
 
 def prepare_summaries(corpus, options):
-    """Prepare a :class:`.corpus.SummarizationCorpus`; ``options`` is the parsed command line."""
     kind = KINDS[options.subwords](options)
     return prepare(
         replace(corpus, subwords=options.subwords),
@@ -86,15 +82,10 @@ def prepare_summaries(corpus, options):
 
 
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
-    """Prepare text, subwords and binarised data.
+    """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarised data.
 
-    Args:
-        corpus: a :class:`.corpus.PairCorpus`.
-        options: the parsed command line.
-        kind: an instance of a class in :data:`.segmentation.KINDS`, or None.
-        joined: both sides share one dictionary.
-        all_subwords: the dictionary holds all subwords, not only those of the training text.
-        described: fields of the manifest.
+    If ``joined``, both sides share one dictionary. With ``all_subwords``, it also holds those that
+    the training text lacks. ``described`` are fields of the manifest.
     """
     given = corpus.find_files(options) if options.source or corpus.source is None else None
     splits, sides, prefix = corpus.splits(options), corpus.sides, kind.prefix if kind else ""
@@ -146,7 +137,6 @@ def _translate(corpus, dest):
 
 
 def report_pairs(text, prefix, sides):
-    """Print the table of the pairs in a folder of text, compared by their sources."""
     splits = {
         split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
         for split in SPLITS
@@ -171,8 +161,7 @@ def clean_in_words(stages, sides, longest, ratio):
 def run_subwords(stages, sides, splits, kind, options, train="train", longest=None, ratio=RATIO):
     """Learn subwords on the text called ``train``, all sides together, and split all text.
 
-    Lines are cut to ``options.max_pieces`` subwords, if present. Training pairs of more than
-    ``longest`` subwords or of a larger ``ratio`` are dropped; see :func:`.text.moses.is_clean`.
+    Training pairs of more than ``longest`` subwords or of a larger ``ratio`` are dropped.
     """
     most = getattr(options, "max_pieces", None)
 
@@ -219,7 +208,6 @@ def _binarise(stages, sides, splits, prefix, jobs, joined, vocabulary):
 
 
 def text_files(sides, prefix="", splits=SPLITS):
-    """Return ``text/{prefix}{split}.{side}`` of all splits and sides."""
     return [f"text/{prefix}{split}.{side}" for split in splits for side in sides]
 
 

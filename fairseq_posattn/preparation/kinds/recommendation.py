@@ -15,7 +15,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import vectors
-from fairseq_posattn.preparation.binarise import binarise_files
+from fairseq_posattn.preparation.binarise import binarise_columns, binarise_files
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.report import (
     count_lines,
@@ -33,9 +33,7 @@ UNLABELLED = "submission"  # split of the impressions without labels
 
 
 def add_options(corpus, parser):
-    """Add the options of recommendation."""
     vectors.add_word_options(parser)
-    vectors.add_seed(parser)
     parser.add_argument(
         "--max-unknown",
         type=vectors.fraction,
@@ -47,7 +45,6 @@ def add_options(corpus, parser):
 
 
 def prepare(corpus, options):
-    """Prepare a :class:`.corpus.RecommendationCorpus`; ``options`` is the parsed command line."""
     if options.source is None:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     parts = corpus.parts(options.source)
@@ -118,11 +115,7 @@ def _write_titles(corpus, options, parts, work):
 
 
 def write_impressions(impressions, prefix, news, max_unknown):
-    """Write the columns of a split, ``{prefix}.{column}``, without articles that are not ``news``.
-
-    Raises:
-        UsageError: there is no impression, or the share of such articles exceeds ``max_unknown``.
-    """
+    """Write ``{prefix}.{column}`` of a split, without articles that are not ``news``."""
     count, emptied, references, missing, first = 0, 0, 0, 0, None
     with ExitStack() as stack:
         files = [
@@ -167,16 +160,10 @@ def write_impressions(impressions, prefix, news, max_unknown):
 
 def _binarise(jobs, splits, work):
     write_dictionary(work / "labels.txt", LABELS)
-    text = work / "text"
     for columns, dictionary in (
         (("history", "candidates"), "news.txt"),
         (("labels",), "labels.txt"),
     ):
-        targets = {
-            text / f"{split}.{column}": work / column / split
-            for column in columns
-            for split in splits
-        }
-        binarise_files(targets, work / dictionary, jobs, work / "scratch")
-    titles = {text / "titles.words": work / "titles/all"}
-    binarise_files(titles, work / "dict.txt", jobs, work / "scratch")
+        binarise_columns(work, columns, dictionary, splits, jobs)
+    titles = {work / "text/titles.words": work / "titles/all"}
+    binarise_files(work, titles, "dict.txt", jobs)

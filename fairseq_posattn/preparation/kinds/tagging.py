@@ -12,7 +12,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation import vectors
-from fairseq_posattn.preparation.binarise import binarise_files
+from fairseq_posattn.preparation.binarise import binarise_columns
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.report import (
     count_lines,
@@ -28,14 +28,7 @@ COLUMNS = ("words", "predicate", "tags")
 FLAGS = {"0": 0, "1": 0}  # dictionary of ``predicate``
 
 
-def add_options(corpus, parser):
-    """Add the options of tagging."""
-    vectors.add_word_options(parser)
-    vectors.add_seed(parser)
-
-
 def prepare(corpus, options):
-    """Prepare a :class:`.corpus.TaggingCorpus`; ``options`` is the parsed command line."""
     if options.source is None and not corpus.alternatives:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     downloads, splits = options.dest.parent / "download", list(corpus.predicates)
@@ -109,5 +102,4 @@ def _binarise(splits, jobs, work):
     write_dictionary(work / "tags.txt", {tag: tags[tag] for tag in sorted(tags)})
     write_dictionary(work / "flags.txt", FLAGS)
     for name, dictionary in zip(COLUMNS, ("dict.txt", "flags.txt", "tags.txt"), strict=True):
-        targets = {text / f"{split}.{name}": work / name / split for split in splits}
-        binarise_files(targets, work / dictionary, jobs, work / "scratch")
+        binarise_columns(work, [name], dictionary, splits, jobs)
