@@ -26,6 +26,14 @@ def test_the_plugin_is_the_user_dir(file):
     ]
 
 
+def test_the_papers_settings_have_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    words = build_arguments(Path("dman/iwslt14"), [])
+    assert (Path(words[1]) / f"{words[3]}.yaml").is_file()
+    with pytest.raises(UsageError, match="no such file; packaged names are cspan/ag_news, "):
+        build_arguments(Path("dman/iwslt"), [])
+
+
 @pytest.mark.parametrize("given", ["common.user_dir=other", "++common.user_dir=other"])
 def test_another_user_dir_is_taken(file, given):
     assert build_arguments(file, [given])[4:] == [given]
@@ -122,4 +130,4 @@ def test_files_that_hydra_would_not_find(file, capsys):
 def test_no_file(capsys):
     with pytest.raises(SystemExit):
         main([], "posattn hydra-train")
-    assert "the following arguments are required: FILE.yaml\n" in capsys.readouterr().err
+    assert "the following arguments are required: FILE.yaml|NAME\n" in capsys.readouterr().err

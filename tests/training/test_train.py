@@ -184,13 +184,21 @@ def test_progress_shows_loss_metric_speed_and_time():
     clock = iter([0.0, 60.0])
     words = ["--max-epoch", "4", "--max-epoch", "2"]
     progress = TrainingProgress(words, "bleu", lambda: next(clock))
-    inner = {"epoch": 1, "loss": 5.25, "wps": 1234}
-    progress.read(log_line("train_inner", **inner, update=0.5, num_updates=1000))
+    inner = {"loss": 5.25, "wps": 1234}
+    progress.read(log_line("train_inner", **inner, epoch=1, update=0.5, num_updates=1000))
     assert progress.text() == "epoch 1/2 | loss 5.25 | 1,234 tokens/s"
     progress.read(log_line("valid", epoch=1, loss=4, bleu=20, best_bleu=21.5, num_updates=1500))
-    progress.read(log_line("train_inner", **inner, update=1.0, num_updates=2000))
-    expected = "epoch 2/2 | 2 min left | loss 5.25 | BLEU 20.00 (best 21.50) | 1,234 tokens/s"
+    progress.read(log_line("train_inner", **inner, epoch=1, update=1.0, num_updates=2000))
+    expected = "epoch 1/2 | 2 min left | loss 5.25 | BLEU 20.00 (best 21.50) | 1,234 tokens/s"
     assert progress.text() == expected and len(expected) < 80
+
+
+def test_the_reason_of_an_early_end_is_shown(capsys):
+    progress = TrainingProgress([], "loss")
+    progress.show(
+        "x | INFO | fairseq_cli.train | early stop since valid performance hasn't improved\n"
+    )
+    assert capsys.readouterr().out == "early stop since valid performance hasn't improved\n"
 
 
 FAIRSEQ = """

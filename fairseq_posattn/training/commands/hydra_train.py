@@ -1,17 +1,17 @@
 """Train with the settings of a YAML file, as fairseq-hydra-train, but without its warnings.
 
-    %(prog)s examples/dman/iwslt14.yaml optimization.max_update=1000
+    %(prog)s dman/iwslt14 optimization.max_update=1000
 
 is equivalent to
 
-    fairseq-hydra-train --config-dir examples/dman --config-name iwslt14 \\
-        common.user_dir="$(posattn user-dir)" optimization.max_update=1000
+    fairseq-hydra-train --config-dir "$(posattn user-dir)/training/yaml/dman" \\
+        --config-name iwslt14 common.user_dir="$(posattn user-dir)" optimization.max_update=1000
 
 Further arguments go to Hydra: NAME=VALUE changes a setting of fairseq or the file, ++NAME=VALUE
 also adds one, such as one of the model; --cfg job prints all. With -m, comma-separated values are
 trained one after the other, each into a separate folder:
 
-    %(prog)s examples/dman/iwslt14.yaml -m common.seed=1,2 \\
+    %(prog)s dman/iwslt14 -m common.seed=1,2 \\
         'checkpoint.save_dir=checkpoints/seeds/${hydra:job.num}'
 """
 
@@ -25,6 +25,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 
 PLUGIN = Path(__file__).resolve().parents[2]
+PACKAGED = PLUGIN / "training/yaml"  # the papers' settings
 USER_DIR = "common.user_dir"
 SAVE_DIR = "checkpoint.save_dir"
 MULTIRUN = ("-m", "--multirun")
@@ -35,7 +36,12 @@ PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTI
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("file", type=Path, metavar="FILE.yaml", help="settings by fairseq's names")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE.yaml|NAME",
+        help=f"settings by fairseq's names, or those of a paper: {', '.join(packaged())}",
+    )
     settings = parser.add_argument(
         "settings",
         nargs=argparse.REMAINDER,
@@ -44,6 +50,12 @@ def make_parser(prog=None):
     )
     settings.required = False  # argparse would name it if the file is missing
     return parser
+
+
+def packaged():
+    """Return the names of the packaged files."""
+    names = (path.relative_to(PACKAGED).with_suffix("") for path in PACKAGED.glob("*/*.yaml"))
+    return sorted(map(str, names))
 
 
 def main(arguments=None, prog=None):
@@ -73,8 +85,10 @@ def build_arguments(file, settings):
         UsageError: the file is missing or not .yaml, it could make Hydra run code, or several
             trainings would share a folder, where each would resume the one before.
     """
+    if str(file) in packaged():
+        file = PACKAGED / f"{file}.yaml"
     if not file.is_file():
-        raise UsageError(f"{file}: no such file")
+        raise UsageError(f"{file}: no such file; packaged names are {', '.join(packaged())}")
     if file.suffix != ".yaml":
         raise UsageError(f"{file}: must end in .yaml for Hydra; rename it")
     from_file = _settings(file)

@@ -34,7 +34,7 @@ PLUGIN = Path(__file__).resolve().parents[2]
 LOG = "train.log"
 SAVED = ["--no-epoch-checkpoints"]  # but checkpoint_best.pt and checkpoint_last.pt
 LOGGED = ["--log-format", "json", "--log-interval", "20"]
-DONE = "nothing left to train"
+ENDS = ("nothing left to train", "early stop since")  # fairseq's reasons to end
 CPU_TOKENS = 4096
 LONGEST = 1024  # tokens of a sentence, fairseq's default limit
 GPU_TOKENS = 512  # for each GB of a GPU's memory
@@ -219,7 +219,7 @@ class TrainingProgress:
 
     def show(self, line: str) -> None:
         """Print what a line of the log changes."""
-        if line.startswith(OPTION) or DONE in line:
+        if line.startswith(OPTION) or any(end in line for end in ENDS):
             self._print(line.rpartition(" | ")[2].strip(), "\n")
         elif (kind := self.read(line)) == "valid" or kind and self._is_terminal:
             self._print(self.text(), "" if self._is_terminal else "\n")
@@ -235,12 +235,12 @@ class TrainingProgress:
                 name = name.upper() if len(name) < 5 else name
                 self._scores = f"{name} {numbers[self._metric]:.2f} (best {best:.2f})"
         elif kind == "train_inner":
-            epoch, update = numbers["update"], numbers["num_updates"]
+            done, update = numbers["update"], numbers["num_updates"]
             limit = f"/{self._epochs:.0f}" if self._epochs else ""
-            self._position = f"epoch {int(epoch) + 1}{limit}"
+            self._position = f"epoch {numbers['epoch']:.0f}{limit}"
             self._loss = f"loss {numbers['loss']:.2f}"
             self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
-            fractions = [epoch / self._epochs] if self._epochs else []
+            fractions = [done / self._epochs] if self._epochs else []
             fractions += [update / self._updates] if self._updates else []
             self._left = self._time_left(max(fractions, default=0))
         return kind
