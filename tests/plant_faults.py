@@ -35,8 +35,8 @@ STOCK = "tests/training/models/test_against_fairseq.py"
 FLAGS = "tests/training/models/test_every_flag.py"
 DROPOUTS = "tests/training/models/test_dropouts.py"
 NAMED = "tests/training/models/test_architectures.py::test_"
-ARCHITECTURES = NAMED + "every_way_builds_the_model_of_the_flag"
-PRESET_FLAG = NAMED + "a_flag_that_the_preset_has_set_already_changes_nothing"
+ARCHITECTURES = NAMED + "every_way_of_naming_builds_the_same_model"
+PRESET_FLAG = NAMED + "a_flag_equal_to_the_preset_changes_nothing"
 MULTIHEAD = "tests/model/test_multihead.py"
 HEAD = "tests/model/test_classification_head.py"
 POOLING = "tests/model/test_pooling.py"
@@ -45,9 +45,9 @@ NGRAMS = "tests/model/test_ngrams.py"
 BLOCKS = "tests/model/encoders/test_bi_blosan.py"
 CRITERIONS = "tests/training/test_sentence_criterions.py"
 SEQ2SEQ = "tests/training/models/test_seq2seq.py::test_"
-REPEATS = SEQ2SEQ + "an_order_that_merely_has_as_many_rows_repeats_nothing"
-SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_if_each_had_its_own"
-PREFIX = SEQ2SEQ + "a_padded_prefix_is_remembered_while_decoding"
+REPEATS = SEQ2SEQ + "only_regular_orders_repeat_sentences"
+SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_with_one_each"
+PREFIX = SEQ2SEQ + "incremental_decoding_remembers_a_padded_prefix"
 MASKS = "tests/attention/test_masks.py"
 MTSA_LOOPS = "tests/training/models/test_mtsa_by_loops.py"
 VECTORS = "tests/training/models/test_word_vectors.py"
@@ -110,7 +110,7 @@ FAULTS = [
         "training/models/seq2seq.py",
         "        if not path:\n",
         "        if path:\n",
-        SEQ2SEQ + "embeddings_start_as_bert",
+        SEQ2SEQ + "start_bert_initializes_embeddings_but_not_those_of_a_file",
     ),
     # --- layers
     Fault(

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import torch
 from fairseq import models
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 
 from fairseq_posattn.training.models import PosAttnClassifier
 
@@ -21,7 +22,7 @@ TINY = [
     "--pooling-queries=3",
     "--dropout=0",
 ]
-# What an architecture needs beside these: bigrams few enough, and documents of several sentences.
+# Further flags of an architecture: fewer bigrams, and ends of sentences.
 TINY_OF = {
     "fasttext_classifier": ["--ngram-buckets=64"],
     "han_classifier": ["--sentence-ends=word3 word4"],
@@ -29,7 +30,7 @@ TINY_OF = {
 
 
 def dictionary(words=16):
-    """``word0`` and so on, and the separator of sentences at the end."""
+    """Return the words ``word0``, ``word1``, ... and the separator of sentences."""
     symbols = Dictionary()
     for word in range(words):
         symbols.add_symbol(f"word{word}")
@@ -38,7 +39,7 @@ def dictionary(words=16):
 
 
 def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
-    """A classifier with its head registered, as a task leaves it."""
+    """Build a classifier with its head registered."""
     parser = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     parser.add_argument("--max-positions", type=int, default=512)  # the task's
     PosAttnClassifier.add_args(parser)
@@ -50,8 +51,24 @@ def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
     return model
 
 
+def numbered_dictionary(size):
+    """Return the words ``0``, ``1``, ..."""
+    symbols = Dictionary()
+    for number in range(size):
+        symbols.add_symbol(str(number))
+    return symbols
+
+
+def build_from_config(arch, task, **options):
+    """Build a model of an architecture from fields of its config and attributes of a task."""
+    cfg = MODEL_DATACLASS_REGISTRY[arch]()
+    for name, value in options.items():
+        setattr(cfg, name, value)
+    return MODEL_REGISTRY[arch].build_model(cfg, SimpleNamespace(**task))
+
+
 def sentences(*lengths, left_pad=False, seed=0, words=16):
-    """Rows of that many random words with ``</s>`` after them, padded to the longest."""
+    """Return rows of so many random words, followed by ``</s>`` and padding."""
     generator = torch.Generator().manual_seed(seed)
     longest = max(lengths) + 1
     batch = torch.full((len(lengths), longest), PAD)
@@ -74,13 +91,13 @@ def scores(model, tokens, pair_tokens=None):
 
 
 def parameters(model):
-    """All but those of the words."""
+    """Count the parameters without the token embeddings."""
     embeddings = model.encoder.embed_tokens.weight.numel()
     return sum(parameter.numel() for parameter in model.parameters()) - embeddings
 
 
 def randomise(model, seed=0):
-    """Give every parameter a value that matters: some start at 0 or 1."""
+    """Add noise to every parameter, since some start at 0 or 1."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():

@@ -1,4 +1,4 @@
-"""With its weights, ``san,ffn`` and ``san,cross,ffn`` give the numbers of fairseq's Transformer."""
+"""``san,ffn`` and ``san,cross,ffn`` with the weights of fairseq's Transformer equal it."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from fairseq_posattn.attention.cpu import dropout
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
 LEARNED = tuple(f"--{side}-learned-pos" for side in SIDES)
-# Three different probabilities, so that no two can have been exchanged.
+# Probabilities differ, so that exchanged ones are detected.
 DROPOUTS = ("--dropout=0.1", "--attention-dropout=0.25", "--activation-dropout=0.4")
 NO_DROPOUT = ("--dropout=0", "--attention-dropout=0", "--activation-dropout=0")
 
@@ -31,7 +31,7 @@ SETTINGS = {
 
 
 def renamed(tensors):
-    """What belongs to fairseq's Transformer, by the names and in the shapes of ours."""
+    """Return tensors of fairseq's Transformer by the names and in the shapes of ours."""
     tensors, ours = dict(tensors), {}
     for name in list(tensors):
         side, _, rest = name.partition(".layers.")
@@ -66,7 +66,7 @@ def renamed(tensors):
 @pytest.fixture
 def pair(build_model, monkeypatch):
     """``pair(*flags)``: fairseq's Transformer and ours with its weights, all in float64."""
-    # where weights are asked for, fairseq takes the softmax in float32
+    # for returned weights fairseq takes the softmax in float32
     monkeypatch.setattr(utils, "softmax", lambda x, dim, onnx_trace: torch.softmax(x, dim))
 
     def build(*flags):
@@ -84,7 +84,7 @@ def pair(build_model, monkeypatch):
 
 
 def run(model, **options):
-    """Everything that a pass returns: the encoder's output, scores and the attention."""
+    """Return the encoder's output, logits and cross attention."""
     source, target = sentences(7, 4, 6), sentences(5, 8, 3, seed=1)
     encoder_out = model.encoder(source, source.ne(PAD).sum(1))
     scores, extra = model.decoder(target, encoder_out=encoder_out, **options)
@@ -106,7 +106,7 @@ def gradients(model):
 
 
 @pytest.mark.parametrize("flags", SETTINGS.values(), ids=SETTINGS)
-def test_outputs_attention_and_gradients(pair, flags):
+def test_outputs_attention_and_gradients_equal_fairseqs(pair, flags):
     stock, ours = pair(*flags, *NO_DROPOUT)
     torch.testing.assert_close(gradients(ours), renamed(gradients(stock)))
     torch.testing.assert_close(run(ours.eval()), run(stock.eval()))
@@ -115,16 +115,16 @@ def test_outputs_attention_and_gradients(pair, flags):
 @pytest.mark.parametrize(
     "flags", [(), (*NORMS_FIRST, *LEARNED, "--activation-fn=gelu")], ids=["norms after", "before"]
 )
-def test_with_the_same_draws_dropout_drops_the_same(pair, monkeypatch, flags):
-    def as_pytorch_draws(x, p):
+def test_dropout_with_the_same_draws_equals_fairseqs(pair, monkeypatch, flags):
+    def draw_as_pytorch(x, p):
         return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
 
-    monkeypatch.setattr(dropout, "draw_mask", as_pytorch_draws)
+    monkeypatch.setattr(dropout, "draw_mask", draw_as_pytorch)
     stock, ours = pair(*flags, *DROPOUTS)
     passes = []
     for model in (stock, ours):
         torch.manual_seed(3)
-        passes.append(run(model.train())[:2])  # training, ours returns no attention
+        passes.append(run(model.train())[:2])  # ours returns no attention in training
     torch.testing.assert_close(*passes)
     grads = []
     for model in (stock, ours):
@@ -135,7 +135,7 @@ def test_with_the_same_draws_dropout_drops_the_same(pair, monkeypatch, flags):
 
 @pytest.mark.parametrize("layer", [0, 1, None])
 @pytest.mark.parametrize("heads", [1, 2, None])
-def test_the_attention_of_a_layer_and_of_some_heads(pair, layer, heads):
+def test_alignment_of_a_layer_and_of_some_heads_equals_fairseqs(pair, layer, heads):
     stock, ours = pair(*NO_DROPOUT)
     options = {"alignment_layer": layer, "alignment_heads": heads}
     expected = run(stock.eval(), **options)
@@ -144,7 +144,7 @@ def test_the_attention_of_a_layer_and_of_some_heads(pair, layer, heads):
 
 
 @pytest.mark.parametrize("flags", [(), NORMS_FIRST], ids=["norms after", "before"])
-def test_decoding_step_by_step(pair, flags):
+def test_incremental_decoding_equals_fairseqs(pair, flags):
     stock, ours = pair(*flags)
     source, target = sentences(7, 7, 4, 4)[[0, 0, 2, 2]], sentences(6, 6, 6, 6, seed=1)
     steps = []

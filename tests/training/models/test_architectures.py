@@ -1,4 +1,4 @@
-"""A named architecture is the same model, however it is asked for."""
+"""A named architecture is the same model by flag, YAML, namespace or dataclass."""
 
 import argparse
 import contextlib
@@ -46,7 +46,7 @@ def task_and_criterion(arch):
 
 
 def from_arch_flag(arch, **given):
-    """``fairseq-train --arch NAME``."""
+    """Return the options of ``fairseq-train --arch NAME``."""
     flags = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     task, criterion = task_and_criterion(arch)
     flags = ["data", "--task", task, "--criterion", criterion, "--arch", arch, *flags]
@@ -55,7 +55,7 @@ def from_arch_flag(arch, **given):
 
 
 def from_yaml(arch, **given):
-    """``fairseq-hydra-train`` with ``model: {_name: NAME}``, as fairseq completes that."""
+    """Return the options of ``fairseq-hydra-train`` with ``model: {_name: NAME}``."""
     task, criterion = ({"_name": name} for name in task_and_criterion(arch))
     settings = {"task": {**task, "data": "data"}, "criterion": criterion}
     cfg = OmegaConf.create({"model": {"_name": arch, **given}, **settings})
@@ -72,20 +72,20 @@ WAYS = {
 
 
 def build(cfg, from_checkpoint=False):
-    """Those without contents that are large."""
+    """Build a model, a large one without contents."""
     name = getattr(cfg, "_name", None) or cfg.arch
     with contextlib.nullcontext() if name not in LARGE else FakeTensorMode():
         return models.build_model(cfg, task(), from_checkpoint)
 
 
 def structure(model):
-    """Every module by name, what it says of itself, and all parameters' shapes."""
+    """Return the description of every module and the shape of every parameter by name."""
     parameters = {name: tuple(p.shape) for name, p in model.named_parameters()}
     return {name: module.extra_repr() for name, module in model.named_modules()}, parameters
 
 
 def settings(cfg):
-    """What a model was built with, all but its name."""
+    """Return the options of a model except its name."""
     return {
         name: settings(value) if isinstance(value, FairseqDataclass) else value
         for name, value in vars(cfg).items()
@@ -102,20 +102,20 @@ def of_the_flag(arch):
 @pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("arch", ALL)
-def test_every_way_builds_the_model_of_the_flag(arch, way):
-    found = build(WAYS[way](arch))
-    assert (structure(found), settings(found.cfg)) == of_the_flag(arch)
+def test_every_way_of_naming_builds_the_same_model(arch, way):
+    model = build(WAYS[way](arch))
+    assert (structure(model), settings(model.cfg)) == of_the_flag(arch)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ALL)
-def test_a_checkpoint_builds_it_again(arch):
+def test_a_checkpoint_builds_the_same_model(arch):
     model = build(from_arch_flag(arch), from_checkpoint=True)
     assert (structure(model), settings(model.cfg)) == of_the_flag(arch)
 
 
-def test_an_older_checkpoint_shares_embeddings_as_it_says():
-    """When the presets still shared them, the saved settings said so."""
+def test_older_checkpoints_still_share_embeddings():
+    """Presets shared embeddings, and saved settings contain it."""
     saved = OmegaConf.merge(from_arch_flag("dman_wmt_en_de"), {"share_all_embeddings": True})
     model = build(saved, from_checkpoint=True)
     assert model.encoder.embed_tokens is model.decoder.embed_tokens
@@ -123,8 +123,8 @@ def test_an_older_checkpoint_shares_embeddings_as_it_says():
 
 @pytest.mark.parametrize("way", ["arch", *WAYS])
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_classifier"])
-def test_what_is_given_goes_before_the_preset(arch, way):
-    """Also where it equals what the model without a preset has."""
+def test_given_options_override_the_preset(arch, way):
+    """So do options that equal the default of the model without a preset."""
     cfg = {"arch": from_arch_flag, **WAYS}[way](
         arch, encoder_sublayers="san,ffn", dropout=0.1, encoder_ffn_embed_dim=24
     )
@@ -136,7 +136,7 @@ def test_what_is_given_goes_before_the_preset(arch, way):
 
 
 @pytest.mark.slow
-def test_a_flag_that_the_preset_has_set_already_changes_nothing():
+def test_a_flag_equal_to_the_preset_changes_nothing():
     flags = ["--encoder-normalize-before", "--decoder-normalize-before"]
     flags = ["data", "--arch", "dman_iwslt_de_en", *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), flags)
@@ -154,14 +154,13 @@ def test_presets_change_something_and_nothing_unknown(arch):
 
 
 @pytest.mark.parametrize("wrap", [lambda cfg: cfg, OmegaConf.structured])
-def test_another_models_defaults_are_not_taken_for_given(wrap):
+def test_another_models_config_is_refused(wrap):
     with pytest.raises(UsageError, match="cannot be a PosAttnTransformerConfig"):
         build(wrap(PosAttnTransformerConfig(_name="dman_iwslt_de_en")))
 
 
 @pytest.mark.parametrize("name", [*MODELS, *TASKS, *CRITERIONS])
-def test_every_flag_of_the_plugin_has_help(name):
-    """Defaults are part of it."""
+def test_every_flag_of_the_plugin_has_help_with_its_default(name):
     _, config = {**MODELS, **TASKS, **CRITERIONS}[name]
     for option in fields(config):
         written_by_us = name != "posattn_transformer" or option.name not in STOCK_OPTIONS

@@ -1,8 +1,8 @@
-"""Every option of the models changes what it names.
+"""Every option of the models has an effect.
 
-A table has a line for each option: its flag; a property of the model ``m``; the property without
-and with the flag; further flags of both models. Without a property, the flag must change what the
-model computes. The dropouts are in ``test_dropouts.py``.
+A line of a table has a flag; a property of the model ``m``; its values without and with the flag;
+further flags of both models. Without a property, the flag must change the output. The
+dropouts are in ``test_dropouts.py``.
 """
 
 import json
@@ -48,7 +48,7 @@ MECHANISMS = """
     "| RPR", "| --encoder-sublayers=rpr,ffn"
 )
 
-# Of encoder and decoder each.
+# For encoder and decoder each.
 SIDE = """
 --SIDE-embed-path={vectors} | starts_as_file(m.SIDE) | False | True
 --SIDE-embed-dim=24 | attention(m.SIDE).out_proj.in_features | 16 | 24
@@ -197,7 +197,7 @@ def head(model):
 
 
 def pair_width(model):
-    """How many times the features of a sentence a head of pairs sees."""
+    """Return the ratio of a pair head's input features to those of a sentence."""
     pairs = build_head(model.cfg, model.encoder, classes=2, pairs=True)
     return pairs.layers[1].in_features // model.encoder.output_dim
 
@@ -222,7 +222,7 @@ def activations(model):
 
 @pytest.fixture
 def vectors(tmp_path):
-    """A file of a vector for the first word, of any width up to 24."""
+    """``vectors(width)``: a file with a vector of the first word."""
 
     def write(width):
         path = tmp_path / f"vectors{width}"
@@ -245,7 +245,7 @@ def translator(build_model, vectors):
 
 @pytest.fixture(scope="module")
 def language_model(tmp_path_factory):
-    """A folder with a subword for each word of the dictionary."""
+    """Return the folder of a language model whose subwords are the dictionary's words."""
     folder = tmp_path_factory.mktemp("gpt")
     write_language_model(folder, "ab cdefgh")  # 18 subwords
     subwords = ["<unk>", *(f"word{number}" for number in range(16)), "<sep>"]
@@ -266,7 +266,7 @@ def classifier(vectors, language_model):
 
 
 def filled(model):
-    """The model with parameters that depend on their names and shapes alone."""
+    """Fill the parameters with values that depend only on their names and shapes."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -295,23 +295,23 @@ def check(line, build, compute):
 
 
 @pytest.mark.parametrize("option", rows(TRANSLATION + MECHANISMS))
-def test_an_option_of_the_translation_model(option, translator):
+def test_options_of_the_translation_model_have_effect(option, translator):
     check(rows(TRANSLATION + MECHANISMS)[option], translator, translate)
 
 
 @pytest.mark.parametrize("option", rows(CLASSIFICATION + MECHANISMS))
-def test_an_option_of_the_classifier(option, classifier):
+def test_options_of_the_classifier_have_effect(option, classifier):
     check(rows(CLASSIFICATION + MECHANISMS)[option], classifier, classify)
 
 
-def test_no_option_is_left_out():
+def test_every_option_is_tested():
     translation = {*PosAttnTransformerConfig.__dataclass_fields__} - {"min_params_to_wrap", "_name"}
     assert translation == {*rows(TRANSLATION + MECHANISMS), *DROPOUTS}
     classification = {*PosAttnClassifierConfig.__dataclass_fields__} - {"_name"}
     assert classification == {*rows(CLASSIFICATION + MECHANISMS), *DROPOUTS}
 
 
-def test_fully_sharded_layers_are_wrapped_from_a_size_on(translator, monkeypatch):
+def test_layers_are_wrapped_for_sharding_from_a_minimal_size(translator, monkeypatch):
     sizes = []
     monkeypatch.setattr(
         seq2seq, "fsdp_wrap", lambda layer, min_num_params: sizes.append(min_num_params) or layer
@@ -321,7 +321,6 @@ def test_fully_sharded_layers_are_wrapped_from_a_size_on(translator, monkeypatch
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_the_table_of_distances_is_as_long_as_the_longest_sentence_needs(translator, side):
-    """Of N positions the furthest two are N - 1 apart."""
+def test_the_table_of_distances_fits_the_longest_sentence(translator, side):
     flags = "--encoder-sublayers=dman,ffn --decoder-sublayers=dman,cross,ffn"
     assert attention(getattr(translator(flags), side)).mechanism.past_bias.shape == (63,)

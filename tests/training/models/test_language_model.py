@@ -1,4 +1,4 @@
-"""A pre-trained language model below the classifier: weights, auxiliary loss, mistakes."""
+"""Pre-trained language models below the classifier: weights, auxiliary loss, errors."""
 
 import json
 import sys
@@ -20,7 +20,7 @@ TEXT = "ba de gi ko lu cue0 cue1"
 
 @pytest.fixture
 def folder(tmp_path):
-    """A small random language model without dropout."""
+    """Return the folder of a small random language model without dropout."""
     write_language_model(tmp_path / "openai-gpt", TEXT)
     change_config(tmp_path / "openai-gpt", resid_pdrop=0, embd_pdrop=0, attn_pdrop=0)
     return tmp_path / "openai-gpt"
@@ -32,7 +32,7 @@ def change_config(folder, **settings):
 
 
 def dictionary(folder):
-    """Its subwords in another order than the language model's, and a symbol of fairseq's task."""
+    """Return the subwords in another order, with a symbol of fairseq's task."""
     words = Dictionary()
     for subword in sorted(json.loads((folder / "vocab.json").read_text()), reverse=True):
         words.add_symbol(subword)
@@ -49,7 +49,7 @@ def build(folder, *flags, **options):
 
 
 def batch(padded_left=False):
-    """Pairs of sentences of several lengths."""
+    """Return pairs of sentences of several lengths."""
     sentences = classifier_builder.sentences
     return sentences(7, 2, 4, left_pad=padded_left), sentences(1, 6, 3, seed=1)
 
@@ -64,8 +64,8 @@ def loss_of(model, weight):
     return criterion(model, {**sample, "net_input": net_input})[0]
 
 
-def test_the_auxiliary_loss_is_that_of_transformers(folder):
-    """Value and gradients in float64, a sentence at a time, against its own head."""
+def test_the_auxiliary_loss_equals_that_of_transformers(folder):
+    """Value and gradients in float64, sentence by sentence."""
     model = build(folder).double().train()
     gpt = model.encoder.language_model.gpt
     reference = OpenAIGPTLMHeadModel(gpt.config).double()
@@ -81,8 +81,8 @@ def test_the_auxiliary_loss_is_that_of_transformers(folder):
     torch.testing.assert_close(added, expected.detach(), check_dtype=False, rtol=1e-6, atol=0)
     added.backward()
     for name, parameter in reference.transformer.named_parameters():
-        got = gpt.get_parameter(name).grad
-        torch.testing.assert_close(got, parameter.grad, rtol=1e-5, atol=1e-8, msg=name)
+        ours = gpt.get_parameter(name).grad
+        torch.testing.assert_close(ours, parameter.grad, rtol=1e-5, atol=1e-8, msg=name)
 
 
 def test_classification_trains_the_language_model(folder):
@@ -91,11 +91,13 @@ def test_classification_trains_the_language_model(folder):
     gradients = [one.grad for one in model.encoder.language_model.gpt.h.parameters()]
     assert all(gradient.abs().sum() > 0 for gradient in gradients)
     model.zero_grad()
-    assert loss_of(model.eval(), 0.3) == loss_of(model, 0.0)  # validation is of the classes alone
+    assert loss_of(model.eval(), 0.3) == loss_of(
+        model, 0.0
+    )  # validation excludes the auxiliary loss
 
 
 @pytest.mark.parametrize("as_pickle", [False, True])
-def test_weights_are_the_folders(folder, as_pickle):
+def test_weights_are_loaded_from_the_folder(folder, as_pickle):
     pretrained = OpenAIGPTLMHeadModel.from_pretrained(folder)
     if as_pickle:
         torch.save(pretrained.state_dict(), folder / "pytorch_model.bin")
@@ -169,7 +171,7 @@ def spoil(folder, what):
         ("vocabulary", "vocab.json: no vocabulary of GPT"),
     ],
 )
-def test_a_folder_that_will_not_do(folder, what, message):
+def test_unusable_folders_are_refused(folder, what, message):
     words = dictionary(folder)
     spoil(folder, what)
     flags = [f"--language-model={folder}", "--encoder-hidden-dim=12"]
@@ -184,7 +186,7 @@ def test_without_transformers_the_extra_is_named(folder, monkeypatch):
         build(folder)
 
 
-def test_words_of_another_preparation_are_refused(folder):
+def test_data_of_another_vocabulary_is_refused(folder):
     with pytest.raises(UsageError, match="lacks 'word0' of the dictionary; prepare the data with"):
         classifier_builder.build("mtsa_classifier", f"--language-model={folder}")
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import classifier_builder
 import pytest
 import torch
+from classifier_builder import build_from_config, numbered_dictionary
 from fairseq.data import Dictionary, data_utils
-from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from torch.nn.functional import cross_entropy
 
 from fairseq_posattn.model.mechanisms import MECHANISMS
@@ -49,20 +49,6 @@ def comes_first(tokens):
 def are_adjacent(tokens):
     """Return whether tokens 0 and 1 are adjacent."""
     return abs(tokens.index(0) - tokens.index(1)) == 1
-
-
-def dictionary(size):
-    symbols = Dictionary()
-    for number in range(size):
-        symbols.add_symbol(str(number))
-    return symbols
-
-
-def build(arch, task, **options):
-    cfg = MODEL_DATACLASS_REGISTRY[arch]()
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    return MODEL_REGISTRY[arch].build_model(cfg, SimpleNamespace(**task))
 
 
 # --- Translation: German numbers into English, as in the quickstart ---------------
@@ -212,7 +198,7 @@ def train_recommender(arch, rule, updates):
     generator = random.Random(1)
     titles = make_titles(rule, generator)
     lengths = SimpleNamespace(title_length=4, max_history=5)
-    task = {"source_dictionary": dictionary(6), "titles": titles, "cfg": lengths}
+    task = {"source_dictionary": numbered_dictionary(6), "titles": titles, "cfg": lengths}
 
     def loss(model):
         logits = model(titles, *make_clicks(range(1, NEWS // 2 + 1), 32, generator))
@@ -223,7 +209,7 @@ def train_recommender(arch, rule, updates):
         liked, other = model(titles, *unseen).unbind(1)
         return (liked > other).float().mean()
 
-    return learn(build(arch, task, **RECOMMENDER), loss, accuracy, updates, lr=0.001)
+    return learn(build_from_config(arch, task, **RECOMMENDER), loss, accuracy, updates, lr=0.001)
 
 
 @pytest.mark.slow
@@ -267,7 +253,9 @@ def make_sentences(size, generator):
 def test_taggers_learn_the_position_relative_to_the_predicate(arch):
     torch.manual_seed(1)
     generator = random.Random(1)
-    model = build(arch, {"source_dictionary": dictionary(6), "tag_names": TAGS}, **TAGGER)
+    model = build_from_config(
+        arch, {"source_dictionary": numbered_dictionary(6), "tag_names": TAGS}, **TAGGER
+    )
     tokens, predicate, expected = make_sentences(100, random.Random(2))
 
     def loss(model):

@@ -1,4 +1,4 @@
-"""The masks of a model are made once for all layers, and anew for the next batch."""
+"""Masks are computed once for all layers, and again for each batch."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ TOKENS = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
 
 
 class MadeSafe(TorchDispatchMode):
-    """How many masks are."""
+    """Count of masks that are made safe for empty rows."""
 
     def __init__(self):
         super().__init__()
@@ -32,18 +32,17 @@ def scores(model, tokens):
 
 
 @pytest.mark.parametrize("impl", ["auto", "reference"])
-def test_masks_do_not_grow_with_the_layers(build_model, impl):
+def test_the_number_of_masks_does_not_depend_on_the_layers(build_model, impl):
     counts = set()
     for layers in (1, 3):
         with MadeSafe() as made:
             scores(build(build_model, layers, impl), TOKENS)
         counts.add(made.count)
-    assert counts == {3}  # of the source's words, the target's, and of each other
+    assert counts == {3}  # encoder, decoder and cross attention
 
 
 @pytest.mark.parametrize("impl", ["auto", "reference"])
-def test_masks_are_those_of_the_batch(build_model, impl):
-    """Also where it is written into the same memory."""
+def test_masks_are_computed_again_for_a_batch_in_the_same_memory(build_model, impl):
     model, tokens = build(build_model, 2, impl), TOKENS.clone()
     scores(model, tokens)
     tokens[1] = torch.tensor([7, 8, 2, PAD])

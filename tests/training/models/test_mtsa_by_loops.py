@@ -6,12 +6,10 @@ masks with the tested models.
 """
 
 import math
-from types import SimpleNamespace
 
 import classifier_builder
 import pytest
 import torch
-from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from reference import Draws, gradients
 from torch.nn import functional as F
 
@@ -246,17 +244,13 @@ def tag(model, tokens, predicate, drawn, row):
 @pytest.mark.parametrize("training", [True, False])
 def test_the_tagger_equals_the_loops(training, monkeypatch):
     """Dropouts are the published ones."""
-    task = SimpleNamespace(
-        source_dictionary=classifier_builder.dictionary(),
-        tag_names=["B-A0", "B-V", "O"],
-        max_positions=lambda: 20,
-    )
+    words = classifier_builder.dictionary()
+    task = {"source_dictionary": words, "tag_names": ["B-A0", "B-V", "O"]}
     sizes = {"encoder_embed_dim": 3, "predicate_embed_dim": 1, "encoder_ffn_embed_dim": INNER}
-    sizes |= {"encoder_attention_heads": HEADS, "encoder_layers": LAYERS}
-    config = MODEL_DATACLASS_REGISTRY["mtsa_tagger"](
-        _name="mtsa_tagger", attention_impl="reference", **sizes
+    sizes |= {"encoder_attention_heads": HEADS, "encoder_layers": LAYERS, "max_positions": 20}
+    built = classifier_builder.build_from_config(
+        "mtsa_tagger", task, attention_impl="reference", **sizes
     )
-    built = MODEL_REGISTRY["mtsa_tagger"].build_model(config, task)
     model, draws = Model(built.train(training)), Draws(monkeypatch)
     tokens = torch.tensor([[4, 5, 6, 7], [8, 9, 4, classifier_builder.PAD]])
     predicate = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])

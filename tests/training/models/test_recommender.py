@@ -1,22 +1,16 @@
-"""Recommenders: padding, users without clicks, and evaluation that encodes everything once."""
+"""Recommenders: padding, users without clicks, and evaluation with cached vectors."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
-from fairseq.models import MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
+from classifier_builder import build_from_config, numbered_dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
-from fairseq_posattn.training.plugin import register
 from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
 
-register()
-
-WORDS = Dictionary()
-for letter in "abcdefghij":
-    WORDS.add_symbol(letter)
+WORDS = numbered_dictionary(10)
 PAD = WORDS.pad()
 TITLES = torch.tensor(
     [[PAD] * 4, [4, 5, 6, 7], [8, 9, PAD, PAD], [10, PAD, PAD, PAD], [PAD] * 4, [5, 4, 4, PAD]]
@@ -32,21 +26,14 @@ SMALL = {
 
 def build(arch="da_transformer_recommender", **options):
     torch.manual_seed(1)
-    cfg = MODEL_DATACLASS_REGISTRY[arch]()
-    for name, value in {**SMALL, **options}.items():
-        if value is not None:
-            setattr(cfg, name, value)
-    task = SimpleNamespace(
-        source_dictionary=WORDS,
-        titles=TITLES,
-        cfg=SimpleNamespace(title_length=4, max_history=5),
-    )
-    return MODEL_REGISTRY[arch].build_model(cfg, task).eval()
+    lengths = SimpleNamespace(title_length=4, max_history=5)
+    task = {"source_dictionary": WORDS, "titles": TITLES, "cfg": lengths}
+    return build_from_config(arch, task, **options).eval()
 
 
 def test_parameters_of_nrms():
-    """At each level three maps to 20 heads of 20 without bias, and pooling of 200 features."""
-    model = build("nrms_recommender", **dict.fromkeys(SMALL))
+    """Each level has three projections to 20 heads of 20 without bias, and additive pooling."""
+    model = build("nrms_recommender")
     words = sum(parameter.numel() for parameter in model.words.parameters())
     clicks = sum(parameter.numel() for parameter in model.clicks.parameters())
     pooling = 400 * 200 + 200 + 200
@@ -55,18 +42,16 @@ def test_parameters_of_nrms():
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_padding_changes_nothing(arch):
-    model = build(arch)
+    model = build(arch, **SMALL)
     alone = model(TITLES, torch.tensor([[1, 2]]), torch.tensor([[3, 5]]))
     history = torch.tensor([[1, 2, 0, 0], [5, 3, 2, 1]])
     candidates = torch.tensor([[3, 5, 0], [1, 2, 3]])
-    together = model(TITLES, history, candidates)
-    torch.testing.assert_close(together[:1, :2], alone)
-    wider = torch.cat([TITLES, torch.full((6, 1), PAD)], dim=1)[:, :4]
-    torch.testing.assert_close(model(wider, history, candidates), together)
+    batched = model(TITLES, history, candidates)
+    torch.testing.assert_close(batched[:1, :2], alone)
 
 
 def test_a_user_without_clicks_and_a_title_without_words_are_finite():
-    model = build()
+    model = build(**SMALL)
     model.train()
     scores = model(TITLES, torch.tensor([[0], [4]]), torch.tensor([[1, 4], [4, 2]]))
     assert scores.isfinite().all()
@@ -78,16 +63,16 @@ def test_a_user_without_clicks_and_a_title_without_words_are_finite():
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_ranking_once_equals_encoding_anew(arch):
-    model = build(arch)
+def test_rank_equals_forward(arch):
+    model = build(arch, **SMALL)
     history = torch.tensor([[1, 2, 5], [3, 0, 0]])
     users, candidates = torch.tensor([1, 0, 1]), torch.tensor([[1, 2], [5, 3], [4, 0]])
     ranked = model.rank(TITLES, history, users, candidates)
     torch.testing.assert_close(ranked, model(TITLES, history[users], candidates))
 
 
-def test_vectors_of_titles_do_not_outlive_an_update():
-    model = build()
+def test_training_discards_cached_titles():
+    model = build(**SMALL)
     arguments = (torch.tensor([[1]]), torch.tensor([0]), torch.tensor([[2, 3]]))
     before = model.rank(TITLES, *arguments)
     model.train()
@@ -109,7 +94,7 @@ def test_additive_pooling_is_its_equation():
     torch.testing.assert_close(pooling(hidden, padding)[0], expected, rtol=1e-12, atol=1e-12)
 
 
-def test_a_task_without_news_is_one_line():
+def test_a_task_without_news_is_refused():
     with pytest.raises(UsageError, match="needs --task news_recommendation"):
         PosAttnRecommender.build_model(SimpleNamespace(), SimpleNamespace())
 
@@ -117,7 +102,6 @@ def test_a_task_without_news_is_one_line():
 @pytest.mark.parametrize(
     "options", [{"encoder": "disan"}, {"encoder": "mpsan", "mpsan_fusion": "gate"}]
 )
-def test_news_and_users_of_other_widths_are_one_line(options):
-    """A score is their dot product."""
+def test_news_and_users_must_have_equal_features(options):
     with pytest.raises(UsageError, match=r"--encoder \w+ gives news \d+ features and users \d+"):
-        build("posattn_recommender", encoder_hidden_dim=0, **options)
+        build("posattn_recommender", **SMALL | {"encoder_hidden_dim": 0} | options)

@@ -1,3 +1,5 @@
+"""Files of word vectors: formats, frozen embeddings and errors."""
+
 import pytest
 import torch
 from classifier_builder import PAD, dictionary
@@ -19,8 +21,8 @@ def embedding(tmp_path, text, dim=2, **options):
 
 
 @pytest.mark.parametrize("text", [HEADER + VECTORS, VECTORS])
-def test_vectors_of_the_words_that_the_file_has(tmp_path, text):
-    """As fairseq wants its files, and as GloVe is published, without a first line."""
+def test_vectors_are_read_with_and_without_a_header(tmp_path, text):
+    """fairseq requires a header; GloVe has none."""
     torch.manual_seed(0)
     weight = embedding(tmp_path, text).weight.detach()
     words = dictionary()
@@ -35,18 +37,18 @@ def test_vectors_of_the_words_that_the_file_has(tmp_path, text):
 KNOWN = ("word1", "word3")
 
 
-def test_a_word_may_contain_blanks(tmp_path):
-    """As some of GloVe's do."""
+def test_tokens_may_contain_spaces(tmp_path):
+    """Some of GloVe's do."""
     weight = embedding(tmp_path, "3 2\n. . 0.5 1\nword1 2 3\n").weight
     torch.testing.assert_close(weight[dictionary().index("word1")], torch.tensor([2.0, 3.0]))
 
 
 @pytest.mark.parametrize("freeze", [True, False])
-def test_frozen_or_not(tmp_path, freeze):
+def test_freeze_excludes_embeddings_from_training(tmp_path, freeze):
     assert embedding(tmp_path, VECTORS, freeze=freeze).weight.requires_grad != freeze
 
 
-def test_without_a_file():
+def test_embeddings_without_a_file_have_larger_values():
     weight = build_embedding(dictionary(), 50).weight
     assert weight[PAD].eq(0).all()
     assert weight[4:].abs().max() > UNKNOWN_RANGE
@@ -69,7 +71,7 @@ def test_without_a_file():
         (b"word1 1 2\n\xff\xfe 1 2\n", "cannot be read: it is not text in UTF-8"),
     ],
 )
-def test_a_file_that_does_not_serve_is_one_line(tmp_path, text, complaint):
+def test_invalid_files_are_refused_in_one_line(tmp_path, text, complaint):
     with pytest.raises(UsageError) as error:
         embedding(tmp_path, text)
     assert complaint in str(error.value)
@@ -77,6 +79,6 @@ def test_a_file_that_does_not_serve_is_one_line(tmp_path, text, complaint):
     assert "\n" not in str(error.value)
 
 
-def test_a_file_that_is_not_there():
+def test_missing_files_are_refused():
     with pytest.raises(UsageError, match="nowhere.txt: cannot be read: No such file"):
         build_embedding(dictionary(), 2, "nowhere.txt")
