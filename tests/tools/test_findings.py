@@ -7,7 +7,7 @@ import pytest
 from tools.pages import findings
 from tools.pages.results import Results
 
-FAMILY = "All classifiers side by side, as small as each other"
+FAMILY = "All classifiers, small models"
 
 
 @pytest.fixture
