@@ -46,7 +46,7 @@ def titles(figure):
 
 
 def drawn(axis):
-    """The lines that have points, as (colour, their y)."""
+    """Return the lines that have points, as (colour, their y)."""
     lines = [line for line in axis.lines if len(line.get_ydata())]
     return [(line.get_color(), list(line.get_ydata())) for line in lines]
 

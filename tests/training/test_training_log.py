@@ -1,4 +1,4 @@
-"""What is read of fairseq's logs."""
+"""Reading of fairseq's logs."""
 
 import json
 
