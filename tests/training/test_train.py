@@ -167,6 +167,14 @@ def test_wrong_options_are_named(make, kind, words, message, capsys):
     assert message in capsys.readouterr().err
 
 
+def test_flags_of_fairseq_train_before_the_dashes_are_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "data", "--max-epoch", "3"])
+    assert "--max-epoch: no option of this command; give fairseq-train's after --\n" in (
+        capsys.readouterr().err
+    )
+
+
 def test_a_folder_without_manifest_is_named(tmp_path, make):
     with pytest.raises(UsageError, match=r"has no preparation\.json; make it with"):
         Prepared(tmp_path)

@@ -3,7 +3,7 @@
     %(prog)s data-bin/fr-en
 
 runs fairseq-train with the settings of a size, on the GPUs or else on the CPU. The default size is
-the second one of the data with a GPU, and tiny without: at most an hour for 30,000 sentences.
+the second one of the data with a GPU, and tiny without: about an hour for 30,000 sentences.
 Ctrl-C stops; rerun the same command to resume. The best and the last checkpoint are kept, and
 training stops when validation stops improving. Flags of fairseq-train after -- override the
 settings:
@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         "--dry-run", action="store_true", help="print the fairseq-train command, run nothing"
     )
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
-    wanted = parser.parse_args(words[:here])
+    wanted, unknown = parser.parse_known_args(words[:here])
+    if unknown:
+        parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
     prepared = Prepared(wanted.folder)
     save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
     gpus = [] if wanted.cpu else gpu_memory()
@@ -81,7 +83,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     print(f"training {value(command, '--arch')} of size {name} on {device}: {save_dir}/{LOG}")
     if not gpus and not wanted.size:
         larger = ", ".join(list(KINDS[prepared.kind])[1:])
-        print(f"without a GPU the size is {name}: an hour on 30,000 sentences; larger: {larger}")
+        print(
+            f"without a GPU the size is {name}: about an hour on 30,000 sentences; larger: {larger}"
+        )
     if status := run(command, save_dir, prepared.metric):
         return status
     print("next:")
