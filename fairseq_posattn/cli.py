@@ -74,7 +74,7 @@ def usage() -> str:
             "",
             *lines,
             "",
-            "Training is fairseq's own command:",
+            "Training by fairseq's own command:",
             '  fairseq-train DATA --user-dir "$(posattn user-dir)" --arch dman_iwslt_de_en ...',
         ]
     )

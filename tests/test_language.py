@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-CODE = ("fairseq_posattn", "tools", "benchmarks", "scripts", "examples")
+CODE = ("fairseq_posattn", "tools", "benchmarks", "scripts", "examples", "tests")
 # A paraphrase, and the term to write.
 PARAPHRASES = {
     r"mend(s|ed|ing)?": "fix, patch",
@@ -34,7 +34,7 @@ SENTENCE = re.compile(r"(?:^|[.:!?]\s+)(Of|What|Whether|Those|In place of)\s[^?]
 def files(*suffixes, folders=CODE):
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.suffix in suffixes:
+            if path.suffix in suffixes and path != Path(__file__):
                 yield path
 
 

@@ -38,7 +38,7 @@ from tools.pages.results import Results  # noqa: E402
 
 ORANGE, GREY = COLOURS[1], "#777777"
 # The tables of the results, by the starts of their titles.
-FAMILIES = ("Mechanisms in translation", "All classifiers side by side, as small", "Semantic roles")
+FAMILIES = ("Mechanisms in translation", "All classifiers, small", "Semantic roles")
 LIMIT = 6.0  # of the horizontal axes, in points
 NUMBER = "achtunddreißigtausendneunhundertvierundsechzig"
 CHOICES = "sentence=1&place=1&head=2&word=4"  # on the page of look.png

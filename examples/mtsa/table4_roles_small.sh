@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Semantic roles in EWT, small taggers trained alike. --help explains.
+# Semantic roles in EWT, small models. --help explains.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh" mtsa/table4_roles_small "$@"

@@ -106,7 +106,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     else:
         raise UsageError(
             f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only models of "
-            "this plugin that translate, summarize or classify can"
+            "this plugin that translate, summarize or classify can (int8 of any translation model: "
+            "posattn translate --int8)"
         )
     beside = target.absolute().parent
     try:

@@ -9,7 +9,7 @@ DECODING = {
 }
 SEARCH = {
     "--beam": (positive, "beam size"),
-    "--lenpen": (float, "length penalty: above 1 favours longer outputs, below 1 shorter ones"),
+    "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
     "--max-len-a": (float, "maximum output length is A x source length + B subwords: this is A"),
     "--max-len-b": (int, "maximum output length is A x source length + B subwords: this is B"),
     "--min-len": (positive, "minimum output length in subwords"),

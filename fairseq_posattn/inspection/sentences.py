@@ -101,7 +101,7 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     except FileNotFoundError as error:
         raise UsageError(
             f"--split {split}: there is no such split in {task.cfg.data}; name another, or the "
-            "folder of the binarised data with --data"
+            "folder of the binarized data with --data"
         ) from error
     dataset = task.dataset(split)
     sentences = {}

@@ -165,10 +165,7 @@ class Tar(Archive):
 
     def __init__(self, path, opener, fingerprint):
         super().__init__(path)
-        self.opener, self._fingerprint = opener, fingerprint
-
-    def fingerprint(self, *members):
-        return self._fingerprint()
+        self.opener, self.fingerprint = opener, lambda *members: fingerprint()
 
     def members(self):
         with self.opener() as stream:
@@ -189,10 +186,6 @@ class Tar(Archive):
 
 class Zip(Archive):
     """A zip archive."""
-
-    def names(self):
-        with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
-            return [item.filename for item in archive.infolist() if not item.is_dir()]
 
     def members(self):
         with damage_reported(self.name):

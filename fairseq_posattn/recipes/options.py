@@ -272,7 +272,7 @@ def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[s
     if isinstance(recipe, GenerationRecipe):
         one = recipe.settings
         values = {
-            "data": f"binarised data (default: {data_bin / one.corpus}), as written by "
+            "data": f"binarized data (default: {data_bin / one.corpus}), as written by "
             f"posattn prepare {one.preparation}",
             "prepare": "prepare the data first if it does not exist",
             "length": one.max_update or f"{one.max_epoch} epochs",
@@ -290,7 +290,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
     else:
         assert isinstance(recipe, ClassificationRecipe)
         values = {
-            "data": "folder with a folder of binarised data for each data set (default: "
+            "data": "folder with a folder of binarized data for each data set (default: "
             f"{data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
             "datasets": ",".join(dataset.name for dataset in recipe.datasets),

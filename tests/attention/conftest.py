@@ -1,4 +1,4 @@
-"""Where there is no GPU, kernels run in Triton's interpreter: chosen before they are imported."""
+"""Without a GPU kernels run in Triton's interpreter, selected before they are imported."""
 
 import os
 

@@ -12,7 +12,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def padding_of(batch, length):
-    """The first sentence padded on the left, the second on the right, the last all padding."""
+    """Return a padding mask: left, right, and a last sentence of padding only."""
     padding = torch.zeros(batch, length, dtype=torch.bool, device=DEVICE)
     padding[0, : length // 3] = True
     if batch > 2:
@@ -52,7 +52,7 @@ def call(
 
 
 def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
-    """Outputs and all gradients, against the reference in float64.
+    """Compare outputs and all gradients with the reference in float64.
 
     What is allowed is four times the largest error of the reference in the same precision, and
     roundings of the largest number: two, for where that error happens to be none, but 16 in

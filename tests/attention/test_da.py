@@ -152,7 +152,7 @@ def test_dropout_of_late_weights_keeps_the_mean(adjustment):
 
 
 def test_coefficients_are_never_expanded_for_each_sentence():
-    """Of size [B, H, T, T] autograd saves only the scores and the weights."""
+    """Autograd stores only two tensors of size [B, H, T, T]: scores and weights."""
     tensors = inputs(batch=2, heads=3, length=16)
     saved = saved_for_backward(lambda: distance_aware_attention(*tensors))
     assert len([tensor for tensor in saved if tensor.numel() == 2 * 3 * 16 * 16]) == 2

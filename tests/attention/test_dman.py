@@ -27,7 +27,7 @@ NAMES = ("query", "key", "value", "query_bias", "distance_bias", "head_bias")
 
 
 def inputs(batch=4, heads=3, length=5, features=3, reach=2):
-    """The tensors of ``NAMES``."""
+    """Return the tensors of ``NAMES``."""
     vectors = [(batch, heads, length, features)] * 3
     return leaves(*vectors, (batch, length), (2 * reach + 1,), (heads,))
 

@@ -96,7 +96,7 @@ def test_autocast_has_gradients_of_the_factors_types():
 
 
 def kept_by(function):
-    """The types of what is kept for the backward pass, each tensor once."""
+    """Return the types of the tensors stored for the backward pass, each tensor once."""
     types = {}
 
     def keep(tensor):

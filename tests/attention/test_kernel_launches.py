@@ -48,7 +48,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 @pytest.mark.parametrize("length", [20, 40])
 @pytest.mark.parametrize("name", KERNELS)
 def test_gradients_are_the_same_through_a_checkpoint(name, length):
-    """Of 33 positions or more the backward pass has several tiles; of fewer one."""
+    """From 33 positions on the backward pass has several tiles."""
     attend, tensors = call(name, length)
     expected = gradients(attend(*tensors), tensors)
     output = checkpoint(attend, *tensors, use_reentrant=False)
@@ -77,7 +77,7 @@ def clear_plans():
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
-    """As in a CUDA graph: the arguments stay, the seed's memory changes."""
+    """A CUDA graph replays: arguments stay, the seed's memory changes."""
     launches, seeds = [], []
 
     class Recorded:
@@ -234,7 +234,7 @@ def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
 
 
 def run(script, *options, cache):
-    """What a measurement writes, in a process that interprets nothing."""
+    """Return the report of a benchmark run in a process without the interpreter."""
     command = [sys.executable, "-W", "ignore", BENCHMARKS / f"{script}.py", *options]
     results = cache / f"{script}.json"
     environment = {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(BENCHMARKS.parent)}

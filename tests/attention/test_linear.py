@@ -1,4 +1,4 @@
-"""Affine maps by either library: the same numbers and gradients, and who chooses."""
+"""Linear layers by either library: the same numbers and gradients, and who chooses."""
 
 import pytest
 import torch
@@ -13,7 +13,7 @@ ONEDNN = torch.backends.mkldnn.is_available()
 
 @pytest.fixture
 def choose(monkeypatch):
-    """A function that names the library; what was chosen before is forgotten, then and after."""
+    """Return a function that selects the library, and clear the cached choice around it."""
 
     def name_it(name):
         monkeypatch.setenv("POSATTN_LINEAR", name)
@@ -25,7 +25,7 @@ def choose(monkeypatch):
 
 @pytest.fixture
 def products(choose, monkeypatch):
-    """The shapes that oneDNN multiplied, also where they are small."""
+    """Return the list of shapes that oneDNN multiplies, small ones included."""
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")

@@ -285,8 +285,11 @@ def count(*modules):
 
 
 def test_parameters_of_the_published_models():
-    """Table 6: 61.58M parameters against 61.38M. Table 3: the SNLI model has 2.9m, 2.5m without
-    source2token scores or without queries and keys, 1.8m without either and the gate."""
+    """Table 6: 61.58M parameters against 61.38M.
+
+    Table 3: the SNLI model has 2.9m, 2.5m without source2token scores or without queries and keys,
+    1.8m without either and the gate.
+    """
     base_encoder = [TensorizedAttention(8, 64, **TRANSLATION) for _ in range(6)]
     assert count(*base_encoder) == 6 * 8 * (64 * 64 + 64) == 199_680
     snli = TensorizedAttention(2, 300, source=SourceMaps("value"), fusion_gate=True)

@@ -1,4 +1,4 @@
-"""What is made once in a pass of a model."""
+"""Values computed once in a pass of a model."""
 
 import pytest
 import torch

@@ -28,7 +28,7 @@ causality = pytest.mark.parametrize("causal", [False, True])
 
 
 def per_head(table, heads=3):
-    """The tables as the equation takes them: one for each head, possibly the same."""
+    """Return the tables as in the equation: one per head, possibly the same."""
     return table.expand(heads, -1, -1)
 
 

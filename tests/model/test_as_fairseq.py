@@ -1,4 +1,4 @@
-"""What layers have of their own, so that they need no fairseq, is what fairseq has."""
+"""Layers written without fairseq equal fairseq's."""
 
 import pytest
 import torch

@@ -54,7 +54,7 @@ def test_a_highway_carries_what_its_maps_lose(monkeypatch):
 
 
 def test_parameters():
-    """MPSAN's and MTSA's heads, and a plain affine map."""
+    """MPSAN's and MTSA's heads, and a plain linear layer."""
     count = lambda head: sum(parameter.numel() for parameter in head.parameters())  # noqa: E731
     assert count(ClassificationHead(300, 5)) == 5 * 300 + 5
     assert count(ClassificationHead(300, 5, hidden_dim=300)) == (300 * 300 + 300) + 5 * 300 + 5

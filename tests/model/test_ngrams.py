@@ -7,7 +7,7 @@ TOKENS = torch.tensor([[4, 5, 6, 4, 5], [7, 4, 5, PAD, PAD], [8, PAD, PAD, PAD, 
 
 
 def by_position(module, words):
-    """The n-grams of a sentence: each has one vector, wherever it stands."""
+    """Return the vectors of a sentence's n-grams; each n-gram has one vector."""
     vectors = []
     for n in range(2, module.longest + 1):
         for start in range(len(words) - n + 1):

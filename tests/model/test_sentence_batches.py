@@ -61,7 +61,7 @@ def test_documents_are_taken_apart():
 
 @pytest.mark.parametrize("separator", [SEP, -1])
 def test_documents_are_taken_apart_after_words_that_end_a_sentence(separator):
-    """Which belong to it; -1 is no word's index."""
+    """The ending token belongs to its sentence; -1 is no token's index."""
     end, question = 7, 8
     tokens = [[4, 5, end, 6, question, end, 3], [3, 3, end, PAD, PAD, PAD, PAD]]
     if separator == SEP:

@@ -1,4 +1,4 @@
-"""What weights start from, by --start, against the bounds in the definitions of the starts."""
+"""Initialization by --start, against the bounds in the definitions."""
 
 import math
 
@@ -46,7 +46,7 @@ def is_normal(weight, std):
 
 
 def projections(attention):
-    """Those of queries, keys and values."""
+    """Return the projections of queries, keys and values."""
     names = ("qkv_proj", "query_proj", "kv_proj")
     return [getattr(attention, name) for name in names if hasattr(attention, name)]
 

@@ -55,7 +55,7 @@ def train_of(run):
 
 @pytest.fixture(scope="session")
 def dictionaries(tmp_path_factory):
-    """A folder with the files that models of each data set, and of pairs of texts, read."""
+    """Return a folder with the files that models of each data set read."""
     folder = tmp_path_factory.mktemp("dictionaries")
     for dataset in (*DATASETS.values(), *ROLES, *NEWS):
         place = folder / dataset.name

@@ -1,4 +1,4 @@
-"""What the documentation types of recipes is what they take; looking at them needs no PyTorch."""
+"""Recipes parse their documented command lines; listing them needs no PyTorch."""
 
 import os
 import re
@@ -25,7 +25,7 @@ PAGES = sorted(
 
 
 def typed(page):
-    """The recipes' command lines on a page: name and options."""
+    """Return the recipes' command lines on a page: name and options."""
     for match in RECIPE.finditer((ROOT / page).read_text(encoding="utf-8")):
         name = match[1] or match[2]
         if not name.startswith(("distributed/", "quickstart/")):

@@ -55,7 +55,7 @@ x | INFO | test1 | {"test1_accuracy": "70.5", "test1_bsz": "9"}
 
 @pytest.fixture
 def translated(tmp_path):
-    """A run that was trained on GPUs, with scored summaries."""
+    """Return a run that was trained on GPUs, with scored summaries."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
     (folder / "score.json").write_text(json.dumps(SCORED))
@@ -65,7 +65,7 @@ def translated(tmp_path):
 
 @pytest.fixture
 def classified(tmp_path):
-    """A tested run with the best accuracy in its second and third epochs."""
+    """Return a tested run with the best accuracy in its second and third epochs."""
     folder = tmp_path / "model" / "seed1"
     folder.mkdir(parents=True)
     (folder / "train.log").write_text(CLASSIFIED)
@@ -103,7 +103,7 @@ def test_missing_hypotheses_are_an_error(translated):
 
 
 def test_a_classifier_has_its_best_validation(classified):
-    """Of equal accuracies the later one is the checkpoint's."""
+    """If accuracies are equal, the later checkpoint is kept."""
     result = recorded(classified)
     assert result["scores"] == {
         **{"loss": 0.85, "accuracy": 80.6, "macro_f1": 68.18},

@@ -22,7 +22,7 @@ FILES = {
 
 @pytest.fixture
 def run(tmp_path):
-    """A run on the first of two folds, which share word vectors."""
+    """Return a run on the first of two folds, which share word vectors."""
     for name, text in FILES.items():
         path = tmp_path / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import pytest
 from tools.pages import findings
 from tools.pages.results import Results
 
-FAMILY = "All classifiers side by side, as small as each other"
+FAMILY = "All classifiers, small models"
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def test_blocks_of_the_page(results_of, unpadded):
 
 @pytest.mark.parametrize("count", [5, 6])
 def test_means_are_tested_over_data_sets(results_of, unpadded, count):
-    """By Wilcoxon's exact test p is 2 of 64 where all gain, 54 of 64 with + of ranks 2, 4, 6."""
+    """Wilcoxon's exact p is 2 of 64 if all gain, 54 of 64 with + of ranks 2, 4, 6."""
     rows = [
         row(name, score, data=f"set {number}")
         for number in range(count)

@@ -56,14 +56,14 @@ def typed_numbers(text, published=()):
 
 
 def published_by(paper):
-    """The numbers of a paper's recipes, as they are printed."""
+    """Return the numbers of a paper's recipes, as they are printed."""
     recipes = [recipe for recipe in RECIPES.values() if recipe.paper == paper]
     rows = [row for recipe in recipes for row in recipe.rows]
     return {number for row in rows for number in re.split("[ ±]", row.paper)}
 
 
 def without_allowed(name, text):
-    """A page without what may be typed there, all of which must be in it."""
+    """Return a page without its allowed numbers, each of which must be in it."""
     for page, heading in SECTIONS:
         if page == name:
             before, found, behind = text.partition(f"\n{heading}\n")

@@ -46,7 +46,7 @@ class Decoding(TypedDict, total=False):
     Attributes:
         beam: beam size; 5 by default.
         nbest: hypotheses to return; 1 by default.
-        lenpen: length penalty; 1.0 by default, above 1 favours longer outputs.
+        lenpen: length penalty; 1.0 by default, above 1 favors longer outputs.
         max_len_a: see ``max_len_b``; 0 by default.
         max_len_b: maximum output length is ``max_len_a * source + max_len_b`` subwords; 200 by
             default.

@@ -162,7 +162,7 @@ def add_sentences(parser, required):
         "was made by posattn prepare (preparation.json), else tokens separated by spaces",
     )
     group.add_argument(
-        "--split", help="use the source sentences of this split of the binarised data, such as test"
+        "--split", help="use the source sentences of this split of the binarized data, such as test"
     )
 
 

@@ -8,7 +8,7 @@ from fairseq_posattn.preparation.kinds import KINDS, prepare
 def main(arguments=None, prog="posattn prepare"):
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Take a published data set from the download to what fairseq-train reads.",
+        description="Prepare a published data set, or your own data, for training.",
         epilog=f"'{prog} KIND --help' lists the data sets of a kind.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)

@@ -15,13 +15,15 @@ from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labelled_text import Example, checked_text, read_objects
-from fairseq_posattn.text.lines import raw_lines, read_member
+from fairseq_posattn.text.lines import raw_lines, read_lines
 
 RATINGS = ("1", "2", "3", "4", "5")
 BINARY = ("negative", "positive")
 DRAWN = 50_000  # reviews in the DA paper's Table 1
 JSON = re.compile(r"(^|/)reviews_Electronics[^/]*\.json$")
 PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
+REVIEW = re.compile(r"^[ \t]*<review>(.*?)^\s*</review>", re.DOTALL | re.MULTILINE)
+FIELD = re.compile(r"^\s*<(rating|review_text)>\s*\n(.*?)\n\s*</\1>", re.DOTALL | re.MULTILINE)
 HE_AND_MCAULEY = published_at(
     "reviews_Electronics_5.json.gz",
     "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles",
@@ -54,26 +56,15 @@ def _two_classes(read):
 def review_examples(archive, members):
     """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
     for member in members:
-        fields, field, first = {}, None, None
-        for place, line in read_member(archive, member):
-            tag = line.strip()
-            if tag == "<review>":
-                fields, field, first = {}, None, place
-            elif tag == "</review>":
-                if "review_text" not in fields:
-                    raise UsageError(f"{first or place}: a review without <review_text>")
-                rating = "".join(fields.get("rating", [])).strip()
-                yield _rated(rating, "\n".join(fields["review_text"]), first)
-                first = None
-            elif tag in ("<rating>", "<review_text>"):
-                field = tag[1:-1]
-                fields[field] = []
-            elif field and tag == f"</{field}>":
-                field = None
-            elif field:
-                fields[field].append(line)
-        if first:
-            raise UsageError(f"{first}: the review that begins here does not end")
+        name = archive.label(member)
+        with archive.open(member) as stream:
+            text = "\n".join(read_lines(stream, name))
+        for review in REVIEW.finditer(text):
+            place = f"{name}:{text.count(chr(10), 0, review.start()) + 1}"
+            fields = dict(FIELD.findall(review[1]))
+            if "review_text" not in fields:
+                raise UsageError(f"{place}: a review without <review_text>")
+            yield _rated(fields.get("rating", "").strip(), fields["review_text"], place)
 
 
 def drawn_examples(archive, member, count, seed):

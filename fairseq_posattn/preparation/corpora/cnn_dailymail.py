@@ -228,8 +228,6 @@ def parquet_rows(paths):
                         place = f"{path}: row {number}"
                         yield [checked_text(row.get(one), place, one) for one in COLUMNS]
         except (ArrowException, OSError, UnicodeDecodeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
 

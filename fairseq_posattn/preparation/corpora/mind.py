@@ -36,14 +36,12 @@ def parts(source):
     """Return the archives ``train``, ``dev`` and, if present, ``test``."""
     archives = {}
     for path in sorted(Path(source).iterdir()) if Path(source).is_dir() else ():
-        name = PART.fullmatch(path.name)
-        if name and name[1] in archives:
-            raise UsageError(f"{source} holds {archives[name[1]].name} and {path}; remove one")
-        if name:
+        if name := PART.fullmatch(path.name):
+            if name[1] in archives:
+                raise UsageError(f"{source} holds {archives[name[1]].name} and {path}; remove one")
             archives[name[1]] = open_archive(path)
-    for part in ("train", "dev"):
-        if part not in archives:
-            raise UsageError(f"{source} holds no MINDsmall_{part} or MINDlarge_{part}")
+    for part in {"train", "dev"} - archives.keys():
+        raise UsageError(f"{source} holds no MINDsmall_{part} or MINDlarge_{part}")
     return archives
 
 

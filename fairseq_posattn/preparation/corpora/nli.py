@@ -7,7 +7,6 @@ development set is for validation, the mismatched one for testing. SNLI is also 
 """
 
 from collections import Counter
-from contextlib import ExitStack
 from functools import partial
 from itertools import accumulate
 
@@ -19,7 +18,7 @@ from fairseq_posattn.preparation.labelled_text import (
     known_class,
     read_objects,
 )
-from fairseq_posattn.text.lines import parallel_lines, read_lines
+from fairseq_posattn.preparation.pairs import read_pairs
 from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
@@ -90,15 +89,11 @@ def json_examples(archive, member):
 
 
 def separate_examples(archive, part):
-    members = {archive.label(name): name for name in (f"labels.{part}", f"s1.{part}", f"s2.{part}")}
-    with ExitStack() as stack:
-        sides = {
-            name: read_lines(stack.enter_context(archive.open(member)), name)
-            for name, member in members.items()
-        }
-        for number, (label, *pair) in enumerate(parallel_lines(**sides), start=1):
-            place = f"{next(iter(members))}:{number}"
-            yield Example(_class(label.strip(), place), tuple(pair), place)
+    sides = [(archive, f"{name}.{part}") for name in ("labels", "s1", "s2")]
+    name = archive.label(f"labels.{part}")
+    for number, (label, *pair) in enumerate(read_pairs([sides]), start=1):
+        place = f"{name}:{number}"
+        yield Example(_class(label.strip(), place), tuple(pair), place)
 
 
 def leaves(parse):

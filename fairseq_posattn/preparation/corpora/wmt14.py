@@ -52,6 +52,11 @@ DEVELOPMENT = _source("dev", f"{DATA_STATMT}/wmt17/{TASK}", f"{STATMT}/wmt14", h
 TEST = _source("test-full", f"{STATMT}/wmt14", hub="wmt19", packed="dev")
 
 
+# Numbers of pairs: before cleaning, and of the papers
+RAW = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}
+PUBLISHED = {"train": "4.5M", "valid": 3_000, "test": 3_003}
+
+
 def add_options(parser):
     parser.add_argument(
         "--news-commentary",
@@ -121,23 +126,16 @@ def _read_newstest(stream, name):
 
 
 def changes(options):
-    changed = {"published": _published(options.news_commentary)}
+    changed = {"published": {**RAW.get(options.news_commentary, {}), **PUBLISHED}}
     if options.keep_hyphens:
         changed["word_rule"] = "moses-escaped"
     if options.news_commentary == "v13":
         changed["ratio"] = None
     if options.max_words:
-        limits = {"longest": None, "longest_words": options.max_words, "ratio": MOSES_RATIO}
-        changed |= limits
+        changed |= {"longest": None, "longest_words": options.max_words, "ratio": MOSES_RATIO}
     if (options.news_commentary, options.max_words, options.keep_hyphens) == ("v12", 80, False):
         changed["recipe"] = "dman/wmt14_base"
     return changed
-
-
-def _published(news_commentary):
-    """Return the published numbers of pairs: ``raw`` before cleaning, ``train`` of the papers."""
-    raw = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}.get(news_commentary, {})
-    return {**raw, "train": "4.5M", "valid": 3_000, "test": 3_003}
 
 
 CORPORA = (
@@ -149,7 +147,7 @@ CORPORA = (
         "or what they unpack to",
         sides=LANGUAGES,
         word_rule="moses-escaped-hyphens",
-        published=_published("v9"),
+        published=RAW["v9"] | PUBLISHED,
         recipe="mtsa/table6_setup2",
         find_files=find_files,
         fingerprint=fingerprint,

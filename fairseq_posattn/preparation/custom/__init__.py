@@ -11,7 +11,7 @@ from pathlib import Path
 import regex
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.archives import SingleFile, open_archive
+from fairseq_posattn.preparation.archives import Archives, SingleFile, open_archive
 from fairseq_posattn.preparation.labelled_text import checked_text, stratified_sample
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import fraction
@@ -57,14 +57,9 @@ def open_lines(path):
         yield read_lines(stream, path)
 
 
-class Files:
-    """Files with a common fingerprint."""
-
-    def __init__(self, paths):
-        self.files = [open_file(path) for path in paths]
-
-    def fingerprint(self):
-        return " ".join(file.fingerprint() for file in self.files)
+def files_as_archive(paths):
+    """Return text files as one archive, for its fingerprint."""
+    return Archives("files", [open_file(path) for path in paths])
 
 
 def read_rows(path, columns):

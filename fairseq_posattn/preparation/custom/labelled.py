@@ -54,7 +54,9 @@ def settings(options):
 
 def given(options):
     held = [getattr(options, split) for split in HELD_OUT]
-    return rows.Files([options.file, *(value for value in held if isinstance(value, Path))])
+    return rows.files_as_archive(
+        [options.file, *(value for value in held if isinstance(value, Path))]
+    )
 
 
 def splits(_, options):

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
@@ -14,9 +14,9 @@ from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpu
 from fairseq_posattn.preparation.custom import (
     HELD_OUT,
     HELP,
-    Files,
     file_name,
     file_or_size,
+    files_as_archive,
     held_out_size,
     hold_out,
     identity,
@@ -190,7 +190,7 @@ def _held_size(options, split):
 
 
 def fingerprint(sources):
-    return Files(chain.from_iterable(one.paths for one in sources.values())).fingerprint()
+    return files_as_archive(path for one in sources.values() for path in one.paths).fingerprint()
 
 
 def write_translations(sources, folder, options):

@@ -39,13 +39,13 @@ class Kind:
 
 KINDS = {
     "translation": Kind(
-        "Prepare translation data for fairseq-train: text, subwords, binarised data.",
+        "Prepare translation data for fairseq-train: text, subwords, binarized data.",
         {**corpora.TRANSLATION, "own": paired.TRANSLATION},
         pairs.prepare_translations,
         pairs.add_translation_options,
     ),
     "summarization": Kind(
-        "Prepare summarization data for fairseq-train: text, subwords, binarised data.",
+        "Prepare summarization data for fairseq-train: text, subwords, binarized data.",
         {**corpora.SUMMARIZATION, "own": paired.SUMMARIZATION},
         pairs.prepare_summaries,
         pairs.add_summarization_options,

@@ -123,27 +123,22 @@ def write_impressions(impressions, prefix, news, max_unknown):
             for column in (*COLUMNS, "impressions")
         ]
         for one in impressions:
-            labels = one.labels or [0] * len(one.candidates)
-            known = [
-                (name, str(label))
-                for name, label in zip(one.candidates, labels, strict=True)
-                if name in news
-            ]
+            labels = map(str, one.labels or [0] * len(one.candidates))
+            candidates = zip(one.candidates, labels, strict=True)
+            known = [(name, label) for name, label in candidates if name in news]
             named = (*one.history, *one.candidates)
             lacking = [name for name in named if name not in news]
             references += len(named)
             missing += len(lacking)
-            if lacking and first is None:
-                first = f"{one.place}: {lacking[0]}"
-            if not known:
+            first = first or (lacking and f"{one.place}: {lacking[0]}")
+            if known:
+                count += 1
+                history = (name for name in one.history if name in news)
+                columns = (history, *zip(*known, strict=True), [one.name])
+                for file, words in zip(files, columns, strict=True):
+                    file.write(f"{' '.join(words)}\n")
+            else:
                 emptied += 1
-                continue
-            count += 1
-            history = (name for name in one.history if name in news)
-            for file, words in zip(
-                files, (history, *zip(*known, strict=True), [one.name]), strict=True
-            ):
-                file.write(f"{' '.join(words)}\n")
     if missing > max_unknown * references:
         raise UsageError(
             f"{first} is not in news.tsv, as {missing:,} of {references:,} news that were clicked "

@@ -35,7 +35,7 @@ def _recipe(name: str, size: str, about: str, rate: str, flags: str = "") -> Cla
         )
         for dataset, description in DATASETS.items()
     }
-    title = f"All classifiers side by side, {size}"
+    title = f"All classifiers, {size}"
     datasets = tuple(DATASETS.values())
     return ClassificationRecipe(
         f"classifiers/{name}", title, about, _ROWS, datasets, training, name
@@ -45,7 +45,7 @@ def _recipe(name: str, size: str, about: str, rate: str, flags: str = "") -> Cla
 RECIPES = (
     _recipe(
         "compare",
-        "each of its own size",
+        "standard sizes",
         """\
 The papers' models and their baselines, each with the size and dropout of its architecture
 (training/presets.py), with the same training: Adam, learning rate 1e-3, batches of
@@ -55,7 +55,7 @@ vectors (--embedding-scale none). The settings are no paper's, so there are no p
     ),
     _recipe(
         "compare_small",
-        "as small as each other",
+        "small models",
         """\
 As classifiers/compare, with learning rate 3e-3 and smaller models that a CPU trains in minutes.
 Every encoder has as many features as a word vector (disan twice as many), 2 attention heads, 200

@@ -197,7 +197,7 @@ the sentence's length (1), or to four (2).""",
     ),
     _table(
         "multi30k/forms",
-        "The code's DMAN and the text's",
+        "The two forms of DMAN",
         """\
 DMAN's released form has ReLU on the concatenated heads of all attention, and its initialization is
 different; the paper form has ReLU in the mask attention only. Both forms, and two between them.""",

@@ -4,7 +4,7 @@
 
 Give a folder written by posattn train, a recipe or fairseq-hydra-train, or a folder of those.
 For other trainings give the file with the output of fairseq-train in --log-format json or simple.
-Runs of one model that differ in seed or fold share a colour. A resumed training is one line.
+Runs of one model that differ in seed or fold share a color. A resumed training is one line.
 """
 
 import os

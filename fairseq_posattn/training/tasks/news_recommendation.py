@@ -214,7 +214,7 @@ def pad_rows(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:
 class TaskConfig(FairseqDataclass):
     """Flags of the task."""
 
-    data: str = flag(MISSING, "folder of binarised data, made by `posattn prepare recommendation`")
+    data: str = flag(MISSING, "folder of binarized data, made by `posattn prepare recommendation`")
     title_length: int = flag(30, "tokens of a title to use, the first ones")
     max_history: int = flag(50, "clicks of a user to use, the last ones")
     negatives: int = flag(4, "sampled news without a click per click, in training")

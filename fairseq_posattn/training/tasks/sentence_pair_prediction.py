@@ -31,7 +31,7 @@ from fairseq_posattn.training.flags import flag
 class TaskConfig(FairseqDataclass):
     """Flags of fairseq's ``sentence_prediction`` that apply to separate sentences."""
 
-    data: str = flag(MISSING, "folder of binarised data with input0, input1 and label")
+    data: str = flag(MISSING, "folder of binarized data with input0, input1 and label")
     num_classes: int = flag(
         -1,
         "number of classes; for scores 1, or K for a distribution over the scores 1 to K "

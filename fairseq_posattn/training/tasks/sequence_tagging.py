@@ -35,7 +35,7 @@ IGNORED = -1  # target where padded
 class TaskConfig(FairseqDataclass):
     """Flags of the task."""
 
-    data: str = flag(MISSING, "folder of binarised data with words, predicate and tags")
+    data: str = flag(MISSING, "folder of binarized data with words, predicate and tags")
     max_positions: int = flag(256, "maximal words of a sentence")
     constrained_decoding: bool = flag(
         False,

@@ -47,7 +47,7 @@ def pool(pooling, rows, activation):
 
 
 def by_position(module, words, size, activation):
-    """A sentence from the equations: blocks, contexts within and between them, fusion."""
+    """Return an encoded sentence by the equations: blocks, contexts, fusion."""
     sentence = []
     for direction, sees in zip(module.directions, (int.__gt__, int.__lt__), strict=True):
         x = [activation(affine(direction.input_map, word)) for word in words]
@@ -122,7 +122,7 @@ def test_nothing_but_padding_gives_finite_gradients():
 
 
 def test_a_block_knows_of_the_words_before_it():
-    """Of those of other blocks through the attention between blocks."""
+    """The attention between blocks makes outputs depend on other blocks."""
     module = model(block_length=2)
     (words,) = leaves((1, 6, 3))
     other = words.detach().clone()

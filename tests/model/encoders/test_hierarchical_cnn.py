@@ -7,7 +7,7 @@ PADDING = torch.tensor([[False] * 6, [False, False, False, True, True, True]])
 
 
 def by_position(module, words):
-    """Affine map; in each layer gated windows added to their middle; affine map."""
+    """Linear layer; in each layer gated windows added to their middle; linear layer."""
     x = words @ module.input_map.weight.T + module.input_map.bias
     for layer in module.convolutions:
         (width,) = layer.kernel_size

@@ -19,7 +19,7 @@ every = pytest.mark.parametrize("name", MODULES)
 
 
 def lstm_step(x, h, state):
-    """The gates are i, f, g and o in order."""
+    """Return an LSTM's states; the gates are i, f, g and o in order."""
     (i, f, g, o), c = (x + h).chunk(4), state[1]
     c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
     return torch.sigmoid(o) * torch.tanh(c), c
