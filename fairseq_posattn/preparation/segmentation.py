@@ -58,12 +58,8 @@ class SentencePieces:
     lower = False
 
     def __init__(self, options):
-        for flag, given in (
-            ("--wordpiece-vocabulary", options.wordpiece_vocabulary),
-            ("--cased", options.cased),
-        ):
-            if given:
-                raise UsageError(f"{flag}: needs --subwords wordpiece")
+        if options.wordpiece_vocabulary or options.cased:
+            raise UsageError("--wordpiece-vocabulary and --cased: need --subwords wordpiece")
         self.settings = {"vocabulary_size": options.vocabulary_size}
 
     def learn(self, lines, work):

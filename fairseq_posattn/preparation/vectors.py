@@ -98,16 +98,16 @@ def find_vectors(given, folder, dim=DEFAULT_DIM):
     """Return archive and member of the vectors of ``--glove``, a file or a name to download."""
     if given is None:
         return None
-    if not Path(given).exists() and given in NAMES:
+    if Path(given).exists():
+        archive = open_archive(given)
+    elif given in NAMES:
         corpus, _, width = given.rpartition(".")
         name, dim = PUBLISHED[corpus][0], int(width.removesuffix("d"))
         urls = (url.format(name, stem=name.removesuffix(".zip")) for url in STANFORD)
         archive = open_archive(fetch(Source(name, tuple(urls)), folder))
-    elif not Path(given).exists():
+    else:
         names = ", ".join(NAMES)
         raise UsageError(f"--glove {given}: no such file, and none of {names} to download")
-    else:
-        archive = open_archive(given)
     members = [name for name in archive.names() if name.endswith(".txt")] or archive.names()
     if len(members) > 1:
         members = [name for name in members if f".{dim}d." in name]

@@ -152,7 +152,7 @@ def test_repeated_texts_are_not_held_out():
     chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
     assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
     assert min(chosen["test"] | chosen["valid"]) >= 40
-    words = "22 different texts, 2 of them not repeated, are too few to hold some out for valid"
+    words = "too few different texts to hold some out for valid"
     with pytest.raises(UsageError, match=words):
         hold_out([(None, one) for _, one in examples[:42]], 1, {"test": 4, "valid": 4}, "file")
 
@@ -163,7 +163,6 @@ def test_repeated_texts_are_not_held_out():
         ("t.csv", "", "t.csv: the file is empty"),
         ("t.csv", "text,mood\n", "t.csv: holds no rows"),
         ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
-        ("t.csv", "text,text,mood\na,b,c\n", "t.csv:1: two columns are called 'text'; rename one"),
         ("t.csv", "text,mood\na,b\na,b,c\n", "t.csv:3: 3 fields in a table of 2 columns; put"),
         ("t.csv", 'text,mood\na,b\n"a,b\n', "t.csv:3: not in CSV format"),
         ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
@@ -174,7 +173,7 @@ def test_repeated_texts_are_not_held_out():
         ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text; corr"),
         ("t.csv", b"text,mood\na,b\n\xe9t\xe9,b\n", "t.csv:3: not UTF-8: byte 1 is 0xe9; convert"),
         ("t.txt", "text,mood\na,b\n", "t.txt: unknown format; name a .csv, .tsv or .jsonl file"),
-        ("t.csv", "text,mood\na,b\n", "t.csv: 1 different text of 1 classes are too few to hold"),
+        ("t.csv", "text,mood\na,b\n", "t.csv: too few different texts to hold some out"),
     ],
 )
 def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name, content, words):

@@ -13,7 +13,6 @@ import regex
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archives, SingleFile, open_archive
 from fairseq_posattn.preparation.labelled_text import checked_text, stratified_sample
-from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.lines import csv_rows, read_lines
 
@@ -84,9 +83,6 @@ def _csv_rows(lines, path, fix="put quotation marks around text with commas", **
     for place, row in csv_rows(lines, path, **dialect):
         if header is None:
             header = [name.strip() for name in row]
-            for name in header:
-                if header.count(name) > 1:
-                    raise UsageError(f"{place}: two columns are called {name!r}; rename one")
         elif len(row) == len(header):
             yield place, dict(zip(header, row, strict=True))
         elif row:
@@ -147,12 +143,8 @@ def hold_out(examples, seed, sizes, name):
     for split, indices in chosen.items():
         chosen[split] = {index for index in indices if trained[labels[index]] > 0}
         if not chosen[split]:
-            classes = "" if None in trained else f" of {len(trained):,} classes"
-            once = sum(count == 1 for count in texts.values())
-            if once < len(texts):
-                classes += f", {once:,} of them not repeated,"
             raise UsageError(
-                f"{name}: {counted(len(texts), 'different text')}{classes} are too few to hold "
-                f"some out for {split}; give more, or --{split} FILE"
+                f"{name}: too few different texts to hold some out for {split}; "
+                f"give more, or --{split} FILE"
             )
     return chosen

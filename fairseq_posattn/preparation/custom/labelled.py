@@ -7,7 +7,6 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation import custom as rows
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.custom import HELD_OUT, HELP, identity, read_rows
 from fairseq_posattn.preparation.labelled_text import Example, checked_text
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 
@@ -16,7 +15,7 @@ RULES = ("moses", "documents", "spaces")
 
 
 def add_options(parser):
-    parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {HELP}")
+    parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {rows.HELP}")
     parser.add_argument("--text", metavar="COLUMN", required=True, help="column of the text")
     parser.add_argument("--text-pair", metavar="COLUMN", help="column of a pair's second text")
     target = parser.add_mutually_exclusive_group(required=True)
@@ -29,7 +28,7 @@ def add_options(parser):
         "to hold out (default: 0.1)"
     )
     given = {"type": rows.file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
-    for split in reversed(HELD_OUT):
+    for split in reversed(rows.HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     parser.add_argument(
         "--words",
@@ -48,20 +47,20 @@ def changes(options):
 
 
 def settings(options):
-    names = ("text", "text_pair", "label", "score", "words", *HELD_OUT)
+    names = ("text", "text_pair", "label", "score", "words", *rows.HELD_OUT)
     return {name: str(getattr(options, name)) for name in names}
 
 
 def given(options):
-    held = [getattr(options, split) for split in HELD_OUT]
+    held = [getattr(options, split) for split in rows.HELD_OUT]
     return rows.files_as_archive(
         [options.file, *(value for value in held if isinstance(value, Path))]
     )
 
 
 def splits(_, options):
-    keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
-    sources = {split: getattr(options, split) for split in HELD_OUT}
+    keys = [(one.label, rows.identity(*one.inputs)) for one in examples(options.file, options)]
+    sources = {split: getattr(options, split) for split in rows.HELD_OUT}
     sizes = {
         split: rows.held_out_size(size, len(keys))
         for split, size in sources.items()
@@ -95,7 +94,7 @@ def _of_known_classes(options, path, labels):
 def examples(path, options):
     """Yield the labelled texts of a table; raise :exc:`UsageError` naming a malformed line."""
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
-    for place, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
+    for place, (target, *inputs) in rows.read_rows(path, [options.label or options.score, *texts]):
         for column, text in zip(texts, inputs, strict=True):
             rows.text_of(text, column, place)
             if options.words == "spaces":

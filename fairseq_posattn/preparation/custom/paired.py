@@ -10,20 +10,8 @@ from pathlib import Path
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import custom as rows
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.custom import (
-    HELD_OUT,
-    HELP,
-    file_name,
-    file_or_size,
-    files_as_archive,
-    held_out_size,
-    hold_out,
-    identity,
-    open_lines,
-    read_rows,
-    text_of,
-)
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.vectors import add_seed
@@ -54,21 +42,19 @@ class PairedText:
     def pairs(self):
         """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
         if self.columns:
-            for place, values in read_rows(*self.paths, self.columns):
+            for place, values in rows.read_rows(*self.paths, self.columns):
                 places = (place, place)
-                yield places, tuple(map(text_of, values, self.columns, places))
+                yield places, tuple(map(rows.text_of, values, self.columns, places))
             return
         first, second = self.paths
-        if first == second:
-            raise UsageError(f"{first}: given for both sides; name two files")
-        with open_lines(first) as one, open_lines(second) as other:
+        with rows.open_lines(first) as one, rows.open_lines(second) as other:
             lines = parallel_lines(**{str(first): one, str(second): other})
             for number, pair in enumerate(lines, start=1):
                 yield (f"{first}:{number}", f"{second}:{number}"), pair
 
 
 def _add_file_options(parser, sides):
-    training = f"the training set: {HELP}"
+    training = f"the training set: {rows.HELP}"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
     files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
     parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
@@ -76,8 +62,8 @@ def _add_file_options(parser, sides):
         "file with the same columns, or two files with --train; or how many pairs of the training "
         f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    given = {"nargs": "+", "type": file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
-    for split in reversed(HELD_OUT):
+    given = {"nargs": "+", "type": rows.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
+    for split in reversed(rows.HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     add_seed(parser)
 
@@ -114,7 +100,7 @@ def find_files(options):
     number, needed = (1, "a file with the same columns") if columns else (2, "two files")
     training = (options.file,) if columns else options.train
     sources = {"train": PairedText(tuple(training), columns)}
-    for split in HELD_OUT:
+    for split in rows.HELD_OUT:
         given = getattr(options, split)
         if given is None or len(given) == 1 and _held_size(options, split):
             continue
@@ -128,25 +114,23 @@ def find_files(options):
 
 
 def _columns(options):
-    """Return the names of the table's columns; None for two files."""
+    """Return the names of the table's columns; None if two files were given."""
     if hasattr(options, "columns"):
         columns, flags = options.columns or (), "--columns SOURCE TARGET"
     else:
         columns, flags = (options.text, options.summary), "--text COLUMN --summary COLUMN"
-    if options.file is None and options.train is None:
-        raise UsageError(f"no training set; name a table, FILE {flags}, or two files with --train")
-    if options.file is not None and options.train is not None:
-        raise UsageError(f"{options.file} and --train: give one of them")
-    if options.file is None and any(columns):
-        raise UsageError(f"{flags}: names columns of a table; give it instead of --train")
-    if options.file is not None and not (columns and all(columns)):
-        raise UsageError(f"{options.file}: name its columns, {flags}")
-    return tuple(columns) if options.file is not None else None
+    is_table = options.file is not None
+    names = [name for name in columns if name]
+    if is_table == (options.train is not None) or len(names) != 2 * is_table:
+        raise UsageError(f"name the training set: FILE {flags}, or two files with --train")
+    return tuple(columns) if is_table else None
 
 
 def languages(options):
     """Return the two languages: given, or the suffixes of the files, or the columns' names."""
-    inferred = _columns(options) or [Path(file_name(path)).suffix[1:] for path in options.train]
+    inferred = _columns(options) or [
+        Path(rows.file_name(path)).suffix[1:] for path in options.train
+    ]
     sides = []
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")
@@ -179,7 +163,7 @@ def changes(options):
 
 
 def settings(options):
-    held = {split: _held_size(options, split) for split in HELD_OUT}
+    held = {split: _held_size(options, split) for split in rows.HELD_OUT}
     return {**held, "seed": options.seed, "columns": _columns(options)}
 
 
@@ -190,7 +174,9 @@ def _held_size(options, split):
 
 
 def fingerprint(sources):
-    return files_as_archive(path for one in sources.values() for path in one.paths).fingerprint()
+    return rows.files_as_archive(
+        path for one in sources.values() for path in one.paths
+    ).fingerprint()
 
 
 def write_translations(sources, folder, options):
@@ -250,16 +236,16 @@ def divide(sources, options):
     readers = {split: source.pairs for split, source in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
-    keys = [(None, identity(source)) for _, (source, _) in readers["train"]()]
+    keys = [(None, rows.identity(source)) for _, (source, _) in readers["train"]()]
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
-    for split in (split for split in HELD_OUT if split not in readers):
+    for split in (split for split in rows.HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = held_out_size(size, number)
+        sizes[split] = rows.held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
-    chosen = hold_out(keys, options.seed, sizes, name)
+    chosen = rows.hold_out(keys, options.seed, sizes, name)
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):

@@ -12,17 +12,10 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarise import binarise_pairs
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.report import (
-    count_lines,
-    next_commands,
-    report_counts,
-    report_splits,
-    shown,
-    text_lines,
-)
 from fairseq_posattn.preparation.segmentation import KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.moses import RATIO, is_clean
@@ -94,7 +87,10 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         corpus.write_text(given or corpus.find_files(options), work / "text", options)
 
     def count(folder):
-        return {split: count_lines(folder / f"text/{prefix}{split}.{sides[0]}") for split in splits}
+        return {
+            split: report.count_lines(folder / f"text/{prefix}{split}.{sides[0]}")
+            for split in splits
+        }
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         raw = [f"test.{side}" for side in sides] if corpus.recipe is None else []
@@ -120,9 +116,9 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
     else:
         counts = count(options.dest)
         if corpus.longest or corpus.longest_words:
-            counts = {"raw": count_lines(options.dest / f"text/train.{sides[0]}"), **counts}
-        report_counts(counts, corpus.published, options.limit, "pairs")
-    train = next_commands(corpus, options.dest)
+            counts = {"raw": report.count_lines(options.dest / f"text/train.{sides[0]}"), **counts}
+        report.report_counts(counts, corpus.published, options.limit, "pairs")
+    train = report.next_commands(corpus, options.dest)
     if corpus.recipe is None:
         print(f"then, on the raw test set,\n    {shlex.join(_translate(corpus, options.dest))}")
     return train
@@ -132,16 +128,18 @@ def _translate(corpus, dest):
     """Return the words of the command for the raw test set, once the model is trained."""
     command = "summarize" if corpus.sides == SIDES else "translate"
     saved, (source, target) = f"checkpoints/{dest.name}", corpus.sides
-    files = ["--input", f"{shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
+    files = ["--input", f"{report.shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
     return ["posattn", command, saved, *files]
 
 
 def report_pairs(text, prefix, sides):
     splits = {
-        split: zip(*(text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True)
+        split: zip(
+            *(report.text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True
+        )
         for split in SPLITS
     }
-    report_splits(splits, sides, key=lambda pair: pair[0])
+    report.report_splits(splits, sides, key=lambda pair: pair[0])
 
 
 def clean_in_words(stages, sides, longest, ratio):
@@ -167,7 +165,7 @@ def run_subwords(stages, sides, splits, kind, options, train="train", longest=No
 
     def learn(work):
         files = [work / name for name in text_files(sides, "", [train])]
-        kind.learn(lambda: chain.from_iterable(map(text_lines, files)), work)
+        kind.learn(lambda: chain.from_iterable(map(report.text_lines, files)), work)
 
     def apply(work):
         encoder = kind.encoder(work)
@@ -212,4 +210,4 @@ def text_files(sides, prefix="", splits=SPLITS):
 
 
 def _text_pairs(folder, name, sides):
-    return zip(*(text_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)
+    return zip(*(report.text_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)

@@ -14,15 +14,9 @@ from itertools import islice
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import vectors
+from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.binarise import binarise_columns, binarise_files
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.report import (
-    count_lines,
-    named_by_folder,
-    next_commands,
-    report_counts,
-)
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
@@ -51,7 +45,9 @@ def prepare(corpus, options):
     splits = [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
 
     def describe(folder):
-        examples = {split: count_lines(folder / f"text/{split}.impressions") for split in splits}
+        examples = {
+            split: report.count_lines(folder / f"text/{split}.impressions") for split in splits
+        }
         return {"examples": examples, "features": vectors.features(folder)}
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
@@ -73,9 +69,9 @@ def prepare(corpus, options):
         stages.run("binarised data", outputs, partial(_binarise, options.jobs, splits))
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
     dest = options.dest
-    report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
-    print(f"news: {count_lines(dest / 'text/titles.words'):,}")
-    return next_commands(corpus, dest, data=named_by_folder(corpus, dest))
+    report.report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
+    print(f"news: {report.count_lines(dest / 'text/titles.words'):,}")
+    return report.next_commands(corpus, dest, data=report.named_by_folder(corpus, dest))
 
 
 def _write_text(corpus, options, parts, work):

@@ -11,15 +11,9 @@ from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.preparation import vectors
+from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.binarise import binarise_columns
 from fairseq_posattn.preparation.download import obtain_any
-from fairseq_posattn.preparation.report import (
-    count_lines,
-    named_by_folder,
-    next_commands,
-    report_counts,
-)
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.props import read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
@@ -44,13 +38,11 @@ def prepare(corpus, options):
         return count_words([paths.pop("train")]), count_words(paths.values())
 
     def describe(folder):
-        examples = {split: count_lines(folder / f"text/{split}.roles") for split in splits}
+        examples = {split: report.count_lines(folder / f"text/{split}.roles") for split in splits}
         return {"examples": examples, "features": vectors.features(folder)}
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
-        given = None
-        if options.source:
-            given = obtain_any(corpus.alternatives, options.source, downloads)
+        given = options.source and obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
         stages.run(
             "text",
@@ -65,10 +57,12 @@ def prepare(corpus, options):
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
     text = options.dest / "text"
     sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
-    report_counts(sentences, corpus.published, options.limit, "sentences")
+    report.report_counts(sentences, corpus.published, options.limit, "sentences")
     examples = describe(options.dest)["examples"]
-    report_counts(examples, corpus.predicates, options.limit, "predicates")
-    return next_commands(corpus, options.dest, data=named_by_folder(corpus, options.dest))
+    report.report_counts(examples, corpus.predicates, options.limit, "predicates")
+    return report.next_commands(
+        corpus, options.dest, data=report.named_by_folder(corpus, options.dest)
+    )
 
 
 def _write_split(sentences, prefix, cased):
