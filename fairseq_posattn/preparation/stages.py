@@ -124,9 +124,10 @@ class Stages:
 
     def _refuse_foreign(self, outputs):
         """Raise if a file that no stage made would be replaced."""
-        published = self.published.items()
-        known = {file for _, stage in published for file in stage["files"]}
-        stale = {name: stage for name, stage in published if stage != self.done.get(name)}
+        known = {file for stage in self.published.values() for file in stage["files"]}
+        stale = {
+            name: stage for name, stage in self.published.items() if stage != self.done.get(name)
+        }
         for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done)}):
             if file not in known:
                 raise UsageError(

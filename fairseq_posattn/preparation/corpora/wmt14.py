@@ -96,14 +96,9 @@ def find_files(options):
 
 def _find_newstest(name, source, options):
     """Return plain text or SGML of each language, which may be source or reference."""
-    archive = obtain(source, options)
-    return [
-        (
-            archive,
-            archive.first_of(f"{name}.{side}", f"{name}-src.{side}.sgm", f"{name}-ref.{side}.sgm"),
-        )
-        for side in LANGUAGES
-    ]
+    archive, forms = obtain(source, options), ("{}.{}", "{}-src.{}.sgm", "{}-ref.{}.sgm")
+    members = ([form.format(name, side) for form in forms] for side in LANGUAGES)
+    return [(archive, archive.first_of(*each)) for each in members]
 
 
 def write_text(files, folder, options):

@@ -112,7 +112,8 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         described |= {"joined": joined, "count": lambda work: {"examples": count(work)}}
         write_manifests(stages, corpus, **described)
     if corpus.recipe is None:
-        report_pairs(options.dest / "text", prefix, sides)
+        texts = {split: _text_pairs(options.dest, f"{prefix}{split}", sides) for split in SPLITS}
+        report.report_splits(texts, sides, key=lambda pair: pair[0])  # compared by their sources
     else:
         counts = count(options.dest)
         if corpus.longest or corpus.longest_words:
@@ -130,16 +131,6 @@ def _translate(corpus, dest):
     saved, (source, target) = f"checkpoints/{dest.name}", corpus.sides
     files = ["--input", f"{report.shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
     return ["posattn", command, saved, *files]
-
-
-def report_pairs(text, prefix, sides):
-    splits = {
-        split: zip(
-            *(report.text_lines(text / f"{prefix}{split}.{side}") for side in sides), strict=True
-        )
-        for split in SPLITS
-    }
-    report.report_splits(splits, sides, key=lambda pair: pair[0])
 
 
 def clean_in_words(stages, sides, longest, ratio):
