@@ -32,7 +32,7 @@ SYSTEM = "one 400 Gb/s adapter a GPU, as in the vendor's systems of eight"
 ASSUMED = "assumption"
 # name: value, unit, source. Change these for another cluster.
 INPUTS = {
-    "matrix_rate": (989e12, "FLOP/s of dense float16 products", DATASHEET),
+    "matrix_rate": (989e12, "FLOP/s of dense float16 matmuls", DATASHEET),
     "matrix_share": (0.5, "of that rate achieved", ASSUMED),
     "memory_rate": (4.8e12, "bytes/s", DATASHEET),
     "memory_share": (0.7, "of that rate achieved", ASSUMED),
@@ -40,11 +40,11 @@ INPUTS = {
     "within_node": (450e9, "bytes/s each way between GPUs of a node", DATASHEET),
     "between_nodes": (50e9, "bytes/s each way between nodes, a GPU", SYSTEM),
     "network_share": (0.8, "of those rates achieved", ASSUMED),
-    "latency": (1e-5, "seconds of a step of the all-reduce, of which there are 2 log2 N", ASSUMED),
+    "latency": (1e-5, "seconds of each of the 2 log2 N steps of the all-reduce", ASSUMED),
     "gpus_per_node": (8, "", SYSTEM),
     "tokens_per_update": (4096 * 128, "on each side, as published (MANs, WMT14 big)", "recipe"),
     "words_per_sentence": (32, "on each side, padding included", ASSUMED),
-    "vocabulary": (37000, "joint byte pairs", "recipe"),
+    "vocabulary": (37000, "subwords, joined dictionary", "recipe"),
 }
 # Sizes of fairseq's transformer_wmt_en_de_big, which cannot be built on the meta device.
 BIG = " ".join(
@@ -286,7 +286,7 @@ def tables(report):
             "with the host, ms": f"{1e3 * row['batches_seconds']:.0f}",
             "optimiser, ms": f"{1e3 * row['step_seconds']:.1f}",
             "network, ms": f"{1e3 * row['network_seconds']:.1f}",
-            "not hidden, ms": f"{1e3 * row['exposed_seconds']:.1f}",
+            "exposed network, ms": f"{1e3 * row['exposed_seconds']:.1f}",
             "update, ms": f"{1e3 * row['update_seconds']:.0f}",
             "tokens/s": f"{row['words_per_second'] / 1e6:.2f}M",
         }

@@ -48,7 +48,12 @@ def render(
         compared: comparisons with the baseline, by names of rows.
         intervals: add the 95% intervals of the means.
     """
-    metrics = list(rows[0]["paper"])
+    # Validation scores are shown beside published ones only.
+    metrics = [
+        name
+        for name in rows[0]["paper"]
+        if not name.startswith("valid_") or any(row["paper"].get(name) is not None for row in rows)
+    ]
     published = any(_is_published(row) for row in rows)
     rows = [row for row in rows if "seeds" in row or _is_published(row)] or rows
     repeated = any(len(row.get("seeds", [])) > 1 for row in rows)

@@ -3,7 +3,7 @@
 Sizes beyond ``tiny`` are the published sizes of their architectures. Translation trains as fairseq
 documents for these sizes (IWSLT'14; Ott et al., 2018), summarization as Fan et al. (2021), tagging
 as Tan et al. (2018), the rest as DA-Transformer (section 4.1). ``tiny`` is that of the recipes for
-a CPU: it trains on 30,000 sentences within an hour on two cores.
+a CPU: it trains on 30,000 sentences in about an hour.
 """
 
 import json

@@ -202,6 +202,18 @@ def test_the_printed_text_has_every_form(files, capsys):
     assert counts == "2 hypotheses"
 
 
+def test_plain_text_is_printed_without_tokenised_forms(tmp_path, capsys):
+    for name in ("hyp", "ref"):
+        (tmp_path / name).write_text("Yes, he said (again). It's fine, isn't it?\n" * 3)
+    given = ["--hypotheses", str(tmp_path / "hyp"), "--references", str(tmp_path / "ref")]
+    assert score([*given, "--language", "en"]) == 0
+    output = capsys.readouterr()
+    assert "tokenised" not in output.out and not output.err
+    assert set(as_json([*given, "--language", "en"], capsys)["forms"]) == {
+        *("sacrebleu", "tokenised", "tokenised-lowercase"),
+    }
+
+
 def test_compounds_are_split_by_default_only_in_german(files, capsys):
     for language, forms in (("de", FORMS), ("en", FORMS[:-1])):
         result = as_json([*files, "--detokenize", language], capsys)

@@ -1,4 +1,4 @@
-"""posattn hydra-train: what it hands to fairseq's own program."""
+"""posattn hydra-train: the arguments of fairseq-hydra-train."""
 
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def test_the_papers_settings_have_names(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("given", ["common.user_dir=other", "++common.user_dir=other"])
-def test_another_user_dir_is_taken(file, given):
+def test_another_user_dir_is_passed_on(file, given):
     assert build_arguments(file, [given])[4:] == [given]
 
 
@@ -44,8 +44,8 @@ DIFFERS = "checkpoint.save_dir=a/${hydra:job.num}"
 
 @pytest.mark.parametrize("several", ["-m", "--multirun"])
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_a_sweep_is_told_before_all_settings(file, several, place):
-    """Hydra does not read those before it where there are some behind it."""
+def test_the_multirun_flag_precedes_all_settings(file, several, place):
+    """Hydra does not read settings on both sides of a flag."""
     settings = ["common.seed=1,2", DIFFERS]
     words = build_arguments(file, [*settings[:place], several, *settings[place:]])
     assert words[4:] == [several, f"common.user_dir='{PLUGIN}'", *settings]
@@ -59,7 +59,7 @@ def test_a_sweep_is_told_before_all_settings(file, several, place):
         ("checkpoint: {save_dir: mine}", ["++checkpoint.save_dir=yours"], "yours"),
     ],
 )
-def test_trainings_of_a_sweep_into_one_folder(file, text, given, save_dir):
+def test_trainings_of_a_sweep_must_not_share_a_folder(file, text, given, save_dir):
     file.write_text(text)
     with pytest.raises(UsageError) as refused:
         build_arguments(file, ["-m", "common.seed=1,2", *given])
@@ -73,12 +73,12 @@ def test_trainings_of_a_sweep_into_one_folder(file, text, given, save_dir):
         ("checkpoint: {save_dir: 'a/${optimization.lr}'}", []),
         ("{}", [DIFFERS]),
         ("{}", ["checkpoint.save_dir=a,b"]),
-        ("- a", []),  # Hydra says what is wrong with it
+        ("- a", []),  # Hydra reports the error
         ("a: [", []),
         ("checkpoint: 3", []),
     ],
 )
-def test_trainings_of_a_sweep_into_folders_of_their_own(file, text, given):
+def test_trainings_of_a_sweep_in_separate_folders_are_accepted(file, text, given):
     file.write_text(text)
     assert build_arguments(file, ["-m", *given])[4] == "-m"
 
@@ -102,14 +102,14 @@ LOGGING = "{handlers: {f: {(): subprocess.Popen, args: [touch, x]}}}"
         ("defaults: [other@hydra.job_logging]", "defaults"),
     ],
 )
-def test_a_file_that_could_run_code_is_refused(file, text, setting):
+def test_files_that_could_run_code_are_refused(file, text, setting):
     file.write_text(text)
     with pytest.raises(UsageError) as refused:
         build_arguments(file, [])
     assert str(refused.value).startswith(f"{file}: {setting}")
 
 
-def test_a_file_may_choose_the_folders_of_hydra(file):
+def test_files_may_set_the_folders_of_hydra(file):
     file.write_text(
         "# @package _group_\n"
         "hydra: {job: {chdir: false}, run: {dir: a}, sweep: {dir: a, subdir: '${hydra:job.num}'}}"
@@ -119,7 +119,7 @@ def test_a_file_may_choose_the_folders_of_hydra(file):
     )
 
 
-def test_files_that_hydra_would_not_find(file, capsys):
+def test_missing_and_misnamed_files_are_refused(file, capsys):
     assert main([str(file.with_name("no.yaml"))], "posattn hydra-train") == 1
     assert "posattn hydra-train: error: " in capsys.readouterr().err
     other = file.rename(file.with_suffix(".yml"))
@@ -127,7 +127,7 @@ def test_files_that_hydra_would_not_find(file, capsys):
     assert "mine.yml: must end in .yaml" in capsys.readouterr().err
 
 
-def test_no_file(capsys):
+def test_a_file_is_required(capsys):
     with pytest.raises(SystemExit):
         main([], "posattn hydra-train")
     assert "the following arguments are required: FILE.yaml|NAME\n" in capsys.readouterr().err

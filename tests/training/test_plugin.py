@@ -43,7 +43,7 @@ def test_registering_again_changes_nothing():
     assert set(torch.serialization.get_safe_globals()) == safe
 
 
-def test_a_patch_by_another_copy_of_the_package_is_not_laid_on_top():
+def test_another_copy_of_the_package_does_not_patch_again():
     wrapped = PathManager.copy
     source = Path(compat.saving.__file__).read_text()
     exec(compile(source, "another_copy", "exec"), {"__name__": "another.saving"})
@@ -66,28 +66,18 @@ print("registered")
 
 
 @pytest.mark.slow
-def test_imported_after_fairseq_it_registers():
-    output_of("""
-import fairseq.models
-import fairseq_posattn
-assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
-""")
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import fairseq.models, fairseq_posattn",
+        "from fairseq_posattn.training import plugin; plugin.register(); import fairseq.models",
+    ],
+)
+def test_importing_after_fairseq_or_registering_before_it_works(imports):
+    output_of(f"{imports}\nassert 'posattn_transformer' in fairseq.models.ARCH_MODEL_REGISTRY")
 
 
-@pytest.mark.slow
-def test_a_program_that_imports_fairseq_afterwards_registers():
-    output = output_of("""
-import fairseq_posattn
-from fairseq_posattn.training import plugin
-plugin.register()
-import fairseq.models
-assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
-""")
-    assert output == ""
-
-
-def test_the_attention_alone_is_light():
-    """It loads nothing of fairseq and changes no hook."""
+def test_importing_attention_loads_no_fairseq_and_changes_no_hook():
     output_of("""
 import sys
 hook = sys.excepthook

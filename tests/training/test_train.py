@@ -1,4 +1,4 @@
-"""``posattn train``: the command that it builds, its progress and its end."""
+"""``posattn train``: its command, progress, errors and following commands."""
 
 import json
 import os
@@ -101,7 +101,7 @@ def test_every_size_is_accepted_by_fairseq_and_keeps_two_checkpoints(make, kind,
     assert args.cpu
 
 
-def test_the_data_decides_about_the_task(make, tmp_path):
+def test_flags_depend_on_the_data(make, tmp_path):
     def flags(kind, **fields):
         folder = make(kind, **fields)
         (folder / "glove.txt").touch()
@@ -225,7 +225,7 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
-def test_interruption_is_passed_on(tmp_path):
+def test_interruption_stops_fairseq_train(tmp_path):
     words = ["-c", f"from {train.__name__} import run; from pathlib import Path; import sys\n"]
     words[-1] += f"sys.exit(run({fake_command(waits=True)!r}, Path({str(tmp_path)!r}), 'loss'))"
     process = subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True)
@@ -239,7 +239,7 @@ def test_interruption_is_passed_on(tmp_path):
 
 
 @pytest.mark.parametrize("kind", MANIFESTS)
-def test_the_commands_that_follow_are_accepted(make, kind, tmp_path, monkeypatch):
+def test_following_commands_are_accepted(make, kind, tmp_path, monkeypatch):
     import argparse
 
     folder = make(kind)

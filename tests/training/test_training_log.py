@@ -1,4 +1,4 @@
-"""Reading of fairseq's logs."""
+"""Reading of fairseq's training logs."""
 
 import json
 
@@ -19,7 +19,7 @@ VALID = (
 TRAIN = "epoch 002 | loss 6.961 | ppl 124.59 | bsz 50 | num_updates 800 | lr 0.001 | wall 4"
 
 
-def test_a_line_of_json():
+def test_lines_of_json_are_read():
     text = json.dumps({"epoch": 2, "valid_loss": "2.5", "valid_num_updates": "7", "valid_a": None})
     measured = {"epoch": 2, "loss": 2.5, "num_updates": 7}
     assert read_line(f"{TIME} valid | {text}\n") == ("valid", measured)
@@ -35,7 +35,7 @@ def test_a_line_of_json():
         ("train", TRAIN, 6.961, {"ppl": 124.59, "lr": 0.001, "wall": 4}),
     ],
 )
-def test_a_line_of_the_simple_format(tag, text, loss, more):
+def test_lines_of_the_simple_format_are_read(tag, text, loss, more):
     for head in (f"{TIME} {tag} | ", f"{HYDRA}[{tag}][INFO] - ", ""):
         named, numbers = read_line(f"{head}{text}\n")
         assert named == tag
@@ -61,7 +61,7 @@ def test_a_line_of_the_simple_format(tag, text, loss, more):
         "a sentence that has epoch 001: in it, loss=2",
     ],
 )
-def test_a_line_that_measures_nothing(text):
+def test_lines_without_measurements_are_none(text):
     assert read_line(text) is None
 
 
@@ -80,8 +80,8 @@ def log_of(tmp_path, *lines):
     return TrainingLog(tmp_path / "train.log")
 
 
-def test_a_training_that_was_killed_and_went_on_is_there_once(tmp_path):
-    """Killed after update 250, when there was a checkpoint of update 150."""
+def test_a_resumed_training_replaces_lost_updates(tmp_path):
+    """It was killed after update 250 and resumed at update 150."""
     log = log_of(
         tmp_path,
         *(inner(100, 9), epoch_end("valid", 150, loss=8), inner(200, 7)),
@@ -93,33 +93,33 @@ def test_a_training_that_was_killed_and_went_on_is_there_once(tmp_path):
     assert log.points("loss", "valid") == [(150, 8), (250, 6)]
 
 
-def test_what_was_lost_is_not_there_until_it_is_trained_again(tmp_path):
+def test_lost_measurements_are_dropped_until_they_are_repeated(tmp_path):
     lines = [inner(100, 9), inner(200, 8), epoch_end("valid", 200, loss=8), inner(300, 7)]
     log = log_of(tmp_path, *lines, inner(200, 8.5))
     assert log.points("loss", "train_inner") == [(100, 9), (200, 8.5)]
     assert log.points("loss", "valid") == [(200, 8)]
 
 
-def test_short_epochs_have_more_points_than_the_interval(tmp_path):
+def test_epochs_shorter_than_the_log_interval_give_the_points(tmp_path):
     log = log_of(
         tmp_path, epoch_end("train", 50, loss=9), inner(100, 8), epoch_end("train", 100, loss=7)
     )
     assert log.points("loss", "train_inner", "train") == [(50, 9), (100, 7)]
 
 
-def test_what_is_no_number_is_left_out(tmp_path):
+def test_losses_that_are_not_finite_are_left_out(tmp_path):
     log = log_of(tmp_path, inner(100, "nan"), inner(200, 8), inner(300, "inf"))
     assert log.points("loss", "train_inner") == [(200, 8)]
 
 
 @pytest.mark.parametrize("update", ["nan", "inf", "1" + "0" * 400])
-def test_nor_is_an_update_counted_that_is_no_number(update, tmp_path):
-    whole = f'{{"train_loss": 1{"0" * 400}, "train_num_updates": 9}}\n'  # no float can be as large
+def test_updates_that_are_not_finite_are_left_out(update, tmp_path):
+    whole = f'{{"train_loss": 1{"0" * 400}, "train_num_updates": 9}}\n'  # larger than any float
     log = log_of(tmp_path, inner(100, 9), inner(update, 8), whole, inner(300, 1e200))
     assert log.points("loss", "train_inner", "train") == [(100, 9)]
 
 
-def test_a_line_ends_where_a_progress_bar_goes_back(tmp_path):
+def test_a_carriage_return_ends_a_line(tmp_path):
     log = log_of(tmp_path, inner(100, 9).replace("\n", "\r"), inner(200, 8))
     assert log.points("loss", "train_inner") == [(100, 9), (200, 8)]
 
@@ -134,7 +134,7 @@ def test_a_line_ends_where_a_progress_bar_goes_back(tmp_path):
         ({"loss": 1, "wps": 9, "bsz": 9, "best_loss": 1}, None),
     ],
 )
-def test_the_score_to_look_at(tmp_path, scores, chosen):
+def test_the_main_score_is_that_of_the_best_checkpoint(tmp_path, scores, chosen):
     assert log_of(tmp_path, epoch_end("valid", 10, **scores)).score() == chosen
 
 

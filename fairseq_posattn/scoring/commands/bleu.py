@@ -53,7 +53,8 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         choices=FORMS,
         metavar="FORM",
         help="forms of BLEU to compute, and to print without chrF2 and TER, which JSON always has "
-        "(default: all, compound-split only for target language de)",
+        "(default: sacrebleu for plain text, else all, compound-split only for target language de; "
+        "JSON always has all)",
     )
     parser.add_argument(
         "--language",
@@ -98,8 +99,11 @@ def score(options: argparse.Namespace) -> Result:
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
+    shown = forms
+    if options.forms is None and not options.json and all(is_plain(run, options) for run in pairs):
+        shown = ["sacrebleu"]
     for run in pairs:
-        warnings += warnings_of_text(run, tokenised_sides(run, options.text), forms, language)
+        warnings += warnings_of_text(run, tokenised_sides(run, options.text), shown, language)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None:
         check_lines(options.comet, sources, pairs[0])
@@ -132,7 +136,7 @@ def score(options: argparse.Namespace) -> Result:
     if sources is not None:
         signatures["comet"] = comet.signature(options.comet_model)
     scores = main_scores(groups)
-    unprinted = {"chrf2", "ter"} if options.forms else set()
+    unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     lines = [
         f"{CALLED.get(name) or f'BLEU {name}':<25} {format_score(group)}   {signatures[name]}"
         for name, group in groups.items()
@@ -155,6 +159,13 @@ def score(options: argparse.Namespace) -> Result:
         printed = {name: called for name, called in CALLED.items() if name not in unprinted}
         result.compare(scores, main_scores(before), printed)
     return result
+
+
+def is_plain(pairs: Pairs, options: argparse.Namespace) -> bool:
+    """Return whether no side of a run is tokenized."""
+    sides = tokenised_sides(pairs, options.text)
+    untokenised = bleu.looks_tokenised(pairs.references) is False
+    return untokenised and not (sides.hypotheses or sides.references)
 
 
 def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:

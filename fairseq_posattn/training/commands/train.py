@@ -3,7 +3,7 @@
     %(prog)s data-bin/fr-en
 
 runs fairseq-train with the settings of a size, on the GPUs or else on the CPU. The default size is
-the second one of the data with a GPU, and tiny without: at most an hour for 30,000 sentences.
+the second one of the data with a GPU, and tiny without: about an hour for 30,000 sentences.
 Ctrl-C stops; rerun the same command to resume. The best and the last checkpoint are kept, and
 training stops when validation stops improving. Flags of fairseq-train after -- override the
 settings:

@@ -144,36 +144,35 @@ def test_a_sentence_longer_than_its_positions_is_refused(folder):
         scores(model, *[classifier_builder.sentences(63)] * 2)
 
 
-def spoil(folder, what):
-    if what == "missing":
-        (folder / "merges.txt").unlink()
-        (folder / "model.safetensors").unlink()
-    elif what == "model_type":
-        change_config(folder, model_type="gpt2")
-    elif what == "shape":
-        change_config(folder, n_embd=16)
-    elif what == "heads":
-        change_config(folder, n_head=5)
-    elif what == "weights":
-        (folder / "model.safetensors").write_bytes(b"no weights")
-    elif what == "vocabulary":
-        (folder / "vocab.json").write_text('{"<unk>": 0, "a": 2}')
+ERRORS = {
+    "missing": (
+        lambda folder: [(folder / name).unlink() for name in ("merges.txt", "model.safetensors")],
+        "there is no merges.txt, no model.safetensors or pytorch_model.bin; put",
+    ),
+    "type": (
+        lambda folder: change_config(folder, model_type="gpt2"),
+        "config.json: its model_type is not openai-gpt",
+    ),
+    "shape": (
+        lambda folder: change_config(folder, n_embd=16),
+        "there is no tokens_embed.weight of shape .*, 16\\], as config.json",
+    ),
+    "heads": (lambda folder: change_config(folder, n_head=5), "must be divisible"),
+    "weights": (
+        lambda folder: (folder / "model.safetensors").write_bytes(b"no weights"),
+        "model.safetensors: cannot be read",
+    ),
+    "vocabulary": (
+        lambda folder: (folder / "vocab.json").write_text('{"<unk>": 0, "a": 2}'),
+        "vocab.json: no vocabulary of GPT",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("what", "message"),
-    [
-        ("missing", "there is no merges.txt, no model.safetensors or pytorch_model.bin; put"),
-        ("model_type", "config.json: its model_type is not openai-gpt"),
-        ("shape", "there is no tokens_embed.weight of shape .*, 16\\], as config.json"),
-        ("heads", "must be divisible"),
-        ("weights", "model.safetensors: cannot be read"),
-        ("vocabulary", "vocab.json: no vocabulary of GPT"),
-    ],
-)
-def test_unusable_folders_are_refused(folder, what, message):
+@pytest.mark.parametrize(("spoil", "message"), ERRORS.values(), ids=ERRORS)
+def test_unusable_folders_are_refused(folder, spoil, message):
     words = dictionary(folder)
-    spoil(folder, what)
+    spoil(folder)
     flags = [f"--language-model={folder}", "--encoder-hidden-dim=12"]
     with pytest.raises(UsageError, match=message):
         classifier_builder.build("mtsa_classifier", *flags, words=words)

@@ -63,7 +63,7 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def numbers():
-    """Return dictionary, training and test pairs, as tensors."""
+    """Return the dictionary, training and test pairs, as tensors."""
     words = Dictionary()
     pairs = [
         [words.encode_line(spell(number)).long() for spell in (german, english)]

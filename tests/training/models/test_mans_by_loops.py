@@ -216,12 +216,3 @@ def test_logits_and_gradients_equal_the_loops(build_model, monkeypatch, arch, tr
     ):
         assert theirs.any(), name
         torch.testing.assert_close(ours, theirs, **tolerance, msg=lambda m, n=name: f"{n}: {m}")
-
-
-@pytest.mark.parametrize("arch", MODELS)
-def test_presets_have_the_released_dropouts_and_the_paper_form(build_model, arch):
-    with torch.device("meta"):
-        cfg = build_model(arch, tiny=False).cfg
-    assert {cfg.dropout, cfg.attention_dropout, cfg.activation_dropout} == {0.1}
-    assert (cfg.heads_activation, cfg.heads_dropout, cfg.start) == ("relu_in_dman", 0, "fairseq")
-    assert cfg.share_all_embeddings == (arch == "dman_summarization")

@@ -95,11 +95,6 @@ def test_parameters_of_mtsas_table_6(build_model):
         assert f"{(parameters(model) - biases + 32 * 512) / 1e6:.2f}" == millions
 
 
-def test_the_default_has_the_size_of_fairseqs_transformer(build_model):
-    stock = build_model("transformer", JOINT)
-    assert parameters(build_model("posattn_transformer", JOINT)) == parameters(stock)
-
-
 def sentences(*lengths, words=20, **options):
     """Return rows of so many random words, the last of which is EOS, with padding."""
     return classifier_builder.sentences(*(n - 1 for n in lengths), words=words - 4, **options)
@@ -283,46 +278,18 @@ def test_empty_sentences_have_finite_gradients(build_model, stack):
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_half_precision_trains(build_model, dtype):
-    torch.manual_seed(0)
-    model = build_model("dman_wmt_en_de", "--dropout", "0").to(dtype)
-    source, target = sentences(9, 7), sentences(6, 8, seed=1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    losses = []
-    for _ in range(12):
-        log_probs = scores(model, source, target).float()
-        loss = torch.nn.functional.nll_loss(
-            log_probs.flatten(0, 1), target.flatten(), ignore_index=PAD
-        )
-        optimizer.zero_grad()
-        loss.backward()
-        for name, parameter in model.named_parameters():
-            assert parameter.grad.isfinite().all(), name
-        optimizer.step()
-        losses.append(loss.item())
-    assert losses[-1] < losses[0]
-
-
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_every_parameter_is_trained(build_model, name):
+def test_every_parameter_is_trained(build_model, name, dtype):
     """A parameter without a gradient stops distributed training."""
     stack = "san" if name in ENCODER_ONLY else name
     flags = ["--encoder-sublayers", f"{name},ffn", "--decoder-sublayers", f"{stack},cross,ffn"]
-    model = build_model("posattn_transformer", JOINT, *flags)
-    scores(model, sentences(9, 7), sentences(6, 8, seed=1))[..., 5].sum().backward()
+    model = build_model("posattn_transformer", JOINT, *flags).to(dtype)
+    output = scores(model, sentences(9, 7), sentences(6, 8, seed=1))
+    output[..., 5].float().sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None and parameter.grad.any(), name
-
-
-def test_cross_attention_is_returned_for_alignment(build_model):
-    model = build_model("posattn_transformer", JOINT).eval()
-    source, target = sentences(6, 4), sentences(5, 5, seed=1)
-    _, extra = model(source, source.ne(PAD).sum(-1), target)
-    attention = extra["attn"][0]
-    assert attention.shape == (2, 5, 6)
-    torch.testing.assert_close(attention.sum(-1), torch.ones(2, 5))
-    assert attention[1, :, 4:].eq(0).all()
+        assert parameter.grad.isfinite().all(), name
 
 
 def test_activation_checkpointing_changes_no_gradient(build_model):
