@@ -58,8 +58,9 @@ class SentencePieces:
     lower = False
 
     def __init__(self, options):
-        if options.wordpiece_vocabulary or options.cased:
-            raise UsageError("--wordpiece-vocabulary and --cased: need --subwords wordpiece")
+        flag = "--cased" if options.cased else "--wordpiece-vocabulary"
+        if options.cased or options.wordpiece_vocabulary:
+            raise UsageError(f"{flag}: needs --subwords wordpiece")
         self.settings = {"vocabulary_size": options.vocabulary_size}
 
     def learn(self, lines, work):
