@@ -12,7 +12,6 @@ from pathlib import Path
 
 import fairseq
 import forked_commands
-import numpy
 import pytest
 
 import fairseq_posattn
@@ -261,32 +260,6 @@ def test_plain_text_is_summarized_like_the_prepared_test_set(summarised, user_di
 # --- fairseq's commands ---------------------------------------------------------------------------
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
-UNKNOWN = 3  # its number in every dictionary of fairseq's
-
-
-def test_unknown_tokens_are_reported(tmp_path, user_dir):
-    for name, line in (("strange", "x y a\n"), ("half", "x a\n")):
-        (tmp_path / name).write_text(line)
-    data = tmp_path / "data"
-    shutil.copytree(FIXTURE / "data", data)
-    tokens = data / "test.de-en.de.bin"
-    numpy.full(tokens.stat().st_size // 2, UNKNOWN, "<u2").tofile(tokens)
-    flags = ["--path", FIXTURE / "checkpoint.pt", "--cpu", "--num-workers", "0", "--beam", "1"]
-    flags += ["--user-dir", user_dir, "--batch-size", "4"]
-    commands = [
-        ("interactive", [FIXTURE / "data", *flags, "--buffer-size", "4"], tmp_path / "strange"),
-        ("interactive", [FIXTURE / "data", *flags, "--buffer-size", "4"], tmp_path / "half"),
-        ("generate", [data, *flags], "/dev/null"),
-        ("generate", [FIXTURE / "data", *flags], "/dev/null"),
-    ]
-    done = forked_commands.run_all(user_dir, commands, tmp_path)
-    assert [code for code, _, _ in done] == [0] * 4
-    strange, half, unknown, known = (errors for _, _, errors in done)
-    assert strange.startswith("fairseq_posattn: warning: 2 of 3 tokens are unknown to the model")
-    count = len(numpy.fromfile(tokens, "<u2"))
-    assert unknown.startswith(f"fairseq_posattn: warning: {count} of {count} tokens are unknown")
-    assert strange.count("\n") == unknown.count("\n") == 1
-    assert half == known == ""
 
 
 def test_unsatisfiable_constraints_affect_no_other_line(tmp_path, user_dir):

@@ -100,4 +100,4 @@ def test_beam_search_equals_fairseqs(name, translator, tmp_path):
     )
     torch.testing.assert_close(scores[:, 1], scores[:, 0], atol=TIE, rtol=0)
     assert not others
-    assert len({best.text for best in expected}) > 20
+    assert len({best.text for best in expected}) > 10

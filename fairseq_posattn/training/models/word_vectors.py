@@ -1,5 +1,7 @@
 """Token embeddings, optionally initialized from a file of vectors such as GloVe's."""
 
+import re
+
 import numpy
 import torch
 from fairseq.data import Dictionary
@@ -12,6 +14,7 @@ from fairseq_posattn.common.errors import UsageError
 UNKNOWN_RANGE = 0.05
 # Without a file all are normal, with about the standard deviation of GloVe's 300 features.
 STANDARD_DEVIATION = 0.4
+MAX_LINE = 1 << 20  # characters; a longer line is no vector, and could fill the memory
 
 
 def build_embedding(
@@ -58,10 +61,12 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     option, rows, vectors = f"--encoder-embed-path {path}", [], []
     try:
         with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
+                if len(line) == MAX_LINE:
+                    raise UsageError(f"{option}:{number}: the line is too long for a vector")
                 token, *values = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
                 if number == 1:
-                    is_header = len(line.split()) == 2 and token.isdecimal()
+                    is_header = re.fullmatch(r"\d{1,19} \d{1,19}", line.strip()) is not None
                     width = int(line.split()[1]) if is_header else line.count(" ")
                     if width != dim:
                         raise UsageError(
