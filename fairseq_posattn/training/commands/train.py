@@ -67,9 +67,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         "--dry-run", action="store_true", help="print the fairseq-train command, run nothing"
     )
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
-    wanted, unknown = parser.parse_known_args(words[:here])
-    if unknown:
+    if unknown := parser.parse_known_args(words[:here])[1]:
         parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
+    wanted = parser.parse_args(words[:here])
     prepared = Prepared(wanted.folder)
     save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
     gpus = [] if wanted.cpu else gpu_memory()
@@ -149,7 +149,7 @@ def in_lines(command: Sequence[str]) -> str:
     lines = [""]
     for word in shlex.join(command).replace(str(PLUGIN), '"$(posattn user-dir)"').split(" --"):
         flag = f"--{word}" if lines[-1] else word
-        if len(lines[-1]) + len(flag) > 93:
+        if lines[-1] and len(lines[-1]) + len(flag) > 93:
             lines.append(flag)
         else:
             lines[-1] += f" {flag}" if lines[-1] else flag

@@ -16,11 +16,9 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.criterions import CRITERIONS
 from fairseq_posattn.training.models import (
     MODELS,
-    PosAttnTransformerConfig,
 )
 from fairseq_posattn.training.models.seq2seq import STOCK_OPTIONS
 from fairseq_posattn.training.presets import CLASSIFIERS
@@ -141,12 +139,6 @@ def test_a_flag_equal_to_the_preset_changes_nothing():
     args = options.parse_args_and_arch(options.get_training_parser(), flags)
     model = build(convert_namespace_to_omegaconf(args).model)
     assert (structure(model), settings(model.cfg)) == of_the_flag("dman_iwslt_de_en")
-
-
-@pytest.mark.parametrize("wrap", [lambda cfg: cfg, OmegaConf.structured])
-def test_another_models_config_is_refused(wrap):
-    with pytest.raises(UsageError, match="cannot be a PosAttnTransformerConfig"):
-        build(wrap(PosAttnTransformerConfig(_name="dman_iwslt_de_en")))
 
 
 @pytest.mark.parametrize("name", [*MODELS, *TASKS, *CRITERIONS])
