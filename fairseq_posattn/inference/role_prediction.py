@@ -18,6 +18,8 @@ from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.props import SEPARATOR, Sentence, pieces_of_tags
 
+__all__ = ["RolePrediction", "RolePredictor", "as_props"]
+
 
 @dataclass(frozen=True)
 class RolePrediction:
