@@ -326,9 +326,6 @@ def _impression(number: int, day: int, topics: dict[str, str], generator: random
     return "\t".join(map(str, [*columns, " ".join(shown)])) + "\n"
 
 
-# --- Pairs for a language model ----------------------------------------------------------------
-
-
 def write_language_model(folder: Path, text: str) -> None:
     """Write a random ``openai-gpt`` of Hugging Face, with subwords of one or two characters."""
     import torch  # here, because the recipe's process needs none of it
