@@ -13,13 +13,13 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from fairseq_posattn import __version__
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
@@ -92,8 +92,11 @@ def times_file(device: torch.device) -> Path:
     """Return the file of the times on this device with these versions."""
     folder = os.environ.get("POSATTN_CACHE") or Path.home() / ".cache" / "fairseq_posattn"
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    versions = [f"{part}-{version(part)}" for part in ("torch", "triton", "fairseq_posattn")]
-    return Path(folder) / (re.sub(r"[^\w.+-]+", "_", "_".join([name, *versions])) + ".json")
+    # Modules, not metadata: a checkout need not be installed, and PyTorch's Triton has other names.
+    import triton  # here, because importing it is slow, and it is absent where there is no GPU
+
+    versions = f"torch-{torch.__version__}_triton-{triton.__version__}_posattn-{__version__}"
+    return Path(folder) / (re.sub(r"[^\w.+-]+", "_", f"{name}_{versions}") + ".json")
 
 
 def milliseconds(step: Callable[[], Any]) -> float:

@@ -239,3 +239,10 @@ def test_timing_is_turned_off_by_the_environment(timed, monkeypatch):
 
 def test_need_weights_is_not_timed(timed):
     assert timed.call(need_weights=True) == ["reference"]
+
+
+def test_times_are_stored_where_no_package_is_installed(monkeypatch, tmp_path):
+    """A checkout given to --user-dir has no metadata, and PyTorch's Triton has another name."""
+    monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
+    monkeypatch.setattr("importlib.metadata.distribution", lambda name: pytest.fail(name))
+    assert timing.times_file(torch.device("cpu")).parent == tmp_path
