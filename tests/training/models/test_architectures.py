@@ -17,9 +17,7 @@ from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
 from fairseq_posattn.training.criterions import CRITERIONS
-from fairseq_posattn.training.models import (
-    MODELS,
-)
+from fairseq_posattn.training.models import MODELS
 from fairseq_posattn.training.models.seq2seq import STOCK_OPTIONS
 from fairseq_posattn.training.presets import CLASSIFIERS
 from fairseq_posattn.training.presets import SEQ2SEQ as TRANSFORMERS

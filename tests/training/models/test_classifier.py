@@ -2,16 +2,7 @@
 
 import pytest
 import torch
-from classifier_builder import (
-    EOS,
-    PAD,
-    build,
-    dictionary,
-    parameters,
-    randomise,
-    scores,
-    sentences,
-)
+from classifier_builder import EOS, PAD, build, dictionary, parameters, randomise, scores, sentences
 from fairseq.data import Dictionary
 
 from fairseq_posattn.common.errors import UsageError

@@ -17,11 +17,7 @@ from fairseq_posattn.training.presets import CLASSIFIERS, RECOMMENDERS, TAGGERS
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 # DA depends on the distance, not on its sign; a sum over bigrams only on which tokens are adjacent.
-BLIND_TO_SIDES = {
-    "da_transformer_classifier",
-    "fasttext_classifier",
-    "da_transformer_recommender",
-}
+BLIND_TO_SIDES = {"da_transformer_classifier", "fasttext_classifier", "da_transformer_recommender"}
 PAD = classifier_builder.PAD
 
 
