@@ -48,7 +48,7 @@ RECIPES = (
         "standard sizes",
         """\
 The papers' models and their baselines, each with the size and dropout of its architecture
-(training/presets.py), with the same training: Adam, learning rate 1e-3, batches of
+(training/presets.yaml), with the same training: Adam, learning rate 1e-3, batches of
 64, at most 15 epochs (SICK: 30), early stopping after 3 epochs without improvement, unscaled word
 vectors (--embedding-scale none). The settings are no paper's, so there are no paper's numbers.""",
         "1e-3",
