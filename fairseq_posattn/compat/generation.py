@@ -1,14 +1,11 @@
 """fairseq-generate and fairseq-interactive."""
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
 
 import torch
 from fairseq import search, tokenizer, utils
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import data_utils
 from fairseq.ngram_repeat_block import NGramRepeatBlock
-from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.patching import around, generation_loop, instead
@@ -81,51 +78,6 @@ def translate_shard(main, cfg, *args, **kwargs):
             f"--gen-subset {cfg.dataset.gen_subset}: there is nothing to translate: all sentences "
             "are longer than the model's positions, or --num-shards is more than there are batches"
         ) from error
-
-
-# --- Tokens that the model does not know ----------------------------------------------------------
-# Input with many of them is in another language, or tokenized in another way than the training
-# data. Commands of posattn warn; fairseq's are silent.
-
-
-def word_numbers(words: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
-    """Return the numbers of words; the text of a special symbol, also of ``others``, is unknown."""
-    marks = {*map(dictionary.index, others), *range(dictionary.nspecial)}
-    known = map(dictionary.index, words)
-    unknown = dictionary.unk()
-    return torch.tensor([unknown if word in marks else word for word in known], dtype=torch.long)
-
-
-# The hint for text that the caller has tokenized.
-TOKENIZED = "in its language, and tokenized as its training data was"
-
-
-@dataclass
-class UnknownWords:
-    """Counts of tokens, with a single warning if too many are unknown."""
-
-    unknown: int = 0
-    words: int = 0
-    warned: bool = False
-    share: float = 0.5  # largest without a warning; subwords are nearly all known
-    kind: str = "words"
-    hint: str = "in its language"  # the end of a question
-
-    def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
-        """Count ``tokens``, numbers of words in any shape, without special symbols."""
-        unknown = int(tokens.eq(dictionary.unk()).sum())
-        self.unknown += unknown
-        self.words += unknown + int(tokens.ge(dictionary.nspecial).sum())
-
-    def warning(self) -> str | None:
-        """Return the warning the first time; None if there is none."""
-        if self.warned or self.unknown <= self.share * self.words:
-            return None
-        self.warned = True
-        return (
-            f"{self.unknown:,} of {self.words:,} {self.kind} are unknown to the model: is the text "
-            f"{self.hint}?"
-        )
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------
