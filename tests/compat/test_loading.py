@@ -24,8 +24,8 @@ from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import loading, processes
-from fairseq_posattn.compat.checkpoints import contents
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints.form import CheckpointError
+from fairseq_posattn.compat.checkpoints.reading import EXTRA_BYTES, Contents, read_checkpoint
 from fairseq_posattn.training.models import PosAttnTransformer
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
@@ -184,12 +184,11 @@ def test_pytorch_reads_the_checked_index(tmp_path):
 
 
 def test_tied_weights_are_counted_each_time():
-    weight = torch.zeros(contents.EXTRA_BYTES // 8, dtype=torch.uint8)
-    assert len(contents.check_contents([weight] * 8, 0, ())) == 8
-    with pytest.raises(contents.ContentError, match="larger than the file"):
-        contents.check_contents([weight] * 9, 0, ())
-    with pytest.raises(contents.ContentError, match="larger than the file"):
-        contents.check_contents(torch.zeros(1).expand(2), 1000, ())
+    weight = torch.zeros(EXTRA_BYTES // 8, dtype=torch.uint8)
+    assert len(Contents(0, ()).check([weight] * 8)) == 8
+    for size, value in ((0, [weight] * 9), (1000, torch.zeros(1).expand(2))):
+        with pytest.raises(CheckpointError, match="larger than the file"):
+            Contents(size, ()).check(value)
 
 
 def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):
