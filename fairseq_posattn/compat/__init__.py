@@ -20,7 +20,6 @@ NAMES = (
     "resuming",
     "hub",
     "saving",
-    "processes",
     "speed",
     "generation",
     "console",

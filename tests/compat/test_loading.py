@@ -23,7 +23,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import loading, processes
+from fairseq_posattn.compat import loading, resuming
 from fairseq_posattn.compat.checkpoints.form import CheckpointError
 from fairseq_posattn.compat.checkpoints.reading import EXTRA_BYTES, Contents, read_checkpoint
 from fairseq_posattn.training.models import PosAttnTransformer
@@ -95,7 +95,7 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
     buffer = io.BytesIO()
     torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
     buffer.seek(0)
-    with torch.serialization.safe_globals(processes.broadcast_types()):
+    with torch.serialization.safe_globals(resuming.broadcast_types()):
         received = distributed_utils._put_tensors_in_obj(torch.load(buffer), tensors)
     assert received["cfg"] == state["cfg"]
     assert received["metrics"].tolist() == [1, 2]
