@@ -360,30 +360,6 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
     return [*batches, left_out] if len(left_out) else batches
 
 
-# At the end of an epoch some processes may have a batch less, and compute a dummy batch instead.
-
-
-@around(FairseqTask, "train_step")
-def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
-    """Exclude dummy batches from token counts and losses."""
-    loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
-    if ignore_grad:
-        sample_size = 0 * sample_size
-        logged = {name: 0 * value for name, value in logged.items()}
-    return loss, sample_size, logged
-
-
-@around(Trainer, "train_step")
-def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
-    """Count the other batches of a process, too, with ``--update-freq`` above 1.
-
-    If the last batch of a process is missing, fairseq leaves the whole process out of the number of
-    tokens by which it divides the summed gradients.
-    """
-    samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
-    return train_step(self, samples, *args, **kwargs)
-
-
 MAX_WAIT = 10  # seconds that the program's end waits for a batch
 _running, _ending = weakref.WeakSet(), threading.Event()  # threads that load data
 
