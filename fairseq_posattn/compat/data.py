@@ -243,7 +243,7 @@ def check_split(task, split, combine=False):
         path = data / name / split
         rows = _load(path, task.source_dictionary, combine)
         if rows is not None:
-            lengths[path] = numpy.asarray(rows.sizes)
+            lengths[path] = numpy.array(rows.sizes)  # a copy: the file will be closed
             for row in numpy.flatnonzero(lengths[path] <= 1):
                 if all(token == task.source_dictionary.eos() for token in rows[row]):
                     raise UsageError(f"{path}: row {row + 1} is empty; give it at least one word")
