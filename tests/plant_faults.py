@@ -479,13 +479,13 @@ FAULTS = [
         "tests/compat/test_data.py",
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "TIMES * size + EXTRA_BYTES",
         "100 * (TIMES * size + EXTRA_BYTES)",
         LOADING,
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "length > tensor.untyped_storage().nbytes() or ",
         "",
         LOADING,
