@@ -54,7 +54,7 @@ def add_device(parser: argparse.ArgumentParser, dtype: bool = True) -> None:
 
 def describe(device: str, dtype: str) -> dict:
     """Return hardware, versions and date of a measurement."""
-    from fairseq_posattn.attention.cpu.linear import library
+    from fairseq_posattn.attention.cpu import library
 
     return {
         "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
