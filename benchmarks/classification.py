@@ -16,14 +16,15 @@ import machine
 import torch
 import translation_pairs as pairs
 
-from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 CLASSES = 5
 # Heads of transformer_classifier by the widths of the architectures. Its feed-forward sublayer is
 # four times as wide, as in Vaswani et al. (2017).
 HEADS = {256: 16, 300: 10, 512: 8, 600: 8}
 # Left out: FastText (ten features, 100M parameters) and HAN (takes documents apart).
-TIMED = [arch for arch in ARCHITECTURES if arch not in ("fasttext_classifier", "han_classifier")]
+UNTIMED = ("fasttext_classifier", "han_classifier")
+TIMED = [arch for arch in ARCHITECTURES["posattn_classifier"] if arch not in UNTIMED]
 TRANSFORMERS = {
     f"transformer {width}": [
         "transformer_classifier",

@@ -22,8 +22,7 @@ import translation_pairs as pairs
 from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from fairseq_posattn.attention import declare
-from fairseq_posattn.attention.cpu import dropout, linear
+from fairseq_posattn.attention import cpu, declare
 from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
@@ -94,8 +93,8 @@ def as_on_a_gpu(counter):
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
         patch.object(declare, "self_check_reason", lambda *call: None),
-        patch.object(dropout, "uses_byte_masks", lambda x, p: False),
-        patch.object(linear, "_by_onednn", lambda x, weight: False),
+        patch.object(cpu, "uses_byte_masks", lambda x, p: False),
+        patch.object(cpu, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),
         patch.object(Launch, "__call__", launch),
         patch.object(torch, "empty_like", zeros_like),

@@ -38,7 +38,7 @@ DEVICE = {
 
 def describe(arguments: argparse.Namespace) -> dict:
     """Return hardware, versions and date of a measurement."""
-    from fairseq_posattn.attention.cpu.linear import library  # after fairseq, which it patches
+    from fairseq_posattn.attention.cpu import library  # after fairseq, which it patches
 
     on_gpu = getattr(arguments, "device", "cpu") == "cuda"
     return {

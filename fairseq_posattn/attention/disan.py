@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of, map_context
-from fairseq_posattn.attention.cpu.dropout import drop
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction

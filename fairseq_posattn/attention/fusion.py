@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu.dropout import drop
-from fairseq_posattn.attention.cpu.linear import linear
+from fairseq_posattn.attention.cpu import drop, linear
 from fairseq_posattn.attention.disan import FusionGate, glorot_linear
 
 

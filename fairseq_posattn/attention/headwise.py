@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu.dropout import draw_mask, drop, uses_byte_masks
-from fairseq_posattn.attention.cpu.linear import product, weight_gradient
+from fairseq_posattn.attention.cpu import draw_mask, drop, product, uses_byte_masks, weight_gradient
 
 
 def map_heads(

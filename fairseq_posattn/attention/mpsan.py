@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, check_choice, context_of
-from fairseq_posattn.attention.cpu.dropout import drop
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.fusion import FUSIONS
 from fairseq_posattn.attention.headwise import map_heads, map_to_heads

@@ -16,7 +16,7 @@ from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank

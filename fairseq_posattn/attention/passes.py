@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from fairseq_posattn.attention.cpu.linear import is_recorded
+from fairseq_posattn.attention.cpu import is_recorded
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_unshift

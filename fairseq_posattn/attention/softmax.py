@@ -14,8 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu.dropout import dropout_matmul
-from fairseq_posattn.attention.cpu.linear import is_recorded
+from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded
 from fairseq_posattn.attention.passes import once_a_pass
 
 Elementwise = Callable[[Tensor], Tensor]

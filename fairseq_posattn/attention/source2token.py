@@ -12,8 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, check_choice
-from fairseq_posattn.attention.cpu.dropout import drop
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.headwise import HeadwiseLinear
 from fairseq_posattn.attention.softmax import (
     block_padding,

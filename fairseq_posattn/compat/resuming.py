@@ -3,12 +3,18 @@
 The defects are those of fairseq 0.12. Checkpoints without the added state are read as before.
 """
 
+import argparse
+import collections
 import logging
 import os
+import typing
 
+import numpy
+import omegaconf
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
+from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin
@@ -45,6 +51,30 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
         hint = f", but {inside} exists" if inside != path and os.path.isfile(inside) else ""
         raise UsageError(f"{option}: there is no file {path}{hint}")
     return load_checkpoint(cfg, trainer, **kwargs)
+
+
+@around(distributed_utils, "_broadcast_object_slow")
+def allow_types(broadcast, *args, **kwargs):
+    """Allow the types of a checkpoint between the processes of one run, but not in files.
+
+    fairseq sends it by ``torch.save`` and ``torch.load``, which since PyTorch 2.6 refuses the
+    settings and metrics in it.
+    """
+    with torch.serialization.safe_globals(broadcast_types()):
+        return broadcast(*args, **kwargs)
+
+
+def broadcast_types():
+    """Return the types in a checkpoint that was read: settings, and NumPy's numbers in metrics."""
+    number, array = numpy.float64(0), numpy.zeros(1)
+    dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
+    return [
+        distributed_utils._TensorPlaceholder,
+        *(argparse.Namespace, omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.AnyNode),
+        *(omegaconf.base.ContainerMetadata, omegaconf.base.Metadata, collections.defaultdict),
+        *(dict, list, int, (typing.Any, "typing.Any")),
+        *(numpy.ndarray, numpy.dtype, *dtypes, number.__reduce__()[0], array.__reduce__()[0]),
+    ]
 
 
 # --- State that fairseq does not save -------------------------------------------------------------

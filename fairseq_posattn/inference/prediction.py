@@ -30,10 +30,10 @@ from fairseq.data import data_utils  # noqa: E402
 from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
 
 from fairseq_posattn.compat.data import list_symbols  # noqa: E402
-from fairseq_posattn.compat.generation import UnknownWords, word_numbers  # noqa: E402
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
+from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids  # noqa: E402
 from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
@@ -172,7 +172,7 @@ class Predictor(LineReader):
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.encodes_apart or Path(data, "input1").is_dir()
         info = manifest.read(data)
-        self.unknown = UnknownWords(kind="subwords" if info and info.subwords else "words")
+        self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
         known = self.dictionary.symbols[self.dictionary.nspecial :]
         self.lower = info.lower if info else all(word == word.lower() for word in known)
         self.cut = cutter(Path(data), info) if info else str
@@ -260,7 +260,7 @@ class Predictor(LineReader):
     def _encode_sentence(self, sentence):
         text = self.words(sentence)
         words = self.cut(text.lower() if self.lower else text).split()
-        tokens = word_numbers(words, self.dictionary, "<mask>")  # which the task adds
+        tokens = token_ids(words, self.dictionary, "<mask>")  # which the task adds
         if not len(tokens):
             raise EmptySentenceError("the sentence is empty")
         self.unknown.add(tokens, self.dictionary)

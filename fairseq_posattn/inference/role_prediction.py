@@ -13,9 +13,9 @@ import torch
 from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.generation import UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.text.props import SEPARATOR, Sentence, pieces_of_tags
 
 __all__ = ["RolePrediction", "RolePredictor", "as_props"]
@@ -77,7 +77,7 @@ class RolePredictor(LineReader):
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.nothing = nothing
-        self.unknown = UnknownWords()  # a sentence counts once for each predicate
+        self.unknown = UnknownTokens()  # a sentence counts once for each predicate
 
     def __repr__(self) -> str:
         return f"RolePredictor({self.path!r}, device={self.device})"
@@ -130,7 +130,7 @@ class RolePredictor(LineReader):
     @torch.inference_mode()
     def _tag(self, batch):
         texts = ((w.lower() if self.lower else w for w in words) for _, _, words in batch)
-        tokens = [word_numbers(words, self.dictionary) for words in texts]
+        tokens = [token_ids(words, self.dictionary) for words in texts]
         for sentence in tokens:
             self.unknown.add(sentence, self.dictionary)
         padded = data_utils.collate_tokens(tokens, self.dictionary.pad())

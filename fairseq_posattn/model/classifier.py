@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.disan import glorot_linear
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.embeddings import NGramEmbedding

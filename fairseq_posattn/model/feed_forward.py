@@ -8,8 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu.dropout import drop
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
 
 
 def _gelu(x: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).

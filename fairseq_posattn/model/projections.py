@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu.linear import Linear, is_recorded, library, product
+from fairseq_posattn.attention.cpu import Linear, is_recorded, library, product
 
 INT8_MAX = 127
 # CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from reference import Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.cpu.dropout import draw_mask, drop, dropout_matmul
+from fairseq_posattn.attention.cpu import draw_mask, drop, dropout_matmul
 from fairseq_posattn.attention.headwise import map_heads
 
 

@@ -6,17 +6,17 @@ import pytest
 import torch
 from reference import Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.cpu import linear
+from fairseq_posattn.attention import cpu
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, HeadwiseLinear, map_heads
 
 
-@pytest.fixture(params=linear.LIBRARIES)
+@pytest.fixture(params=cpu.LIBRARIES)
 def library(request, monkeypatch):
     """Use this library for matmuls of any size."""
     if request.param == "onednn" and not torch.backends.mkldnn.is_available():
         pytest.skip("this PyTorch was built without oneDNN")
-    monkeypatch.setattr(linear, "library", lambda: request.param)
-    monkeypatch.setattr(linear, "FEWEST_MULTIPLICATIONS", 0)
+    monkeypatch.setattr(cpu, "library", lambda: request.param)
+    monkeypatch.setattr(cpu, "FEWEST_MULTIPLICATIONS", 0)
     return request.param
 
 

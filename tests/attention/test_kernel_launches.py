@@ -35,7 +35,7 @@ from fairseq_posattn.attention.kernels import (  # noqa: E402
     mtsa_triton,
     tensor_scores,
 )
-from fairseq_posattn.attention.kernels.tile import Drawn  # noqa: E402
+from fairseq_posattn.attention.kernels.ops import Drawn  # noqa: E402
 
 BATCH = 2
 kernels = pytest.mark.parametrize("name", KERNELS)

@@ -4,8 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fairseq_posattn.attention.cpu import linear as module
-from fairseq_posattn.attention.cpu.linear import Linear, library, linear
+from fairseq_posattn.attention import cpu as module
+from fairseq_posattn.attention.cpu import Linear, library, linear
 from fairseq_posattn.common.errors import UsageError
 
 ONEDNN = torch.backends.mkldnn.is_available()

@@ -112,7 +112,7 @@ def test_nan_is_detected():
 @pytest.mark.slow
 def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
     from fairseq_posattn.attention.kernels import distance_attention, distance_scores
-    from fairseq_posattn.attention.kernels.tile import Drawn
+    from fairseq_posattn.attention.kernels.ops import Drawn
 
     class Redrawing:
         def __init__(self, kernel):

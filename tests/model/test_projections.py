@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from fairseq_posattn.attention.cpu import linear
+from fairseq_posattn.attention import cpu
 from fairseq_posattn.model import projections
 from fairseq_posattn.model.projections import OutputProjection, pack_linear_layers
 
@@ -56,14 +56,14 @@ def test_autocast_selects_the_type():
     output.sum().backward()
 
 
-@pytest.mark.parametrize("library", linear.LIBRARIES)
+@pytest.mark.parametrize("library", cpu.LIBRARIES)
 def test_packed_weights_serve_any_number_of_rows(library, monkeypatch):
     """MKL's packed weights are used for other numbers of rows than they are packed for."""
     if not torch.backends.mkl.is_available():
         pytest.skip("this PyTorch has no MKL")
     monkeypatch.setattr(projections, "library", lambda: library)
     torch.manual_seed(0)
-    layers = torch.nn.ModuleList([linear.Linear(48, 80), OutputProjection(48, 300)])
+    layers = torch.nn.ModuleList([cpu.Linear(48, 80), OutputProjection(48, 300)])
     rows = [torch.randn(1, count, 48) for count in (1, 3, 4, 7, 40, 159, 160, 161, 700)]
     with torch.no_grad():
         expected = [[layer(x) for x in rows] for layer in layers]
@@ -77,6 +77,6 @@ def test_layers_that_differ_when_packed_stay_as_they_are(monkeypatch):
     if not torch.backends.mkl.is_available():
         pytest.skip("this PyTorch has no MKL")
     monkeypatch.setattr(projections, "_packed_product", lambda layer: lambda x: layer(x) * 1.01)
-    layer = linear.Linear(48, 80)
+    layer = cpu.Linear(48, 80)
     pack_linear_layers(layer)
     assert "product" not in vars(layer)

@@ -8,7 +8,7 @@ of keys, as in FlashAttention (Dao, 2023, "FlashAttention-2").
   ``mpsan_triton.py``.
 - ``operators.py``: kernels as differentiable functions and operators; ``launch.py``: preparation of
   launches; ``tiles.py``: tile sizes by GPU; ``support.py``: calls that the kernels can serve.
-- ``tile.py``: operations on one tile; ``masks.py``: positional masks.
+- ``ops.py``: operations on one tile; ``masks.py``: positional masks.
 
 Only ``support.py`` may be imported without Triton.
 """

@@ -32,7 +32,7 @@ from fairseq_posattn.attention.kernels.operators import (
     empty_rows,
     in_rows,
 )
-from fairseq_posattn.attention.kernels.tile import Drawn
+from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 

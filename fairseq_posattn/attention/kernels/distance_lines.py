@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from fairseq_posattn.attention.kernels.tile import log_sigmoid, maximum, minimum
+from fairseq_posattn.attention.kernels.ops import log_sigmoid, maximum, minimum
 
 # Mechanism names: DMAN; any other is a mapping of DA.
 DMAN = tl.constexpr("dman")

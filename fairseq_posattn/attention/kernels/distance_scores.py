@@ -27,7 +27,7 @@ from fairseq_posattn.attention.kernels.distance_lines import (
     clear_line,
     close_line,
 )
-from fairseq_posattn.attention.kernels.tile import (
+from fairseq_posattn.attention.kernels.ops import (
     LOG2_E,
     at_most,
     block_and_head,

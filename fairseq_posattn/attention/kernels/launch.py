@@ -7,8 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fairseq_posattn.attention.kernels.ops import Drawn, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
-from fairseq_posattn.attention.kernels.tile import Drawn, Rows
 from fairseq_posattn.attention.kernels.tiles import block_of
 
 # Two programs for each multiprocessor of an H100 or H200, to fill the GPU.

@@ -13,9 +13,9 @@ import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from fairseq_posattn.attention.cpu.linear import is_recorded
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
-from fairseq_posattn.attention.kernels.tile import LOG2_E, load_diagonals
+from fairseq_posattn.attention.kernels.ops import LOG2_E, load_diagonals
 from fairseq_posattn.attention.masks import DistanceMask
 
 

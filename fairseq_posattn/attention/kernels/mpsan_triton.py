@@ -36,7 +36,7 @@ from fairseq_posattn.attention.kernels.masks import (
     reachable_queries,
 )
 from fairseq_posattn.attention.kernels.operators import DifferentiableKernels, all_in_rows, in_rows
-from fairseq_posattn.attention.kernels.tile import (
+from fairseq_posattn.attention.kernels.ops import (
     LOG2_E,
     at_most,
     block_and_head,

@@ -19,7 +19,7 @@ from fairseq_posattn.attention.kernels.masks import (
     reachable_keys,
     reachable_queries,
 )
-from fairseq_posattn.attention.kernels.tile import (
+from fairseq_posattn.attention.kernels.ops import (
     LOG2_E,
     at_most,
     block_and_head,

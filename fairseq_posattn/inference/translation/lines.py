@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_posattn.compat.generation import TOKENIZED, UnknownWords, word_numbers
 from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.unknown_tokens import TOKENIZED, UnknownTokens, token_ids
 from fairseq_posattn.text import manifest, moses
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -66,7 +66,7 @@ class Lines:
         self.plain_word = html.unescape if info and info.word_rule in moses.RULES else str
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
-        self.unknown = UnknownWords(share=MANY_UNKNOWN)
+        self.unknown = UnknownTokens(share=MANY_UNKNOWN)
         if info is None:
             self.unknown.kind, self.unknown.hint = "tokens", TOKENIZED
         elif info.subwords:
@@ -95,7 +95,7 @@ class Lines:
     def _pieces(self, text, split, dictionary):
         """Return the subwords of a text, and their ids."""
         pieces = split(text).split()
-        tokens = word_numbers(pieces, dictionary)
+        tokens = token_ids(pieces, dictionary)
         self.unknown.add(tokens, dictionary)
         return pieces, tokens
 

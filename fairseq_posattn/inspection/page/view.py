@@ -7,10 +7,10 @@ from typing import ClassVar
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.generation import UnknownWords, word_numbers
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
+from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
 from fairseq_posattn.inspection.page import mechanism_plots
@@ -42,7 +42,7 @@ class View:
     about: str
     writes = False
     takes_pairs = False
-    unknown: UnknownWords
+    unknown: UnknownTokens
     languages: ClassVar[dict[str, str]] = {}
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
@@ -144,7 +144,7 @@ class TranslationView(View):
         else:
             outcome, pieces = {"text": target, "given": True}, lines.split_target(target)
         dictionary = task.target_dictionary
-        words = word_numbers(pieces.split(), dictionary)
+        words = token_ids(pieces.split(), dictionary)
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:

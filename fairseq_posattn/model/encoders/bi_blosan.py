@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.disan import glorot_linear
 
 

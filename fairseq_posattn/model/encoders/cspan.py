@@ -9,7 +9,7 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, check_choice, map_context
-from fairseq_posattn.attention.cpu.dropout import drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention

@@ -8,7 +8,7 @@ import torch
 from fairseq.dataclass import ChoiceEnum
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu.linear import Linear
+from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.feed_forward import Dropout

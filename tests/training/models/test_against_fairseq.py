@@ -5,7 +5,7 @@ import torch
 from classifier_builder import PAD, sentences
 from fairseq import utils
 
-from fairseq_posattn.attention.cpu import dropout
+from fairseq_posattn.attention import cpu
 
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
@@ -119,7 +119,7 @@ def test_dropout_with_the_same_draws_equals_fairseqs(pair, monkeypatch, flags):
     def draw_as_pytorch(x, p):
         return torch.empty_like(x, dtype=torch.bool).bernoulli_(1 - p)
 
-    monkeypatch.setattr(dropout, "draw_mask", draw_as_pytorch)
+    monkeypatch.setattr(cpu, "draw_mask", draw_as_pytorch)
     stock, ours = pair(*flags, *DROPOUTS)
     passes = []
     for model in (stock, ours):

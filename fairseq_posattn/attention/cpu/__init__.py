@@ -1,1 +1,0 @@
-"""Faster matmul and dropout on a CPU."""
