@@ -315,7 +315,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault("training/presets.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault("training/presets.yaml", ", dropout_places: maps", "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(

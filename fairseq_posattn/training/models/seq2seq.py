@@ -144,10 +144,7 @@ class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
             if hypotheses > 1:
                 return {**encoder_out, "hypotheses": [hypotheses]}
         sentences = select_sentences(new_order, hypotheses)
-        return {
-            **super().reorder_encoder_out(encoder_out, sentences),
-            "hypotheses": [hypotheses],
-        }
+        return {**super().reorder_encoder_out(encoder_out, sentences), "hypotheses": [hypotheses]}
 
 
 class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
