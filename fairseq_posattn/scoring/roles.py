@@ -66,11 +66,11 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
 def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
     wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
-    by_label = (
+    right, excess, missed = (
         Counter(label for label, _ in counts.elements())
         for counts in (wanted & given, given - wanted, wanted - given)
     )
-    return Counts(*by_label, propositions=1, complete=int(wanted == given))
+    return Counts(right, excess, missed, propositions=1, complete=int(wanted == given))
 
 
 def compare(
