@@ -49,7 +49,7 @@ def draw_results(results: Results, path: Path) -> None:
     """Draw the differences from plain attention with their 95% intervals, by mechanism."""
     findings = [one for one in find(results) if one.family.startswith(FAMILIES) and one.tested]
     names = list(dict.fromkeys(map(_label, findings)))
-    panels = list(dict.fromkeys(name.removesuffix(" (text)") for name in MECHANISMS.values()))
+    panels = list(dict.fromkeys(name.removesuffix(" (paper form)") for name in MECHANISMS.values()))
     figure = new_figure(2.1 * len(panels) + 1.6, 0.28 * len(names) + 1.3)
     axes = figure.subplots(1, len(panels), sharey=True)
     for axis, panel in zip(axes, panels, strict=True):
@@ -59,7 +59,7 @@ def draw_results(results: Results, path: Path) -> None:
         axis.set_yticks(range(len(names)), names)
         axis.grid(alpha=0.25)
         for one in findings:
-            if one.mechanism.removesuffix(" (text)") == panel:
+            if one.mechanism.removesuffix(" (paper form)") == panel:
                 shift = 0.0 if one.mechanism == panel else 0.3
                 _draw(axis, one, names.index(_label(one)) + shift)
     figure.suptitle("difference from plain attention, in points, with 95% interval", fontsize=11)
@@ -94,14 +94,14 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
         axis.texts[-1].set(ha="right" if side > 0 else "left", va="center")
         return
     axis.plot([low, high], [height, height], color=colour, linewidth=1.6)
-    marker = "D" if one.mechanism.endswith("(text)") else "o"
+    marker = "D" if one.mechanism.endswith("(paper form)") else "o"
     axis.plot([size], [height], marker, color=colour, markersize=4.5)
 
 
 def draw_lengths(report: dict[str, Any], path: Path) -> None:
     """Draw memory and time of a training step by length."""
     figure = new_figure(10, 4)
-    axes, points = figure.subplots(1, 2), report["points"]
+    axes, points = figure.subplots(1, 2), report["rows"]
     titles = ("peak memory of a training step, MiB", "time of a training step, ms")
     for number, name in enumerate(dict.fromkeys(point["mechanism"] for point in points)):
         of_name = [point for point in points if point["mechanism"] == name]

@@ -72,7 +72,12 @@ def rows(lines: str) -> tuple[Row, ...]:
     """
     table = []
     for line in lines.strip().splitlines():
-        name, paper, flags, tiny, *_ = *(" ".join(cell.split()) for cell in line.split("|")), "", ""
+        name, paper, flags, tiny, *_ = (
+            *(" ".join(cell.split()) for cell in line.split("|")),
+            "",
+            "",
+            "",
+        )
         row = Row(name, paper or "-", tiny=tiny)
         kind, _, argument = flags.partition(" ")
         if kind == "lead":
@@ -226,7 +231,7 @@ class Dataset:
     """
 
     name: str
-    classes: int
+    classes: int = 0
     metrics: tuple[str, ...] = ("accuracy",)
     task: str = "sentence_prediction"
     criterion: str = "sentence_classification"

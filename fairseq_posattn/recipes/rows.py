@@ -140,7 +140,7 @@ def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
 def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
     if "train" in newest["settings"]:
         metric = value_of(newest["settings"]["train"].split(), "--best-checkpoint-metric")
-        row["metric"] = f"test set, checkpoint best in validation by its {metric}"
+        row["metric"] = f"test set, checkpoint with the best validation {metric}"
     row["data"] += f", {newest['examples']['test']:,} examples of the test set"
     if newest["examples"]["train"]:
         row["data"] += f", {newest['examples']['train']:,} of the training set"

@@ -122,9 +122,9 @@ def _unpublished(row: TableRow) -> Iterator[str]:
     """Yield the scores without a published counterpart."""
     for metric, scores in row["scores"].items():
         if metric not in row["paper"]:
-            yield f"{metric} {', '.join(f'{score:g}' for score in scores)}"
+            yield f"{metric}: {', '.join(f'{score:g}' for score in scores)}"
     for form, score in row.get("forms of the last seed", {}).items():
-        yield f"BLEU {form} {shown(score, 'bleu')}"
+        yield f"BLEU {form}: {shown(score, 'bleu')}"
 
 
 def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> list[str]:

@@ -48,7 +48,7 @@ def only(folder, pattern):
 def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
     """The first measures locality in a trained model, the second the ROUGE of summaries."""
     out = tmp_path / "o u t"
-    printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released)", "--out", out)
+    printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released form)", "--out", out)
     assert "error" not in printed
     assert re.search(r"DMAN \(released\) \(1 of 1\): update 4 of 4: validation loss \d", printed)
     table = json.loads((out / f"{Path(recipe).name}.json").read_text())
@@ -65,7 +65,7 @@ def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
             assert 0 < within[0] < within[1] < within[2] <= 100
         return
     (row,) = measured
-    assert (row["row"], row["updates"]) == ("DMAN (released)", 4)
+    assert (row["row"], row["updates"]) == ("DMAN (released form)", 4)
     assert row["data"].endswith(", 10 sentences of the test set")
     assert f"\n{row['metric']}\nData: {row['data']}\n" in printed
     assert row["versions"]["torch"] == version("torch")
@@ -112,7 +112,7 @@ def test_single_steps_make_the_same_result(setup1, tmp_path):
 
 
 def test_an_interrupted_run_resumes(recipe_run, tmp_path):
-    arguments = ["dman/iwslt14", "--tiny", "--rows", "DMAN (released)", "--out", tmp_path]
+    arguments = ["dman/iwslt14", "--tiny", "--rows", "DMAN (released form)", "--out", tmp_path]
     arguments += ["--checkpoint", "average"]
     recipe_run(*arguments)
     folder = only(tmp_path, "*/seed1")
@@ -249,7 +249,7 @@ def test_every_recipe_has_a_short_script():
     assert long <= {"run.sh"}  # of the quickstart
 
 
-@pytest.mark.parametrize("row, exit_code", [("C#1 (paper)", 0), ("C#9", 1)])
+@pytest.mark.parametrize("row, exit_code", [("C#1 (paper form)", 0), ("C#9", 1)])
 def test_a_script_runs_its_recipe_in_the_checkout(tmp_path, row, exit_code):
     script = EXAMPLES / "dman" / "table3_sublayers.sh"
     finished = subprocess.run(

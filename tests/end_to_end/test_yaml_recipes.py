@@ -20,7 +20,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 # For each file the options of its recipe, and settings that make the model small.
 FILES = {
     "dman/iwslt14": (
-        "dman/iwslt14|--rows|DMAN (paper)|--gpus|0",
+        "dman/iwslt14|--rows|DMAN (paper form)|--gpus|0",
         {f"{side}_layers": 1 for side in ("encoder", "decoder")}
         | {"encoder_embed_dim": 32, "decoder_embed_dim": 32, "activation_dropout": 0.0},
     ),

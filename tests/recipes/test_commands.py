@@ -13,9 +13,8 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.commands.recipe import main
-from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
 from fairseq_posattn.recipes.options import read_options, result_words
-from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.papers import DATASETS, RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 from fairseq_posattn.recipes.tiny import write_language_model
 from fairseq_posattn.training import presets
@@ -57,7 +56,7 @@ def train_of(run):
 def dictionaries(tmp_path_factory):
     """Return a folder with the files that models of each data set read."""
     folder = tmp_path_factory.mktemp("dictionaries")
-    for dataset in (*DATASETS.values(), *ROLES, *NEWS):
+    for dataset in DATASETS.values():
         place = folder / dataset.name
         for part in (".", "fold0") if dataset.folds else (".",):
             for kind in (*TITLES.get(dataset.name, ()), *dataset.columns):
@@ -155,7 +154,7 @@ def test_a_row_has_the_form_of_its_name(runs_of, recipe, forms):
     for run in runs_of(recipe):
         if run.steps[0].name == "train" and re.match(r"[SD]MAN|C#", run.name):
             model = convert_namespace_to_omegaconf(train_of(run)).model
-            form = "paper" if re.search(r"\((paper|text)\)", run.name) else "released"
+            form = "paper" if "(paper form)" in run.name else "released"
             actual = model.heads_activation, model.heads_dropout, model.start
             assert actual == forms[form], run.name
 
@@ -204,7 +203,7 @@ def test_the_scored_checkpoint(runs_of, name, checkpoint, file):
         assert train.max_update >= train.save_interval_updates * train.keep_interval_updates
 
 
-DMAN = "--rows|DMAN (released)"
+DMAN = "--rows|DMAN (released form)"
 TEXTS = "--hypotheses /data/text/test.source --references /data/text/test.target"
 
 
@@ -261,11 +260,11 @@ def test_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, word
         # fairseq's own weight decay is decoupled
         ("cspan/table3_components", "+ residual", {"l2": 1e-4, "l2_all": True, "weight_decay": 0}),
         ("dman/wmt14_base", "Relative Transformer", {"rpr_per_head": True, "rpr_max_distance": 16}),
-        ("dman/iwslt14 --max-update 9", "DMAN (paper)", {"max_update": 9, "max_epoch": 0}),
-        ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper)", {"dropout": 0.25}),
+        ("dman/iwslt14 --max-update 9", "DMAN (paper form)", {"max_update": 9, "max_epoch": 0}),
+        ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper form)", {"dropout": 0.25}),
         ("cspan/table2_documents", "CSPAN (big)", {"max_epoch": 60, "l2": 1e-4}),
         ("mtsa/table5_sentences", "MTSA", {"dropout": 0.525, "attention_dropout": 0.19}),
-        ("dman/table3_sublayers", "C#4 (paper)", {"encoder_sublayers": "san,dman,ffn"}),
+        ("dman/table3_sublayers", "C#4 (paper form)", {"encoder_sublayers": "san,dman,ffn"}),
     ],
 )
 def test_flags_of_rows(runs_of, recipe, row, expected):
@@ -343,7 +342,7 @@ def test_different_commands_have_different_folders(runs_of):
     assert len(folders) > 300
 
 
-TRANSLATOR = ("dman/iwslt14", "--rows", "DMAN (released)")
+TRANSLATOR = ("dman/iwslt14", "--rows", "DMAN (released form)")
 CLASSIFIER = ("cspan/table3_components", "--rows", "+ self-att", "--seeds", 1)
 
 
@@ -373,13 +372,14 @@ def test_other_settings_are_another_folder(runs_of, arguments, other):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "row", "models", "arch"),
+    ("recipe", "row", "model", "arch"),
     [
-        ("dman/iwslt14", "DMAN (paper)", presets.SEQ2SEQ, "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
+        ("dman/iwslt14", "DMAN (paper form)", "posattn_transformer", "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", "posattn_classifier", "mtsa_classifier"),
     ],
 )
-def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, models, arch):
+def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, model, arch):
+    models = presets.ARCHITECTURES[model]
     before = runs_of(recipe, "--rows", row)[0]
     monkeypatch.setitem(models, arch, {**models[arch], "dropout": 0.9})
     after = runs_of(recipe, "--rows", row)[0]
@@ -389,7 +389,7 @@ def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, 
 
 def test_seeds_and_folds_are_beside_each_other(runs_of):
     one, another = (
-        runs_of("dman/iwslt14", "--rows", "DMAN (released)", "--seed", n)[0] for n in (1, 2)
+        runs_of("dman/iwslt14", "--rows", "DMAN (released form)", "--seed", n)[0] for n in (1, 2)
     )
     assert [run.folder.name for run in (one, another)] == ["seed1", "seed2"]
     assert one.folder.parent == another.folder.parent
@@ -400,7 +400,7 @@ def test_seeds_and_folds_are_beside_each_other(runs_of):
 
 def test_an_evenly_shared_update_has_the_same_folder(runs_of):
     folders = {
-        runs_of("dman/wmt14_base", "--rows", "DMAN (released)", "--gpus", gpus)[0].folder
+        runs_of("dman/wmt14_base", "--rows", "DMAN (released form)", "--gpus", gpus)[0].folder
         for gpus in (1, 8)
     }
     (shared,) = folders
@@ -467,8 +467,8 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
     [
         (
             "dman/table3_sublayers",
-            "--rows|C#5 (paper),C#6",
-            ["'C#6'", "C#1 (released), C#1 (paper)"],
+            "--rows|C#5 (paper form),C#6",
+            ["'C#6'", "C#1 (released form), C#1 (paper form)"],
         ),
         ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),

@@ -31,17 +31,17 @@ LINES = f"""
     da_transformer/table3_documents | 3 | {EIGHT}
     da_transformer/table4_sst_snli  | 4 | {EIGHT}
     da_transformer/table5_mind      | 5 | {EIGHT}
-    dman/cnn_dailymail              | 2 | 0 1 2 3 | DMAN (released) = Ours
-    dman/gigaword                   | 2 | 4 5 6 7 | DMAN (released) = Ours
-    dman/iwslt14                    | 1 | 0 | DMAN (released) = Ours
-    dman/table3_sublayers           | 3 | 0 | C#1 (released) = C#1 FFN→SAN→FFN; \
-C#2 (released) = C#2 SAN→SAN→FFN; C#3 (released) = C#3 DMAN→DMAN→FFN; \
-C#4 (released) = C#4 SAN→DMAN→FFN; C#5 (released) = C#5 DMAN→SAN→FFN
-    dman/table4_static_masks        | 4 | 0 | SMAN1 (released) = SMAN1; \
-SMAN2 (released) = SMAN2; DMAN (released) = DMAN
+    dman/cnn_dailymail              | 2 | 0 1 2 3 | DMAN (released form) = Ours
+    dman/gigaword                   | 2 | 4 5 6 7 | DMAN (released form) = Ours
+    dman/iwslt14                    | 1 | 0 | DMAN (released form) = Ours
+    dman/table3_sublayers           | 3 | 0 | C#1 (released form) = C#1 FFN→SAN→FFN; \
+C#2 (released form) = C#2 SAN→SAN→FFN; C#3 (released form) = C#3 DMAN→DMAN→FFN; \
+C#4 (released form) = C#4 SAN→DMAN→FFN; C#5 (released form) = C#5 DMAN→SAN→FFN
+    dman/table4_static_masks        | 4 | 0 | SMAN1 (released form) = SMAN1; \
+SMAN2 (released form) = SMAN2; DMAN (released form) = DMAN
     dman/table5_locality            | 5 | 0 1 2
-    dman/wmt14_base                 | 1 | 2 | DMAN (released) = Ours
-    dman/wmt14_big                  | 1 | 4 | DMAN (released) = Ours
+    dman/wmt14_base                 | 1 | 2 | DMAN (released form) = Ours
+    dman/wmt14_big                  | 1 | 4 | DMAN (released form) = Ours
     mpsan/table1_sst                | 1 | 2 0 1 | Multi-head = Multi-head-SANh; \
 CNN = CNN-non-staticd; Bi-LSTM = Bi-LSTMb; Bi-LSTM-SAN = Bi-LSTM-SANh; DiSAN = DiSANh; \
 Bi-BloSAN = Bi-BloSANi; MPSAN = Our MPSAN

@@ -123,7 +123,8 @@ def test_schedules_without_one_rate_are_refused(flags, mentions, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "recipe, seed", [(("dman/iwslt14", "--rows", "DMAN (released)"), "--seed"), (CR, "--seeds")]
+    "recipe, seed",
+    [(("dman/iwslt14", "--rows", "DMAN (released form)"), "--seed"), (CR, "--seeds")],
 )
 def test_a_trial_differs_by_rate_length_and_folder(plan_of, recipe, seed):
     (tuning,) = plan_of(*recipe, seed, 2, *TUNE).tunings()
@@ -155,7 +156,7 @@ def test_further_seeds_keep_the_trials_of_the_first(plan_of):
             ("classifiers/compare", "--rows", "dman", "--datasets", "trec,cr"),
             "trec, dman; cr, dman",
         ),
-        (("dman/gigaword", "--rows", "DMAN (paper)"), "DMAN (paper)"),
+        (("dman/gigaword", "--rows", "DMAN (paper form)"), "DMAN (paper form)"),
         (("da_transformer/table5_mind", "--rows", "NRMS,Popularity"), "mind, NRMS"),
         (("dman/cnn_dailymail", "--rows", "LEAD-3"), ""),
     ],

@@ -31,8 +31,8 @@ MECHANISMS = {
     "cspan": "CSPAN",
     "cspan (base)": "CSPAN",
     "da-transformer": "DA",
-    **dict.fromkeys(("dman", "dman (released)"), "DMAN"),
-    **dict.fromkeys(("dman (text)", "dman (paper)"), "DMAN (text)"),
+    **dict.fromkeys(("dman", "dman (released form)"), "DMAN"),
+    "dman (paper form)": "DMAN (paper form)",
 }
 # The models that the papers compare them with.
 PEERS = {

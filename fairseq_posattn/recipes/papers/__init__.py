@@ -1,9 +1,10 @@
-"""The recipes: a YAML file for each paper, read here, and two modules with further studies.
+"""The recipes: a YAML file for each paper or study, read here.
 
-In a file ``flags`` are named texts, inserted for ``$name`` in everything below; ``training`` is by
-data set; ``settings`` are those of translation and summarization. A line of a table's ``rows`` has
-a name, the paper's numbers, and the architecture with its flags, or "lead N" or "rank BASELINE";
-flags of its tiny form may follow.
+In a file ``flags`` are named texts, inserted for ``$name`` in everything below; those of a table
+replace them. ``training`` is by data set; ``settings`` are those of translation and summarization.
+A line of a table's ``rows`` has a name, the paper's numbers, and the architecture with its flags,
+or "lead N" or "rank BASELINE"; flags of its tiny form may follow. ``small`` has what differs with
+``--small``.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,10 +15,11 @@ from typing import Any
 
 import yaml
 
-from fairseq_posattn.recipes.datasets import DATASETS, NEWS, ROLES
-from fairseq_posattn.recipes.papers import classifiers, multi30k
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
+from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.recipe import (
     ClassificationRecipe,
+    Dataset,
     Generation,
     GenerationRecipe,
     Locality,
@@ -26,22 +28,81 @@ from fairseq_posattn.recipes.recipe import (
     rows,
 )
 
-NAMED = {**DATASETS, **{dataset.name: dataset for dataset in (*ROLES, *NEWS)}}
-PAPERS = ("cspan", "da_transformer", "dman", "mpsan", "mtsa")
-FOLDER = Path(__file__).parent
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _classification(corpus: ClassificationCorpus) -> Dataset:
+    longest = corpus.longest
+    return Dataset(
+        name=corpus.name,
+        classes=corpus.num_classes,
+        metrics=corpus.metrics,
+        task=corpus.task,
+        criterion=corpus.criterion,
+        folds=FOLDS if corpus.cross_validated else 0,
+        positions=f"--max-positions {longest} --shorten-method truncate" if longest else "",
+        # The papers' code also trains on SST's phrases in five classes.
+        preparation="--weighted-phrases" if corpus.name == "sst5" else "",
+        columns=(*corpus.inputs, "label"),
+        tiny="--head-dim 12 --pooling-queries 2 --ngram-buckets 64 --sentence-ends cue0",
+    )
+
+
+def _roles(corpus: TaggingCorpus) -> Dataset:
+    tests = tuple(split for split in corpus.predicates if split.startswith("test"))
+    prefixes = ("", *(f"{split}_" for split in tests[1:]), "valid_")
+    scores = ("f1", "precision", "recall", "complete")
+    return Dataset(
+        name=corpus.name,
+        metrics=tuple(prefix + score for prefix in prefixes for score in scores),
+        task=corpus.task,
+        criterion=corpus.criterion,
+        kind="tagging",
+        columns=("words", "predicate", "tags"),
+        tests=tests,
+        features=100,
+        tiny="--predicate-embed-dim 12 --encoder-layers 2 --lstm-layers 1",
+        licensed=not corpus.alternatives,
+    )
+
+
+NEWS = [
+    Dataset(
+        name=corpus.name,
+        metrics=corpus.metrics,
+        task=corpus.task,
+        criterion=corpus.criterion,
+        kind="recommendation",
+        columns=("history", "candidates", "labels"),
+        tiny="--pooling-dim 12",
+        licensed=True,
+    )
+    for corpus in RECOMMENDATION.values()
+]
+DATASETS = {
+    dataset.name: dataset
+    for datasets in (
+        map(_classification, CLASSIFICATION.values()),
+        map(_roles, TAGGING.values()),
+        NEWS,
+    )
+    for dataset in datasets
+}
 
 
 def read_paper(path: Path) -> Iterator[Recipe]:
     """Yield the recipes of a paper's file."""
     content = yaml.load(path.read_text(encoding="utf-8"), LOADER)
-    named: dict[str, str] = {}
-    for name, text in content["flags"].items():
-        named[name] = Template(text).substitute(named)
-    content = _fill(content, named)
+    shared = {"training": content.get("training"), **content.get("shared", {})}
     for name, table in content["tables"].items():
-        table = {"training": content.get("training"), **table}
-        yield _recipe(f"{path.stem}/{name}", table)
+        table = {**shared, **table, "flags": {**content["flags"], **table.get("flags", {})}}
+        small = table.pop("small", None)
+        name = name if "/" in name else f"{path.stem}/{name}"
+        recipe = _recipe(name, table)
+        if small and isinstance(recipe, GenerationRecipe):
+            small = {**table, **small, "flags": {**table["flags"], **small["flags"]}}
+            recipe = replace(recipe, small=_recipe(name, small))
+        yield recipe
 
 
 def _fill(value: Any, named: Mapping[str, str]) -> Any:
@@ -55,20 +116,25 @@ def _fill(value: Any, named: Mapping[str, str]) -> Any:
     return value
 
 
-def _recipe(name: str, table: dict[str, Any]) -> Recipe:
+def _recipe(name: str, table: dict[str, Any]) -> Any:
+    named: dict[str, str] = {}
+    for key, text in table["flags"].items():
+        named[key] = Template(text).substitute(named)
+    table = _fill(table, named)
     common = name, table["title"], table["about"]
     lines = rows(table["rows"])
     if "settings" in table:
         locality = table.get("locality")
         if locality:
             locality = Locality(rows(locality["rows"]), locality["layers"])
-        return GenerationRecipe(*common, lines, Generation(**table["settings"]), locality)
+        settings = Generation(**table["settings"])
+        return GenerationRecipe(*common, lines, settings, locality, table.get("prepares", False))
     training = {data: Training(**one) for data, one in table["training"].items()}
-    own = {row: Training(**one) for row, one in table.get("row_training", {}).items()}
+    of_rows = {row: Training(**one) for row, one in table.get("row_training", {}).items()}
     return ClassificationRecipe(
         *common,
-        tuple(replace(row, training=own.get(row.name)) for row in lines),
-        datasets=tuple(replace(NAMED[data], **other) for data, other in table["data"].items()),
+        tuple(replace(row, training=of_rows.get(row.name)) for row in lines),
+        datasets=tuple(replace(DATASETS[data], **more) for data, more in table["data"].items()),
         training={data: training[data] for data in table["data"]},
         regime=table.get("regime", "classification"),
     )
@@ -76,10 +142,6 @@ def _recipe(name: str, table: dict[str, Any]) -> Recipe:
 
 RECIPES: dict[str, Recipe] = {
     recipe.name: recipe
-    for recipes in (
-        classifiers.RECIPES,
-        *(read_paper(FOLDER / f"{paper}.yaml") for paper in PAPERS),
-        multi30k.RECIPES,
-    )
-    for recipe in recipes
+    for path in sorted(Path(__file__).parent.glob("*.yaml"))
+    for recipe in read_paper(path)
 }
