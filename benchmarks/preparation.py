@@ -37,7 +37,7 @@ STEPS = {
         "subword-nmt learn-bpe -s {operations} > {folder}/codes"
     ],
     "subwords": ["subword-nmt apply-bpe -c {folder}/codes < {text} > {folder}/{split}.bpe.{side}"],
-    "binarising": [
+    "binarizing": [
         "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary --workers {jobs} "
         "--destdir {folder}/bin --trainpref {folder}/train.bpe --validpref {folder}/valid.bpe "
         "--testpref {folder}/test.bpe > {folder}/log 2>&1"
