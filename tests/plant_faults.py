@@ -426,14 +426,14 @@ FAULTS = [
     ),
     Fault(
         "training/models/word_vectors.py",
-        "embedding.weight.requires_grad = not freeze",
+        "embedding.weight.requires_grad = not cfg.freeze_embeddings",
         "pass",
         FLAGS,
     ),
     Fault(
         "training/models/registration.py",
         "field(default=value,",
-        "field(default=config.__dataclass_fields__[option].default,",
+        "field(default=known[option].default,",
         ARCHITECTURES,
     ),
     Fault(
