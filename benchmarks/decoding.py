@@ -1,33 +1,52 @@
-"""Time of beam search: the plugin's models beside fairseq's Transformer and CTranslate2.
+"""Time of translating: the plugin's models beside fairseq's Transformer and CTranslate2.
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
     python benchmarks/decoding.py --int8
+    python benchmarks/decoding.py text --checkpoint CHECKPOINT --data data-bin/multi30k \\
+        --input test_2016_flickr.de
 
 Models with random weights translate random sentences into exactly --target-length tokens with beam
-search. All take turns, batch by batch: ours, the stock Transformer as a model of the plugin
-(`san` sublayers, the same weights), fairseq's, and on a CPU CTranslate2 with the same weights
-(`pip install ctranslate2`), in float32 and, with --int8, in int8.
+search. All take turns, batch by batch: ours, a Transformer of the plugin (`san` sublayers) of the
+stock model's size, fairseq's, and on a CPU CTranslate2 (`pip install ctranslate2`), in float32 or,
+with --int8, in int8.
+
+text: posattn translate reads plain text, fairseq-generate the binarized split. Each round runs
+both, from loading the model to the last line written. The report counts sentences with identical
+translations. Memory is the peak of a separate process that translates many short lines.
 """
 
+import contextlib
 import importlib.util
+import json
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
+from itertools import cycle, islice, zip_longest
+from pathlib import Path
 
 import machine
 import torch
 import translation_pairs as pairs
+from fairseq import options
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq_cli import generate
 
+from fairseq_posattn.inference.commands import translate
+from fairseq_posattn.inference.trained_model import load
 from fairseq_posattn.inference.translation.search import ForcedSearch
 from fairseq_posattn.model.projections import quantize_linear_layers
+
+# --- Searches ----------------------------------------------------------------------------------
 
 COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2")]
 
 
-def measure(name, words, shape, arguments):
-    """Return the times of a pair's models."""
+def measure_searches(name, words, shape, arguments):
+    """Yield the times of a pair's models."""
     batch = pairs.random_batch(words, shape, arguments.device)
     ours, stock = pairs.build_pair(name, words, arguments)
     plain = pairs.build_plain(name, stock, words, arguments)
@@ -45,17 +64,16 @@ def measure(name, words, shape, arguments):
         quantize_linear_layers(ours)
         quantize_linear_layers(plain)
     rounds = arguments.batches, arguments.warmup, arguments.device
-    times = dict(
-        zip(searches, machine.take_turns(name, list(searches.values()), *rounds), strict=True)
-    )
-    row = {"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches}
-    row["milliseconds"] = {
-        model: round(1e3 * statistics.median(each), 1) for model, each in times.items()
+    seconds = machine.take_turns(name, list(searches.values()), *rounds)
+    times = dict(zip(searches, seconds, strict=True))
+    yield {
+        **{"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches},
+        "milliseconds": {
+            model: round(1e3 * statistics.median(each), 1) for model, each in times.items()
+        },
+        **machine.compare(times["ours"], times["stock"]),
+        **{f"{a}_over_{b}": machine.compare(times[a], times[b]) for a, b in COMPARED if b in times},
     }
-    ratios = {
-        f"{a}_over_{b}": machine.compare(times[a], times[b]) for a, b in COMPARED if b in times
-    }
-    return {**row, **machine.compare(times["ours"], times["stock"]), **ratios}
 
 
 def search(kind, model, words, batch, shape, arguments):
@@ -97,13 +115,8 @@ def search_by_ctranslate2(stock, words, batch, shape, beam, kind):
     )
 
 
-def tables(report):
-    """Return the report's Markdown."""
-    return {"": machine.table([describe(pair, report) for pair in report["pairs"]])}
-
-
-def describe(pair, report):
-    """Return a row of the table."""
+def cells_of_searches(pair, report):
+    """Return a table's row."""
     columns = {
         "time, ours / fairseq's (rounds)": pair,
         "plain Transformer, ours / fairseq's": pair.get("plain_over_stock"),
@@ -115,17 +128,140 @@ def describe(pair, report):
         for column, ratio in columns.items()
         if ratio
     }
-    return pairs.describe(pair, report) | ratios
+    return pairs.first_cells(pair, report) | ratios
 
 
-def main():
-    """Measure the pairs."""
-    parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser, rounds=7, warmup=1, unit="batches")
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses per sentence")
-    parser.add_argument("--int8", action="store_true", help="int8, except for fairseq's model")
-    pairs.run("decoding", parser.parse_args(), measure, tables)
+# --- Plain text --------------------------------------------------------------------------------
 
+SHORT = 3  # words of a line where memory is measured
+
+
+def translate_text(arguments, decoding):
+    """Translate by ``posattn translate``."""
+    words = [arguments.checkpoint, "--data", arguments.data, "--input", arguments.input, "--cpu"]
+    if translate.main([*words, "--json", "--attention", "none", *decoding]):
+        raise SystemExit("posattn translate failed")
+
+
+def generate_text(arguments, decoding):
+    """Translate by ``fairseq-generate``."""
+    words = [arguments.data, "--path", arguments.checkpoint, "--gen-subset", arguments.split]
+    words += ["--cpu", "--no-progress-bar", "--num-workers", "0", *decoding]
+    args = options.parse_args_and_arch(options.get_generation_parser(), words)
+    generate.main(convert_namespace_to_omegaconf(args))
+
+
+def subwords_of(lines, fairseqs_lines):
+    """Return the best hypotheses of both outputs, in the order of the sentences."""
+    sentences = [json.loads(line)["hypotheses"] for line in lines]
+    ours = [hypotheses[0]["pieces"] if hypotheses else "" for hypotheses in sentences]
+    rows = [line[2:].split("\t") for line in fairseqs_lines if line.startswith("H-")]
+    return ours, [pieces for _, _, pieces in sorted(rows, key=lambda row: int(row[0]))]
+
+
+def measure_text(arguments):
+    """Yield one row: time, identical translations, memory."""
+    torch.set_num_threads(arguments.threads)
+    sizes = {"beam": arguments.beam, "batch-size": arguments.batch_size, "max-tokens": 8000}
+    decoding = [word for name, size in sizes.items() for word in (f"--{name}", str(size))]
+    outputs = {}
+
+    def writing(command):
+        def run():
+            with tempfile.TemporaryFile("w+", encoding="utf-8") as file:
+                with contextlib.redirect_stdout(file):
+                    command(arguments, decoding)
+                file.seek(0)
+                outputs[command] = file.read().splitlines()
+
+        return run
+
+    commands = [translate_text, generate_text]
+    rounds = arguments.rounds, arguments.warmup, "cpu"
+    seconds = machine.take_turns("text", list(map(writing, commands)), *rounds)
+    both = list(zip_longest(*subwords_of(*(outputs[command] for command in commands))))
+    trained = load(arguments.checkpoint, arguments.data)
+    yield {
+        "arch": trained.config._name,
+        "parameters": pairs.parameters(trained.model),
+        **{"sentences": len(both), "alike": sum(one == other for one, other in both)},
+        **{"beam": arguments.beam, "rounds": arguments.rounds},
+        "seconds": round(statistics.median(seconds[0]), 3),
+        "fairseq_seconds": round(statistics.median(seconds[1]), 3),
+        **machine.compare(*seconds),
+        "megabytes": {str(count): memory(arguments, count) for count in arguments.lines},
+    }
+
+
+# Read by the process itself: wait4's peak includes the memory of the parent at the fork.
+MEASURED = """
+import sys
+from fairseq_posattn.inference.commands.translate import main
+status = main(sys.argv[1:])
+sys.stderr.write(open("/proc/self/status").read())
+sys.exit(status)
+"""
+
+
+def memory(arguments, count):
+    """Return the peak memory of posattn translate for so many short lines, in MB."""
+    text = Path(arguments.input).read_text(encoding="utf-8").splitlines()
+    short = [" ".join(line.split()[:SHORT]) for line in text]
+    words = [arguments.checkpoint, "--data", arguments.data, "--cpu", "--beam", "1"]
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as lines:
+        lines.writelines(f"{line}\n" for line in islice(cycle(short), count))
+        lines.seek(0)
+        finished = subprocess.run(
+            [sys.executable, "-c", MEASURED, *words, "--max-len-b", str(SHORT)],
+            **{"stdin": lines, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE},
+            **{"text": True, "check": True},
+            env={**os.environ, "OMP_NUM_THREADS": str(arguments.threads)},
+        )
+    return round(int(finished.stderr.split("VmHWM:")[1].split()[0]) / 1024, 1)
+
+
+def cells_of_text(row, report):
+    """Return the table's row."""
+    return {
+        "model": f"`{row['arch']}`, {row['parameters'] / 1e6:.2f}M parameters",
+        "sentences": f"{row['sentences']:,}",
+        "identical translations": f"{row['alike']:,}",
+        "beam": row["beam"],
+        "seconds": f"{row['seconds']:.1f}",
+        "fairseq-generate": f"{row['fairseq_seconds']:.1f}",
+        "ratio (rounds)": machine.ratio(row, "rounds"),
+        **{f"{int(n):,} lines": f"{most:.0f} MB" for n, most in row["megabytes"].items()},
+    }
+
+
+BEAM = (5, "hypotheses per sentence")
+BENCHMARKS = {
+    "": pairs.benchmark(
+        measure_searches,
+        machine.one_table(cells_of_searches),
+        {
+            **pairs.rounds(7, 1, "batches"),
+            **machine.DEVICE,
+            "beam": BEAM,
+            "int8": (False, "int8, except for fairseq's model"),
+        },
+    ),
+    "text": machine.Benchmark(
+        {
+            "checkpoint": (..., "translation model"),
+            "data": (..., "folder of its binarized data"),
+            "input": (..., "file of the plain text of the split"),
+            "split": ("test", "split of the data"),
+            "beam": BEAM,
+            "batch_size": (128, "sentences in a batch"),
+            "lines": ([20_000, 200_000], "numbers of lines to measure memory with"),
+            "threads": (1, "threads of PyTorch"),
+            **pairs.rounds(5, 1, "rounds"),
+        },
+        measure_text,
+        machine.one_table(cells_of_text),
+    ),
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

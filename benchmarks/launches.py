@@ -14,12 +14,11 @@ import contextlib
 from unittest.mock import patch
 
 import machine
-import switches
 import torch
 import torch.nn.functional as F
 import traffic
+import training
 import translation_pairs as pairs
-import update
 from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
@@ -110,8 +109,8 @@ def count(flags, stock, name, words, sample):
     with contextlib.ExitStack() as patches:
         for change in as_on_a_gpu(counter):
             patches.enter_context(change)
-        contestant = switches.Contestant(name, f"{flags} {HALF}", stock)
-        trainer = switches.build(contestant, name, words, "cpu")
+        contestant = training.Contestant(name, f"{flags} {HALF}", stock)
+        trainer = training.build_trainer(contestant, name, words, "cpu")
         trainer.train_step([sample])  # creates what later updates reuse
         counter.launches.clear()
         counter.bytes.clear()
@@ -141,11 +140,11 @@ def saved_by_norms(model, shape):
 
 
 def measure(name, words, shape, arguments):
-    """Return the counts of a pair."""
-    rows = update.sentences(words, shape)
+    """Yield the counts of a pair."""
+    rows = training.sentences(words, shape)
     sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
-    ours, model = count(switches.FUSED_LOSS, False, name, words, sample)
-    stock, _ = count(f"{switches.OLD_ADAM} {switches.LOSS}", True, name, words, sample)
+    ours, model = count(training.FUSED_LOSS, False, name, words, sample)
+    stock, _ = count(f"{training.OLD_ADAM} {training.LOSS}", True, name, words, sample)
     groups = [
         {
             "group": group,
@@ -156,13 +155,13 @@ def measure(name, words, shape, arguments):
         }
         for group in (*GROUPS, OTHERS)
     ]
-    return {"groups": groups, "norms": saved_by_norms(model, shape)}
+    yield {"groups": groups, "norms": saved_by_norms(model, shape)}
 
 
 def tables(report):
     """Return the report's Markdown: launches by group, and what fused norms would save."""
     rows, norms = [], []
-    for pair in report["pairs"]:
+    for pair in report["rows"]:
         keys = "launches", "stock_launches", "bytes", "stock_bytes"
         total = {key: sum(group[key] for group in pair["groups"]) for key in keys}
         for group in [*pair["groups"], {"group": "all", **total}]:
@@ -181,13 +180,14 @@ def tables(report):
     return {"": machine.table(rows), "norms": "\n\n".join(norms)}
 
 
-def main():
-    """Count the launches of the pairs."""
-    parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser, dtype=False)
-    parser.set_defaults(pairs=["dman_iwslt_de_en"], dtype="float16")
-    pairs.run("launches", parser.parse_args(), measure, tables)
-
+BENCHMARKS = {
+    "": pairs.benchmark(
+        measure,
+        tables,
+        {"device": ("cpu", "device", ["cpu"]), "dtype": ("float16", "precision", ["float16"])},
+        pairs=["dman_iwslt_de_en"],
+    )
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

@@ -80,20 +80,19 @@ def tables(report):
     return {"": text}
 
 
-def main():
-    """Count all mechanisms."""
-    arguments = machine.make_parser(__doc__).parse_args()
+def measure(arguments):
+    """Yield a row for each mechanism and implementation."""
     no_driver.install()
-    columns = ("mechanism", "implementation", "forward", "bytes forward")
-    columns += ("backward", "bytes backward")
-    rows = [
-        dict(zip(columns, [name, impl, *count(name, impl)], strict=True))
-        for name in MECHANISMS
-        for impl in ("reference", "triton")
-    ]
-    report = {"torch": torch.__version__, "rows": rows}
-    machine.finish("traffic", report, arguments.json, tables)
+    columns = ("forward", "bytes forward", "backward", "bytes backward")
+    for name in MECHANISMS:
+        for impl in ("reference", "triton"):
+            counts = dict(zip(columns, count(name, impl), strict=True))
+            yield {"mechanism": name, "implementation": impl, **counts}
 
+
+BENCHMARKS = {
+    "": machine.Benchmark({}, measure, tables, describe=lambda _: {"torch": torch.__version__})
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

@@ -315,7 +315,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault("training/presets.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault("training/presets.yaml", ", dropout_places: maps", "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
@@ -424,14 +424,14 @@ FAULTS = [
     ),
     Fault(
         "training/models/word_vectors.py",
-        "embedding.weight.requires_grad = not freeze",
+        "embedding.weight.requires_grad = not cfg.freeze_embeddings",
         "pass",
         FLAGS,
     ),
     Fault(
         "training/models/registration.py",
         "field(default=value,",
-        "field(default=config.__dataclass_fields__[option].default,",
+        "field(default=known[option].default,",
         ARCHITECTURES,
     ),
     Fault(
@@ -477,13 +477,13 @@ FAULTS = [
         "tests/compat/test_data.py",
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "TIMES * size + EXTRA_BYTES",
         "100 * (TIMES * size + EXTRA_BYTES)",
         LOADING,
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "length > tensor.untyped_storage().nbytes() or ",
         "",
         LOADING,

@@ -101,7 +101,7 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
 def draw_lengths(report: dict[str, Any], path: Path) -> None:
     """Draw memory and time of a training step by length."""
     figure = new_figure(10, 4)
-    axes, points = figure.subplots(1, 2), report["points"]
+    axes, points = figure.subplots(1, 2), report["rows"]
     titles = ("peak memory of a training step, MiB", "time of a training step, ms")
     for number, name in enumerate(dict.fromkeys(point["mechanism"] for point in points)):
         of_name = [point for point in points if point["mechanism"] == name]

@@ -17,7 +17,7 @@ from fairseq_posattn.common.files import locked, write_json
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.text import manifest
 
-PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
+PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt", "tokenizers")
 NAME = ".stages.json"
 WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
 FINISHED = ".finished"  # the same while they move to their places
@@ -170,10 +170,9 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
         "criterion": corpus.criterion,
         **described,
     }
-    packages = (*PACKAGES, "tokenizers") if fields["subwords"] == "wordpiece" else PACKAGES
     versions = {}
     if stages.home == stages.work:  # unknown for finished stages; a checkout need not be installed
-        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
+        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in PACKAGES}
 
     def make(work):
         rules = replace(manifest.Manifest(**fields, **count(work)), versions=versions)

@@ -38,8 +38,7 @@ class Counts:
     def scores(self) -> dict[str, float]:
         """Return ``precision``, ``recall``, ``f1``, ``complete`` in percent; 0 if undefined."""
         totals = (self.correct.total(), self.excess.total(), self.missed.total())
-        complete = _per_cent(self.complete, self.propositions)
-        return {**_scores(*totals), "complete": complete}
+        return {**_scores(*totals), "complete": 100 * self.complete / max(self.propositions, 1)}
 
     def by_type(self) -> dict[str, dict[str, float]]:
         """Return the counts and scores of each type of argument."""
@@ -67,7 +66,10 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
 def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
     wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
-    right, excess, missed = map(_by_label, (wanted & given, given - wanted, wanted - given))
+    right, excess, missed = (
+        Counter(label for label, _ in counts.elements())
+        for counts in (wanted & given, given - wanted, wanted - given)
+    )
     return Counts(right, excess, missed, propositions=1, complete=int(wanted == given))
 
 
@@ -81,12 +83,8 @@ def compare(
     All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
     excess predicted predicate is ignored. Each case warns once.
 
-    Args:
-        gold, predicted: the sentences of both files.
-        names: of the files, for messages.
-
     Raises:
-        UsageError: the numbers of sentences or words differ.
+        UsageError: names the files, by ``names``, if the numbers of sentences or words differ.
     """
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
@@ -106,29 +104,16 @@ def compare(
             counts += compare_propositions(proposition.pieces, same.pieces)
         ignored += len(by_place)
     if lacking:
-        warnings.warn(
-            f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; their "
-            "arguments count as missed",
-            stacklevel=2,
-        )
+        message = f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; "
+        warnings.warn(message + "their arguments count as missed", stacklevel=2)
     if ignored:
-        warnings.warn(
-            f"{names[1]} has {ignored} predicates that {names[0]} lacks; they are ignored",
-            stacklevel=2,
-        )
+        message = f"{names[1]} has {ignored} predicates that {names[0]} lacks; they are ignored"
+        warnings.warn(message, stacklevel=2)
     return counts
 
 
-def _by_label(counts: Counter[tuple[str, Spans]]) -> Counter[str]:
-    return Counter(label for label, _ in counts.elements())
-
-
 def _scores(correct: int, excess: int, missed: int) -> dict[str, float]:
-    precision = _per_cent(correct, correct + excess)
-    recall = _per_cent(correct, correct + missed)
+    precision = 100 * correct / max(correct + excess, 1)
+    recall = 100 * correct / max(correct + missed, 1)
     f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
     return {"precision": precision, "recall": recall, "f1": f1}
-
-
-def _per_cent(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 0.0

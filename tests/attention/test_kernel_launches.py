@@ -252,7 +252,7 @@ compiler = pytest.mark.skipif(
 
 def compile_kernels(cache, *options):
     """Return the rows of the compiled kernels; the command fails beyond the shared memory."""
-    return run("kernels", *options, cache=cache)["kernels"]
+    return run("kernels", *options, cache=cache)["rows"]
 
 
 @compiler

@@ -13,7 +13,7 @@ from fairseq.criterions.sentence_ranking import SentenceRankingCriterion
 from fairseq.logging.meters import MetersDict
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.settings import FILES, IN_DATA, INITIAL_WEIGHTS, LEFT_BEHIND
+from fairseq_posattn.compat.checkpoints.settings import FILES, IN_DATA, UNUSED
 from fairseq_posattn.compat.loading import TooLarge, no_larger_than
 
 
@@ -182,7 +182,7 @@ def flags():
 
 
 def test_every_flag_that_could_name_a_file_is_known():
-    known = FILES | INITIAL_WEIGHTS | LEFT_BEHIND | IN_DATA | NO_FILES | {"data"}
+    known = FILES | UNUSED | IN_DATA | NO_FILES | {"data"}
     found = {name for name in flags() if SOUNDS_LIKE_A_FILE.search(name)}
     assert len(found) > 20
     assert found - known == set()

@@ -19,8 +19,7 @@ from omegaconf.errors import ConfigAttributeError, InterpolationKeyError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
-from fairseq_posattn.compat.command_line import parts_of, unread
-from fairseq_posattn.compat.explanations import explain
+from fairseq_posattn.compat.command_line import explain, parts_of, unread
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models import PosAttnClassifierConfig
@@ -198,7 +197,7 @@ def raised(error, by_a_command=True):
             ),
             "sentence 4, counted from 0, is too long: it has (5, 6) tokens and the model takes (4, "
             "9); train with a greater --max-source-positions and --max-target-positions, cut "
-            "sources of binarised data to N tokens with --truncate-source",
+            "sources of binarized data to N tokens with --truncate-source",
         ),
         (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
         (

@@ -16,7 +16,7 @@ from fairseq.models.transformer import TransformerModel
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import hub
+from fairseq_posattn.compat import generation
 from fairseq_posattn.inference import translation
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
@@ -114,14 +114,14 @@ def test_damaged_archives_are_refused(tmp_path):
 
 def test_two_processes_unpack_once(tmp_path, monkeypatch):
     path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
-    both, unpack, done = threading.Barrier(2), hub._unpack_into, []
+    both, unpack, done = threading.Barrier(2), generation._unpack_into, []
 
     def unpack_together(*arguments):
         with contextlib.suppress(threading.BrokenBarrierError):
             both.wait(timeout=1)
         done.append(unpack(*arguments))
 
-    monkeypatch.setattr(hub, "_unpack_into", unpack_together)
+    monkeypatch.setattr(generation, "_unpack_into", unpack_together)
     with ThreadPoolExecutor() as pool:
         folders = list(pool.map(file_utils.load_archive_file, [str(path)] * 2))
     assert folders == [f"{path}.unpacked"] * 2

@@ -23,9 +23,9 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat import loading, processes
-from fairseq_posattn.compat.checkpoints import contents
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat import loading, resuming
+from fairseq_posattn.compat.checkpoints.form import CheckpointError
+from fairseq_posattn.compat.checkpoints.reading import EXTRA_BYTES, Contents, read_checkpoint
 from fairseq_posattn.training.models import PosAttnTransformer
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
@@ -95,7 +95,7 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
     buffer = io.BytesIO()
     torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
     buffer.seek(0)
-    with torch.serialization.safe_globals(processes.broadcast_types()):
+    with torch.serialization.safe_globals(resuming.broadcast_types()):
         received = distributed_utils._put_tensors_in_obj(torch.load(buffer), tensors)
     assert received["cfg"] == state["cfg"]
     assert received["metrics"].tolist() == [1, 2]
@@ -184,12 +184,11 @@ def test_pytorch_reads_the_checked_index(tmp_path):
 
 
 def test_tied_weights_are_counted_each_time():
-    weight = torch.zeros(contents.EXTRA_BYTES // 8, dtype=torch.uint8)
-    assert len(contents.check_contents([weight] * 8, 0, ())) == 8
-    with pytest.raises(contents.ContentError, match="larger than the file"):
-        contents.check_contents([weight] * 9, 0, ())
-    with pytest.raises(contents.ContentError, match="larger than the file"):
-        contents.check_contents(torch.zeros(1).expand(2), 1000, ())
+    weight = torch.zeros(EXTRA_BYTES // 8, dtype=torch.uint8)
+    assert len(Contents(0, ()).check([weight] * 8)) == 8
+    for size, value in ((0, [weight] * 9), (1000, torch.zeros(1).expand(2))):
+        with pytest.raises(CheckpointError, match="larger than the file"):
+            Contents(size, ()).check(value)
 
 
 def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):

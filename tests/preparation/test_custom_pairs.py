@@ -109,8 +109,6 @@ def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords)
 
 @pytest.mark.parametrize("subwords", ["sentencepiece", "wordpiece"])
 def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subwords):
-    if subwords == "wordpiece":
-        pytest.importorskip("tokenizers")
     rows = [(f"Long text  {n}. It says {n}!", f"Text {n}.") for n in range(50)]
     train = files(tmp_path, "train", rows, SIDES)
     words = ["--train", *train, "--valid", 6, "--test", 4, "--subwords", subwords]

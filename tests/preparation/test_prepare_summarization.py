@@ -36,7 +36,6 @@ def prepare(source, dest, subwords, size, *words):
 
 @pytest.fixture(scope="module")
 def in_wordpieces(source, tmp_path_factory):
-    pytest.importorskip("tokenizers")
     dest = tmp_path_factory.mktemp("wordpiece")
     assert prepare(source, dest, "wordpiece", 90) == 0
     return dest
@@ -67,7 +66,7 @@ def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path):
 
 
 def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):
-    from tokenizers import pre_tokenizers  # optional, only for this test
+    from tokenizers import pre_tokenizers
 
     split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
     dictionary = check_text(

@@ -7,7 +7,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores, read_labels
-from fairseq_posattn.scoring.sentence_statistics import metric_of
+from fairseq_posattn.scoring.result import metric_of
 from fairseq_posattn.scoring.significance import Group, compare
 
 CLASSES = ("bad", "so so", "good")

@@ -11,11 +11,11 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring import comet
+from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.scoring.sentence_statistics import metric_of, read_statistics
+from fairseq_posattn.scoring.result import metric_of, read_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, compare, of_sentences
 
 WORDS = ["a", "man", "in", "red", "hat", "is", "looking", "at", "the", "woman", "with", "dog"]
@@ -334,10 +334,10 @@ def fake_comet(monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", result)
     cpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
     monkeypatch.setitem(sys.modules, "torch", cpu)
-    monkeypatch.setattr(comet, "version", lambda name: "2.2.0")
-    comet._model.cache_clear()
+    monkeypatch.setattr(bleu, "version", lambda name: "2.2.0")
+    bleu._comet_model.cache_clear()
     yield result
-    comet._model.cache_clear()
+    bleu._comet_model.cache_clear()
 
 
 @pytest.mark.slow
@@ -361,7 +361,7 @@ def test_comet_is_printed_beside_bleu(files, texts, tmp_path, capsys, fake_comet
 
 def test_missing_comet_gives_a_one_line_error(files, texts, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "comet", None)
-    comet._model.cache_clear()
+    bleu._comet_model.cache_clear()
     assert score("bleu", [*files, "--comet", write(tmp_path / "sources", texts[0])]) == 1
     error = capsys.readouterr().err
     assert error.endswith("is not installed; pip install unbabel-comet\n")

@@ -36,7 +36,7 @@ def test_launches_of_norms_dropouts_and_kernels_are_counted(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
-    (pair,) = json.loads((tmp_path / "json").read_text())["pairs"]
+    (pair,) = json.loads((tmp_path / "json").read_text())["rows"]
     counted = {group["group"]: group["launches"] for group in pair["groups"]}
     layers, sublayers = 6, 3
     all_sublayers = 2 * layers * sublayers

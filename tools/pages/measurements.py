@@ -62,7 +62,7 @@ def in_short(results: Results) -> str:
         ("Translating with DMAN in int8 takes", "decoding_cpu*.json", True),
     ):
         reports = map(read_object, sorted(results.benchmarks.glob(pattern)))
-        pairs = [pair for report in reports for pair in report["pairs"]]
+        pairs = [pair for report in reports for pair in report["rows"]]
         ratios = [pair["time_ratio"] for pair in pairs if pair.get("int8", False) == int8]
         if ratios:
             span = f"{min(ratios):.2f} to {max(ratios):.2f}"
@@ -70,7 +70,7 @@ def in_short(results: Results) -> str:
                 f"- {what} {span} times as long as with fairseq's Transformer of its size."
             )
     for path in results.benchmarks.glob("classification_cpu.json"):
-        costs = {model["name"]: model["time_ratio"] for model in read_object(path)["models"]}
+        costs = {model["name"]: model["time_ratio"] for model in read_object(path)["rows"]}
         names = [name for name in MECHANISMS if f"{name}_classifier" in costs]
         each = ", ".join(f"{name} {costs[f'{name}_classifier']:.2f}" for name in names)
         lines.append(f"- Training classifiers, in times of a Transformer of their width: {each}.")
