@@ -9,7 +9,6 @@ as make up --tokens. All take turns; a ratio to the first plain attention is the
 Memory, on a GPU, is the peak of a pass beyond its inputs.
 """
 
-import statistics
 import sys
 from functools import partial
 from pathlib import Path
@@ -82,7 +81,7 @@ def steps(arguments, length, training):
 def measure(arguments):
     """Yield a row for each length, pass, mechanism and implementation."""
     on_gpu = arguments.device == "cuda"
-    rounds = arguments.rounds, arguments.warmup, arguments.device, machine.seconds_on_gpu
+    rounds = arguments.rounds, arguments.warmup, arguments.device
     for length in arguments.lengths:
         for which in PASSES:
             able, unable = steps(arguments, length, which == "training")
@@ -93,7 +92,7 @@ def measure(arguments):
             for (name, impl), times, peak in zip(able, seconds, peaks, strict=True):
                 yield {
                     **{"mechanism": name, "implementation": impl, "length": length, "pass": which},
-                    "milliseconds": round(1000 * statistics.median(times), 3),
+                    "milliseconds": machine.milliseconds(times, digits=3),
                     "peak_mib": peak,
                     **machine.compare(times, seconds[0]),
                 }

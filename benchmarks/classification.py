@@ -9,7 +9,6 @@ pass, the cross-entropy, the backward pass and a step of Adam. Word vectors are 
 --freeze-embeddings.
 """
 
-import statistics
 from types import SimpleNamespace
 
 import machine
@@ -97,7 +96,7 @@ def measure(arguments):
         yield {
             **{"name": name, "width": width(model)},
             "parameters": pairs.parameters(model) - model.encoder.embed_tokens.weight.numel(),
-            "milliseconds": round(1000 * statistics.median(seconds[name]), 1),
+            "milliseconds": machine.milliseconds(seconds[name]),
             **machine.compare(seconds[name], seconds[widths.get(name, name)]),
         }
 

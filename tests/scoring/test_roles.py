@@ -6,16 +6,16 @@ import pytest
 
 from fairseq_posattn.scoring.commands.score import main
 from fairseq_posattn.scoring.roles import arguments, compare, compare_propositions
-from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.text.props import Proposition, Sentence, spans_of_tags
 
 
-def pieces(tags):
-    return pieces_of_tags(tags.split())
+def spans(tags):
+    return spans_of_tags(tags.split())
 
 
 def sentence(*propositions, length=4):
     return Sentence(
-        length, [Proposition(lemma, place, pieces(tags)) for lemma, place, tags in propositions]
+        length, [Proposition(lemma, place, spans(tags)) for lemma, place, tags in propositions]
     )
 
 
@@ -31,7 +31,7 @@ def sentence(*propositions, length=4):
     ],
 )
 def test_pieces_form_arguments(tags, expected):
-    assert arguments(pieces(tags)) == expected
+    assert arguments(spans(tags)) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_pieces_form_arguments(tags, expected):
     ],
 )
 def test_arguments_are_counted(gold, predicted, counts):
-    result = compare_propositions(pieces(gold), pieces(predicted))
+    result = compare_propositions(spans(gold), spans(predicted))
     totals = (result.correct.total(), result.excess.total(), result.missed.total(), result.complete)
     assert totals == counts
 
