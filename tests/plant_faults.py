@@ -340,13 +340,11 @@ FAULTS = [
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "draw_mask(_expand_heads(x, weight), p)",
-        "_expand_heads(draw_mask(x, p), weight)",
+        "drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)",
+        "drop(x, dropout, training).expand(-1, weight.size(0), -1, -1)",
         DROPOUTS,
     ),
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
-    Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
-    Fault("attention/headwise.py", "addcmul_(d_seen, mask)", "add_(d_seen)", MTSA_LOOPS),
     Fault(
         "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",
