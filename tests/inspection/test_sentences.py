@@ -66,7 +66,6 @@ def test_the_first_symbol_of_a_classifier(trained, tmp_path):
         (b"", "no sentences in it"),
         (b" \n\n", "no sentences in it"),
         (b"ab\xff\n", "not UTF-8: byte 3 is 0xff; convert the file: iconv"),
-        (None, "No such file or directory"),
         (b"a\tb\n", "the model needs one sentence, not 2"),
         (b"a " * 30, "31 tokens with the end symbol"),
     ],
