@@ -77,13 +77,11 @@ class Place:
             whom, features = "word", result.size(-1)
         elif isinstance(self.owner, DirectionalBlock):
             features = result.size(1)
+        if features == 1:
+            return ""
         return (
-            ""
-            if features == 1
-            else (
-                f"The model has a weight for each {whom} and each of {features} features: shown is the "
-                "mean over the features."
-            )
+            f"The model has a weight for each {whom} and each of {features} features: shown is the "
+            "mean over the features."
         )
 
     def head_note(self, head: int) -> str:

@@ -72,8 +72,7 @@ def test_the_first_symbol_of_a_classifier(trained, tmp_path):
 )
 def test_a_text_that_cannot_be_read_is_one_line(trained, tmp_path, content, message):
     path = tmp_path / "text"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(UsageError, match=f"^--sentences {path}(:1)?: {message}"):
         read_file(str(path), trained("classification"))
 
