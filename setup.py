@@ -20,6 +20,7 @@ INSTALL_REQUIRES = [
     "sentencepiece>=0.2",
     "subword-nmt>=0.3.8",
     "tabulate>=0.9",
+    "tokenizers>=0.20",
     "tqdm>=4.60",
 ]
 DOCS_REQUIRES = ["mkdocs>=1.6,<2", "mkdocs-material>=9.5,<10", "mkdocstrings[python]>=1,<2"]
@@ -33,7 +34,7 @@ EXPORT_REQUIRES = [
     "onnxscript>=0.5",
 ]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
-SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15", "tokenizers>=0.20"]
+SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
 TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [

@@ -9,23 +9,21 @@ pass, the cross-entropy, the backward pass and a step of Adam. Word vectors are 
 --freeze-embeddings.
 """
 
-import logging
-import statistics
-from functools import partial
 from types import SimpleNamespace
 
 import machine
 import torch
 import translation_pairs as pairs
 
-from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 CLASSES = 5
 # Heads of transformer_classifier by the widths of the architectures. Its feed-forward sublayer is
 # four times as wide, as in Vaswani et al. (2017).
 HEADS = {256: 16, 300: 10, 512: 8, 600: 8}
 # Left out: FastText (ten features, 100M parameters) and HAN (takes documents apart).
-TIMED = [arch for arch in ARCHITECTURES if arch not in ("fasttext_classifier", "han_classifier")]
+UNTIMED = ("fasttext_classifier", "han_classifier")
+TIMED = [arch for arch in ARCHITECTURES["posattn_classifier"] if arch not in UNTIMED]
 TRANSFORMERS = {
     f"transformer {width}": [
         "transformer_classifier",
@@ -35,7 +33,6 @@ TRANSFORMERS = {
     ]
     for width, heads in HEADS.items()
 }
-SETTINGS = ("sentences", "length", "vocabulary", "freeze_embeddings", "dropout", "updates")
 
 
 def build(flags, words, arguments):
@@ -75,8 +72,13 @@ def random_batch(words, arguments):
     return SimpleNamespace(tokens=tokens.to(arguments.device), target=target.to(arguments.device))
 
 
+def width(model):
+    """Return the features of the encoder's output."""
+    return model.encoder.words.encoder.output_dim
+
+
 def measure(arguments):
-    """Return a row for each architecture and each Transformer of their widths."""
+    """Yield a row for each architecture and each Transformer of their widths."""
     words = pairs.dictionary(arguments.vocabulary)
     batch = random_batch(words, arguments)
     ours = {arch: build([arch], words, arguments) for arch in arguments.archs}
@@ -90,72 +92,49 @@ def measure(arguments):
     turns = [trainer(model, batch) for model in models.values()]
     rounds = arguments.updates, arguments.warmup, arguments.device
     seconds = dict(zip(models, machine.take_turns("update", turns, *rounds), strict=True))
-    return [
-        {
-            "name": name,
-            "width": width(model),
+    for name, model in models.items():
+        yield {
+            **{"name": name, "width": width(model)},
             "parameters": pairs.parameters(model) - model.encoder.embed_tokens.weight.numel(),
-            "milliseconds": round(1000 * statistics.median(seconds[name]), 1),
+            "milliseconds": machine.milliseconds(seconds[name]),
             **machine.compare(seconds[name], seconds[widths.get(name, name)]),
         }
-        for name, model in models.items()
-    ]
-
-
-def width(model):
-    """Return the features of the encoder's output."""
-    return model.encoder.words.encoder.output_dim
 
 
 def tables(report):
     """Return the report's Markdown."""
     dropout = report.get("dropout")
-    return {
-        "": machine.table(
-            [
-                {
-                    "classifier": f"`{row['name']}`",
-                    "width": row["width"],
-                    "parameters": f"{row['parameters']:,}",
-                    "device": machine.name_of_device(report),
-                    "dropout": "default" if dropout is None else f"{dropout:g}",
-                    "time / Transformer's": machine.ratio(row),
-                }
-                for row in report["models"]
-                if row["name"] not in TRANSFORMERS
-            ]
-        )
-    }
+    rows = [
+        {
+            **{"classifier": f"`{row['name']}`", "width": row["width"]},
+            "parameters": f"{row['parameters']:,}",
+            "device": machine.name_of_device(report),
+            "dropout": "default" if dropout is None else f"{dropout:g}",
+            "time / Transformer's": machine.ratio(row),
+        }
+        for row in report["rows"]
+        if row["name"] not in TRANSFORMERS
+    ]
+    return {"": machine.table(rows)}
 
 
-def main():
-    """Measure the classifiers."""
-    parser = machine.make_parser(__doc__)
-    parser.add_argument(
-        "--archs",
-        nargs="+",
-        choices=TIMED,
-        default=TIMED,
-        metavar="ARCH",
-        help=f"architectures, of {', '.join(TIMED)}",
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "archs": (TIMED, "architectures", TIMED),
+            "sentences": (32, "sentences in a batch"),
+            "length": (50, "tokens of the longest sentence"),
+            "vocabulary": (10000, "dictionary size"),
+            "freeze_embeddings": (False, "do not train the word vectors"),
+            "dropout": (float, "dropout of all models (default: each one's)"),
+            **pairs.rounds(11, 2),
+            **machine.DEVICE,
+        },
+        measure,
+        tables,
+        settings=("sentences", "length", "vocabulary", "freeze_embeddings", "dropout", "updates"),
     )
-    number = partial(parser.add_argument, type=int)
-    number("--sentences", default=32, help="sentences in a batch")
-    number("--length", default=50, help="tokens of the longest sentence")
-    number("--vocabulary", default=10000, help="dictionary size")
-    parser.add_argument("--freeze-embeddings", action="store_true", help="do not train the words")
-    parser.add_argument("--dropout", type=float, help="of all models (default: each one's)")
-    number("--updates", default=11, help="counted updates of each model")
-    number("--warmup", default=2, help="updates before those")
-    machine.add_device(parser)
-    arguments = parser.parse_args()
-    logging.disable(logging.INFO)
-    torch.manual_seed(1)
-    report = machine.describe(arguments.device, arguments.dtype)
-    report |= {name: getattr(arguments, name) for name in SETTINGS}
-    report["models"] = measure(arguments)
-    machine.finish("classification", report, arguments.json, tables)
-
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

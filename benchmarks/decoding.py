@@ -1,18 +1,17 @@
-"""Time of beam search: the plugin's models beside fairseq's Transformer and CTranslate2.
+"""Time of translating: the plugin's models beside fairseq's Transformer and CTranslate2.
 
     python benchmarks/decoding.py
     python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
     python benchmarks/decoding.py --int8
 
 Models with random weights translate random sentences into exactly --target-length tokens with beam
-search. All take turns, batch by batch: ours, the stock Transformer as a model of the plugin
-(`san` sublayers, the same weights), fairseq's, and on a CPU CTranslate2 with the same weights
-(`pip install ctranslate2`), in float32 and, with --int8, in int8.
+search. All take turns, batch by batch: ours, a Transformer of the plugin (`san` sublayers) of the
+stock model's size, fairseq's, and on a CPU CTranslate2 (`pip install ctranslate2`), in float32 or,
+with --int8, in int8.
 """
 
 import importlib.util
 import os
-import statistics
 import tempfile
 
 import machine
@@ -27,7 +26,7 @@ COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2"
 
 
 def measure(name, words, shape, arguments):
-    """Return the times of a pair's models."""
+    """Yield the times of a pair's models."""
     batch = pairs.random_batch(words, shape, arguments.device)
     ours, stock = pairs.build_pair(name, words, arguments)
     plain = pairs.build_plain(name, stock, words, arguments)
@@ -45,17 +44,14 @@ def measure(name, words, shape, arguments):
         quantize_linear_layers(ours)
         quantize_linear_layers(plain)
     rounds = arguments.batches, arguments.warmup, arguments.device
-    times = dict(
-        zip(searches, machine.take_turns(name, list(searches.values()), *rounds), strict=True)
-    )
-    row = {"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches}
-    row["milliseconds"] = {
-        model: round(1e3 * statistics.median(each), 1) for model, each in times.items()
+    seconds = machine.take_turns(name, list(searches.values()), *rounds)
+    times = dict(zip(searches, seconds, strict=True))
+    yield {
+        **{"beam": arguments.beam, "int8": arguments.int8, "batches": arguments.batches},
+        "milliseconds": {model: machine.milliseconds(each) for model, each in times.items()},
+        **machine.compare(times["ours"], times["stock"]),
+        **{f"{a}_over_{b}": machine.compare(times[a], times[b]) for a, b in COMPARED if b in times},
     }
-    ratios = {
-        f"{a}_over_{b}": machine.compare(times[a], times[b]) for a, b in COMPARED if b in times
-    }
-    return {**row, **machine.compare(times["ours"], times["stock"]), **ratios}
 
 
 def search(kind, model, words, batch, shape, arguments):
@@ -97,13 +93,7 @@ def search_by_ctranslate2(stock, words, batch, shape, beam, kind):
     )
 
 
-def tables(report):
-    """Return the report's Markdown."""
-    return {"": machine.table([describe(pair, report) for pair in report["pairs"]])}
-
-
-def describe(pair, report):
-    """Return a row of the table."""
+def cells(pair, report):
     columns = {
         "time, ours / fairseq's (rounds)": pair,
         "plain Transformer, ours / fairseq's": pair.get("plain_over_stock"),
@@ -115,17 +105,21 @@ def describe(pair, report):
         for column, ratio in columns.items()
         if ratio
     }
-    return pairs.describe(pair, report) | ratios
+    return pairs.first_cells(pair, report) | ratios
 
 
-def main():
-    """Measure the pairs."""
-    parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser, rounds=7, warmup=1, unit="batches")
-    parser.add_argument("--beam", type=int, default=5, help="hypotheses per sentence")
-    parser.add_argument("--int8", action="store_true", help="int8, except for fairseq's model")
-    pairs.run("decoding", parser.parse_args(), measure, tables)
-
+BENCHMARKS = {
+    "": pairs.benchmark(
+        measure,
+        machine.one_table(cells),
+        {
+            **pairs.rounds(7, 1, "batches"),
+            **machine.DEVICE,
+            "beam": (5, "hypotheses per sentence"),
+            "int8": (False, "int8, except for fairseq's model"),
+        },
+    )
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

@@ -35,29 +35,28 @@ LEAST, RESERVE = 15, 5
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a part.
+    """A command of a part, with its time limit.
 
-    Attributes:
-        name: stem of its result file and log.
-        command: ``{json}`` stands for the result file, ``{folder}`` for the folder of all results.
-        minutes: time limit.
+    In the command ``{json}`` is the step's result file, and ``{folder}`` the folder of all results.
     """
 
-    name: str
+    name: str  # stem of its result file and log
     command: tuple[str, ...]
     minutes: float = 8.5
 
 
-def benchmark(script: str, *options: object) -> tuple[str, ...]:
-    return (PYTHON, f"benchmarks/{script}.py", *map(str, options), "--json", "{json}")
+def benchmark(name: str, script: str, *options: object, minutes: float = 4) -> Step:
+    """Return the step of a measurement; its script may be followed by one of its names."""
+    words = (*options, "--json", "{json}")
+    script, *named = script.split()
+    command = (PYTHON, f"benchmarks/{script}.py", *named, *map(str, words))
+    return Step(name, command, minutes)
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
     """Return the steps of every part, most informative first; ``tiny`` for a CPU.
 
-    Args:
-        tiny: use tiny sizes.
-        multi30k: folder of the published files; None if data-bin/ has the prepared ones.
+    ``multi30k`` is the folder of the published files; None if data-bin/ has the prepared ones.
     """
     device, mechanisms, pairs = ("--device", "cuda"), MECHANISMS, PAIRS
     small, search, updates, batches, half = (), (), (), (), ("--dtype", "float16")
@@ -70,41 +69,48 @@ def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
         device, mechanisms, pairs, half = ("--device", "cpu"), ("dman",), PAIRS[:1], ()
         tests += ["-k", "lone or cannot_return or repeats_from_the_seed"]
         lengths = dict.fromkeys(lengths, (8,))
-        small = ("--tokens", 8, "--heads", 1, "--features", 16, "--rounds", 1, "--warmup", 0)
-        search = ("--tokens", 8, "--heads", 1, "--features", 16, "--lengths", 8, "--choices", 1)
+        sizes = ("--tokens", 8, "--heads", 1, "--features", 16)
+        small = (*sizes, "--rounds", 1, "--warmup", 0)
+        search = (*sizes, "--lengths", 8, "--choices", 1)
         sizes = ("--sentences", 1, "--source-length", 4, "--target-length", 3, "--warmup", 0)
         updates, batches = (*sizes, "--updates", 1), (*sizes, "--batches", 1, "--beam", 2)
         recipe = ("--tiny", "--dry-run")
 
+    def kernel_tests(name: str) -> Step:
+        return Step(name, (*tests, f"tests/attention/test_{name}.py"), 4.5)
+
     def attention(name: str, *options: object) -> Step:
         chosen = (*device, *options, "--mechanisms", *mechanisms, *small)
-        command = benchmark("attention", *chosen, "--lengths", *lengths[name])
-        return Step(f"attention_{name}", command, 5)
+        chosen += ("--lengths", *lengths[name])
+        return benchmark(f"attention_{name}", "attention", *chosen, minutes=5)
 
-    def tiles(mechanism: str, *options: object) -> Step:
-        table = ("--table", "{folder}/tiles.json")
-        command = benchmark("tiles", *device, "--mechanisms", mechanism, *options, *search, *table)
-        return Step("_".join(["tiles", mechanism, *map(str, options[1:4:2])]), command, 4)
+    def tiles(mechanism: str, dtype: str, features: int, *options: object) -> Step:
+        chosen = ("--mechanisms", mechanism, "--dtype", dtype, "--features", features, *options)
+        name = f"tiles_{mechanism}_{dtype}_{features}"
+        return benchmark(name, "tiles", *device, *chosen, *search, "--table", "{folder}/tiles.json")
 
     def training(pair: str) -> list[Step]:
-        commands = {"update": (*half, *updates), "switches": updates}
-        commands |= {"training": (*half, *updates), "decoding": (*half, *batches)}
+        chosen = ("--pairs", pair, *device)
         return [
-            Step(f"{script}_{pair}", benchmark(script, "--pairs", pair, *device, *options), 4)
-            for script, options in commands.items()
+            benchmark(f"update_{pair}", "training parts", *chosen, *half, *updates),
+            benchmark(f"switches_{pair}", "training switches", *chosen, *updates),
+            benchmark(f"training_{pair}", "training", *chosen, *half, *updates),
+            benchmark(f"decoding_{pair}", "decoding", *chosen, *half, *batches),
         ]
 
-    wide = ("--dtype", "float16", "--features", 128, "--heads", 4, "--lengths", 64, 128)
-    narrow = ("--dtype", "bfloat16", "--features", 64)
-    searched = [tiles("dman", *wide), tiles("dman", *narrow), tiles("mtsa", *narrow)]
+    searched = [
+        tiles("dman", "float16", 128, "--heads", 4, "--lengths", 64, 128),
+        tiles("dman", "bfloat16", 64),
+        tiles("mtsa", "bfloat16", 64),
+    ]
     return {
-        "kernels": [Step("kernels", (*tests, "tests/attention/test_kernels.py"), 4.5)],
+        "kernels": [kernel_tests("kernels")],
         "attention": [attention("flagship", *(() if tiny else FLAGSHIP)), attention("long")],
         "tiles": searched[: 1 if tiny else None],
         "training": training(pairs[0]),
         "multi30k": [Step("multi30k", (PYTHON, "examples/recipe.py", "multi30k/run", *recipe))],
         "rest": [
-            Step("kernel_launches", (*tests, "tests/attention/test_kernel_launches.py"), 4.5),
+            kernel_tests("kernel_launches"),
             attention("others"),
             *(step for pair in pairs[1:] for step in training(pair)),
         ],

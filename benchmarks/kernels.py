@@ -10,6 +10,7 @@ thread; spilling instructions of the loop; and shared memory of a program. The e
 kernel needs more shared memory than the GPU has.
 """
 
+import itertools
 import re
 import subprocess
 import sys
@@ -29,11 +30,7 @@ from fairseq_posattn.attention.cases import KERNELS, Sizes
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
-OPTIONS = ("padding", "dropout", "causal")
-COLUMNS = (
-    *("mechanism", "dtype", "features", "length", "kernel", "warps", "instructions", "in the loop"),
-    *("a pair", "special", "registers", "spills", "shared KiB"),
-)
+OPTIONS = ["padding", "dropout", "causal"]
 ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
@@ -114,63 +111,43 @@ def largest_loop(lines):
     return len(code), code[start:end]
 
 
-def parse_arguments():
-    parser = machine.make_parser(__doc__)
-    parser.add_argument("--mechanisms", nargs="+", choices=KERNELS, default=list(KERNELS))
-    parser.add_argument(
-        "--dtypes", nargs="+", default=["bfloat16"], choices=["float16", "bfloat16", "float32"]
-    )
-    parser.add_argument("--features", nargs="+", type=int, default=[64], help="of a head")
-    parser.add_argument(
-        "--lengths", nargs="+", type=int, default=[32, 512], help="positions of a sentence"
-    )
-    parser.add_argument(
-        "--options", nargs="*", choices=OPTIONS, default=list(OPTIONS), help="of the calls"
-    )
-    parser.add_argument(
-        "--capability",
-        type=int,
-        choices=SHARED,
-        default=90,
-        help="compute capability of the GPU, 90 for an H100 or H200",
-    )
-    return parser.parse_args()
-
-
-def compile_all(arguments):
+def measure(arguments):
     """Yield a row for each kernel."""
-    for mechanism in arguments.mechanisms:
-        for dtype in arguments.dtypes:
-            for features in arguments.features:
-                for length in arguments.lengths:
-                    with recording() as launches:
-                        sizes = getattr(torch, dtype), features, length
-                        training_step(mechanism, *sizes, arguments.options)
-                    for kernel, compiled, options in launches:
-                        row = {"mechanism": mechanism, "dtype": dtype, "features": features}
-                        row |= {"length": length, "kernel": kernel.__name__}
-                        yield row | counts(compiled, options)
-
-
-def tables(report):
-    """Return the report's Markdown."""
-    shared = "dtype", "length"
-    rows = [{k: v for k, v in row.items() if k not in shared} for row in report["kernels"]]
-    return {"": machine.table(rows)}
-
-
-def main():
-    """Compile the kernels; exit with 1 if one needs too much shared memory."""
-    arguments = parse_arguments()
     no_driver.install(arguments.capability)
-    rows = []
-    for row in compile_all(arguments):
-        rows.append(row)
-        print(" | ".join(str(row[column]) for column in COLUMNS), file=sys.stderr, flush=True)
-    report = {"triton": triton.__version__, "capability": arguments.capability, "kernels": rows}
-    machine.finish("kernels", report, arguments.json, tables)
-    sys.exit(0 if all(row["shared KiB"] <= SHARED[arguments.capability] for row in rows) else 1)
+    sizes = arguments.mechanisms, arguments.dtypes, arguments.features, arguments.lengths
+    for mechanism, dtype, features, length in itertools.product(*sizes):
+        with recording() as launches:
+            step = mechanism, getattr(torch, dtype), features, length
+            training_step(*step, arguments.options)
+        for kernel, compiled, options in launches:
+            row = {"mechanism": mechanism, "dtype": dtype, "features": features}
+            row |= {"length": length, "kernel": kernel.__name__}
+            yield row | counts(compiled, options)
 
+
+def cells(row, report):
+    """Return a table's row."""
+    return {key: value for key, value in row.items() if key not in ("dtype", "length")}
+
+
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
+            "dtypes": (["bfloat16"], "precisions", machine.DEVICE["dtype"][-1]),
+            "features": ([64], "features per head"),
+            "lengths": ([32, 512], "positions of a sentence"),
+            "options": (OPTIONS, "options of the calls", OPTIONS),
+            "capability": (90, "compute capability of the GPU, 90 for an H100 or H200", SHARED),
+        },
+        measure,
+        machine.one_table(cells),
+        settings=("capability",),
+        describe=lambda arguments: {"triton": triton.__version__},
+    )
+}
 
 if __name__ == "__main__":
-    main()
+    report = machine.main(BENCHMARKS, __doc__)
+    fits = all(row["shared KiB"] <= SHARED[report["capability"]] for row in report["rows"])
+    sys.exit(0 if fits else 1)

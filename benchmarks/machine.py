@@ -1,7 +1,8 @@
-"""Common parts of the measurements: options, timing in turns, memory, reports.
+"""Common parts of the measurements: options, reports, timing in turns, memory.
 
-A report is JSON; beside it stands its Markdown, which the documentation includes. To write the
-Markdown of existing reports again:
+Each program of this folder names its measurements in ``BENCHMARKS``; the one named "" is the
+default. A report is JSON, saved after every row; beside it stands its Markdown, which the
+documentation includes. To write the Markdown of existing reports again:
 
     python benchmarks/machine.py benchmarks/results/*.json
 """
@@ -10,57 +11,41 @@ import argparse
 import ctypes
 import importlib
 import json
+import logging
 import multiprocessing
 import platform
 import resource
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from tqdm import tqdm
 
 M_MMAP_THRESHOLD = -3  # malloc.h: larger blocks are mapped separately
+# Options of benchmarks that run on a GPU, too; see Benchmark.
+DEVICE = {
+    "device": ("cpu", "device", ["cpu", "cuda"]),
+    "dtype": ("float32", "precision", ["float32", "float16", "bfloat16"]),
+}
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """The description as it stands, and the default of each option that has one."""
-
-    def _get_help_string(self, action):
-        has_default = action.default is not None and action.default is not False
-        return super()._get_help_string(action) if has_default else action.help
+# --- Programs and reports ----------------------------------------------------------------------
 
 
-def make_parser(about: str | None) -> argparse.ArgumentParser:
-    """Return a parser with this help text and ``--json``."""
-    from fairseq_posattn.common.files import output_file  # imports fairseq_posattn after fairseq
-
-    parser = argparse.ArgumentParser(description=about, formatter_class=_Help)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write the report here, Markdown beside it"
-    )
-    return parser
-
-
-def add_device(parser: argparse.ArgumentParser, dtype: bool = True) -> None:
-    """Add ``--device`` and, with ``dtype``, ``--dtype``."""
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"], help="device")
-    if dtype:
-        types = ["float32", "float16", "bfloat16"]
-        parser.add_argument("--dtype", choices=types, default=types[0], help="precision")
-
-
-def describe(device: str, dtype: str) -> dict:
+def describe(arguments: argparse.Namespace) -> dict:
     """Return hardware, versions and date of a measurement."""
-    from fairseq_posattn.attention.cpu import library
+    from fairseq_posattn.attention.cpu import library  # after fairseq, which it patches
 
+    on_gpu = getattr(arguments, "device", "cpu") == "cuda"
     return {
-        "device": torch.cuda.get_device_name() if device == "cuda" else processor(),
+        "device": torch.cuda.get_device_name() if on_gpu else processor(),
         "threads": torch.get_num_threads(),
-        "clock": "processor" if device == "cpu" else "wall",
-        "dtype": dtype,
+        "clock": "wall" if on_gpu else "processor",
+        "dtype": getattr(arguments, "dtype", "float32"),
         "linear": library(),
         "torch": torch.__version__,
         "python": platform.python_version(),
@@ -68,17 +53,93 @@ def describe(device: str, dtype: str) -> dict:
     }
 
 
+@dataclass(frozen=True)
+class Benchmark:
+    """A measurement: its options, its rows, and their tables.
+
+    Attributes:
+        options: ``name: (default, help)`` or ``(default, help, choices)``. A list takes several
+            values, False is a switch, a type has no default, and ``...`` is required.
+        measure: yields the rows of the report; takes the parsed options.
+        tables: returns the report's Markdown by name; that of "" goes to FILE.md, that of NAME to
+            FILE_NAME.md.
+        settings: names of the options that the report repeats.
+        describe: returns further entries of the report; takes the parsed options.
+    """
+
+    options: dict[str, tuple]
+    measure: Callable[[argparse.Namespace], Iterable[dict]]
+    tables: Callable[[dict], dict[str, str]]
+    settings: Sequence[str] = ()
+    describe: Callable[[argparse.Namespace], dict] = describe
+
+
+def make_parser(about: str | None, options: dict[str, tuple]) -> argparse.ArgumentParser:
+    """Return a parser of the options of a :class:`Benchmark`, and ``--json``."""
+    from fairseq_posattn.common.files import output_file
+
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    text = "write the report here, Markdown beside it"
+    parser.add_argument("--json", type=output_file, metavar="FILE", help=text)
+    for name, (default, text, *choices) in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true", help=text)
+            continue
+        first = default[0] if isinstance(default, list) else default
+        kind = str if first is ... else first if isinstance(first, type) else type(first)
+        given: dict = {"type": kind, "required": first is ..., "help": text}
+        if first not in (..., kind):
+            given |= {"default": default, "help": f"{text} (default: %(default)s)"}
+        if isinstance(default, list):
+            given["nargs"] = "*"
+        if choices:
+            given["choices"] = choices[0]
+        parser.add_argument(flag, **given)
+    return parser
+
+
+def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
+    """Run the measurement that the first argument names; print, save and return its report."""
+    words = sys.argv[1:]
+    name = words.pop(0) if words and words[0] in benchmarks else ""
+    benchmark = benchmarks[name]
+    arguments = make_parser(about, benchmark.options).parse_args(words)
+    logging.disable(logging.INFO)
+    torch.manual_seed(1)
+    report = {"benchmark": f"{Path(sys.argv[0]).stem} {name}".strip()}
+    report |= benchmark.describe(arguments)
+    report |= {setting: getattr(arguments, setting) for setting in benchmark.settings}
+    report["rows"] = []
+    for row in benchmark.measure(arguments):
+        report["rows"].append(row)
+        if arguments.json:
+            write_report(Path(arguments.json), report, benchmark)
+    print(*(report[key] for key in ("device", "dtype", "torch", "date") if key in report), sep=", ")
+    print(*benchmark.tables(report).values(), sep="\n\n")
+    return report
+
+
+def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
+    """Write a report and, beside it, its Markdown."""
+    from fairseq_posattn.common.files import write_json, write_text
+
+    write_json(path, report, indent=2)
+    for name, text in benchmark.tables(report).items():
+        write_text(path.with_name(f"{path.stem}{'_' * bool(name)}{name}.md"), f"{text}\n")
+
+
 def processor() -> str:
     """Return the name of the processor."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            names = {line.split(":")[1].strip() for line in file if line.startswith("model name")}
-        return ", ".join(sorted(names)) or platform.processor()
-    except OSError:
-        return platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
+    return ", ".join(sorted(names)) or platform.processor()
 
 
-# --- Reports -----------------------------------------------------------------------------------
+# --- Tables ------------------------------------------------------------------------------------
 
 
 def table(rows: Sequence[dict]) -> str:
@@ -90,38 +151,9 @@ def table(rows: Sequence[dict]) -> str:
     return markdown_table(header, cells)
 
 
-def finish(benchmark: str, report: dict, path: str | None, tables: Callable) -> None:
-    """Print a report's tables and save it (:func:`save`)."""
-    known = [report[key] for key in ("device", "dtype", "torch", "date") if key in report]
-    print(*known, sep=", ")
-    print(*tables(report).values(), sep="\n\n")
-    save(benchmark, report, path, tables)
-
-
-def save(benchmark: str, report: dict, path: str | None, tables: Callable) -> None:
-    """Write a report and its Markdown if ``path`` is given.
-
-    Args:
-        benchmark: name of the program, stored in the report.
-        report: the measurements.
-        path: the JSON file.
-        tables: returns the Markdown of a report by name; that of "" goes to FILE.md, that of NAME
-            to FILE_NAME.md.
-    """
-    from fairseq_posattn.common.files import write_json
-
-    if path:
-        report = {"benchmark": benchmark, **report}
-        write_json(path, report, indent=2)
-        write_markdown(Path(path), tables(report))
-
-
-def write_markdown(path: Path, texts: dict[str, str]) -> None:
-    """Write the Markdown of a report beside it."""
-    from fairseq_posattn.common.files import write_text
-
-    for name, text in texts.items():
-        write_text(path.with_name(f"{path.stem}{'_' * bool(name)}{name}.md"), f"{text}\n")
+def one_table(cells: Callable[[dict, dict], dict]) -> Callable[[dict], dict[str, str]]:
+    """Return ``tables`` of a benchmark with one table; ``cells`` takes a row and the report."""
+    return lambda report: {"": table([cells(row, report) for row in report["rows"]])}
 
 
 def name_of_device(report: dict) -> str:
@@ -139,26 +171,14 @@ def ratio(row: dict, rounds: str = "") -> str:
 # --- Time and memory ---------------------------------------------------------------------------
 
 
-def now(device: str) -> float:
-    """Return seconds after synchronization; on a CPU those of the processor, all threads."""
-    if device == "cpu":
-        return time.process_time()
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def seconds_of(work: Callable, device: str) -> float:
-    """Return the seconds of ``work()``, after synchronization."""
-    start = now(device)
-    work()
-    return now(device) - start
-
-
-def seconds_on_gpu(work: Callable, device: str) -> float:
-    """Return the seconds of ``work()`` between two events of the GPU, else those of the CPU."""
+    """Return the seconds of ``work()``: between two events of the GPU, or the processor's."""
     if device == "cpu":
-        return seconds_of(work, device)
+        before = time.process_time()  # of all threads
+        work()
+        return time.process_time() - before
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
     start.record()
     work()
     end.record()
@@ -167,12 +187,7 @@ def seconds_on_gpu(work: Callable, device: str) -> float:
 
 
 def take_turns(
-    name: str,
-    contestants: Sequence[Callable],
-    rounds: int,
-    warmup: int,
-    device: str,
-    clock: Callable = seconds_of,
+    name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
 ) -> list[list[float]]:
     """Call all contestants round by round; return the seconds of each one's counted rounds.
 
@@ -181,10 +196,15 @@ def take_turns(
     seconds: list[list[float]] = [[] for _ in contestants]
     for number in tqdm(range(warmup + rounds), desc=name, unit="round"):
         for contestant, times in zip(contestants, seconds, strict=True):
-            elapsed = clock(contestant, device)
+            elapsed = seconds_of(contestant, device)
             if number >= warmup:
                 times.append(elapsed)
     return seconds
+
+
+def milliseconds(times: Sequence[float], digits: int = 1) -> float:
+    """Return the median of seconds in milliseconds."""
+    return round(1000 * statistics.median(times), digits)
 
 
 def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
@@ -195,16 +215,6 @@ def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
         "time_ratio_lowest": round(min(ratios), 3),
         "time_ratio_highest": round(max(ratios), 3),
     }
-
-
-def beside_stock(
-    name: str, ours: Callable, stock: Callable, rounds: int, warmup: int, device: str
-) -> dict:
-    """Time two functions in turns; return milliseconds of both and the ratio."""
-    times = take_turns(name, [ours, stock], rounds, warmup, device)
-    milliseconds = [round(1e3 * statistics.median(each), 1) for each in times]
-    both = dict(zip(("milliseconds", "stock_milliseconds"), milliseconds, strict=True))
-    return {**both, **compare(*times)}
 
 
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
@@ -241,4 +251,5 @@ def _measure_growth(work, first, send) -> None:
 if __name__ == "__main__":
     for file in map(Path, sys.argv[1:]):
         stored = json.loads(file.read_text(encoding="utf-8"))
-        write_markdown(file, importlib.import_module(stored["benchmark"]).tables(stored))
+        module, _, name = stored["benchmark"].partition(" ")
+        write_report(file, stored, importlib.import_module(module).BENCHMARKS[name])

@@ -28,20 +28,21 @@ SYLLABLES = [first + second for first in "bdfghklmnprstvwz" for second in "aeiou
 NAMES = ["".join(parts).capitalize() for parts in itertools.product(SYLLABLES, repeat=3)]
 NEW_WORDS = {"en": 0.17, "de": 0.12}  # exponents of the distributions of names
 HELD_OUT = 3_000  # pairs for validation, and as many for testing
-# What the usual pipeline does to one side.
-TOKENIZE = "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} > {text}"
+# Files of WMT14 by split.
+SPLITS = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
+# What the usual pipeline does; with {text}, to each file.
 STEPS = {
-    "tokenizing": [TOKENIZE],
-    "learning subwords": [
+    "tokenizing": "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} > {text}",
+    "learning subwords": (
         "cat {folder}/train.tok.en {folder}/train.tok.de | "
         "subword-nmt learn-bpe -s {operations} > {folder}/codes"
-    ],
-    "subwords": ["subword-nmt apply-bpe -c {folder}/codes < {text} > {folder}/{split}.bpe.{side}"],
-    "binarising": [
+    ),
+    "subwords": "subword-nmt apply-bpe -c {folder}/codes < {text} > {folder}/{split}.bpe.{side}",
+    "binarizing": (
         "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary --workers {jobs} "
         "--destdir {folder}/bin --trainpref {folder}/train.bpe --validpref {folder}/valid.bpe "
         "--testpref {folder}/test.bpe > {folder}/log 2>&1"
-    ],
+    ),
 }
 
 
@@ -49,8 +50,8 @@ def write_source(folder, texts, pairs):
     """Write generated text as WMT14's files."""
     lines = [Path(path).read_text(encoding="utf-8").splitlines() for path in texts]
     generator = numpy.random.default_rng(1)
-    sizes = {"europarl-v7.de-en": pairs, "commoncrawl.de-en": 1, "news-commentary-v9.de-en": 1}
-    sizes |= dict.fromkeys(("newstest2013", "newstest2014-deen"), HELD_OUT)
+    sizes = dict.fromkeys(SPLITS.values(), HELD_OUT) | {SPLITS["train"]: pairs}
+    sizes |= {"commoncrawl.de-en": 1, "news-commentary-v9.de-en": 1}
     for name, count in sizes.items():
         chosen = generator.integers(len(lines[0]), size=(count, 3), dtype=numpy.int32)
         for side, sentences in zip(("de", "en"), lines, strict=True):
@@ -105,10 +106,6 @@ def _memory():
     return total
 
 
-def _size(folder):
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
 def measure_ours(source, folder, jobs):
     """Return the measurements of each stage of ``posattn prepare translation wmt14_en_de``."""
     from fairseq_posattn.preparation.kinds import prepare
@@ -119,8 +116,7 @@ def measure_ours(source, folder, jobs):
     def measured(stages, name, *arguments, **settings):
         with Meter() as meter:
             run(stages, name, *arguments, **settings)
-        rows.append(_row(name, meter, _size(folder)))
-        print("ours", rows[-1], flush=True)
+        rows.append(_row("ours", name, meter, folder))
 
     Stages.run = measured
     words = ["wmt14_en_de", "--source", source, "--dest", folder, "--jobs", jobs]
@@ -130,30 +126,45 @@ def measure_ours(source, folder, jobs):
 
 
 def measure_usual(source, folder, jobs):
-    """Return the measurements of each step of the usual pipeline."""
+    """Yield the measurements of each step of the usual pipeline."""
     folder.mkdir()
     files = []
-    names = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
-    for split, name in names.items():
+    for split, name in SPLITS.items():
         for side in LANGUAGES:
-            raw, text = source / f"{name}.{side}", folder / f"{split}.tok.{side}"
-            files.append({"split": split, "side": side, "raw": raw, "text": text})
-    rows = []
-    for step, (command,) in STEPS.items():
-        each = files if "{text}" in command else files[:1]
+            text = folder / f"{split}.tok.{side}"
+            files.append(
+                {"split": split, "side": side, "raw": source / f"{name}.{side}", "text": text}
+            )
+    for step, command in STEPS.items():
         with Meter() as meter:
-            for values in each:
+            for values in files if "{text}" in command else files[:1]:
                 line = command.format(folder=folder, jobs=jobs, operations=OPERATIONS, **values)
                 subprocess.run(line, shell=True, check=True, stderr=subprocess.DEVNULL)
-        rows.append(_row(step, meter, _size(folder)))
-        print("usual", rows[-1], flush=True)
-    return rows
+        yield _row("usual", step, meter, folder)
 
 
-def _row(stage, meter, disk):
-    numbers = {"processor_seconds": meter.processor, "wall_seconds": meter.wall}
-    rounded = {name: round(value, 1) for name, value in numbers.items()}
-    return {"stage": stage, **rounded, "peak_mb": meter.peak >> 20, "disk_mb": disk >> 20}
+def _row(pipeline, stage, meter, folder):
+    row = {
+        **{"pipeline": pipeline, "stage": stage},
+        "processor_seconds": round(meter.processor, 1),
+        "wall_seconds": round(meter.wall, 1),
+        "peak_mb": meter.peak >> 20,
+        "disk_mb": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) >> 20,
+    }
+    print(row, flush=True)
+    return row
+
+
+def measure(arguments):
+    """Yield a row for each stage of both preparations."""
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
+        source, usual = Path(folder, "source"), Path(folder, "usual")
+        source.mkdir()
+        write_source(source, arguments.text, arguments.pairs)
+        if not arguments.ours_only:
+            yield from measure_usual(source, usual, arguments.jobs)
+            shutil.rmtree(usual)
+        yield from measure_ours(source, Path(folder, "ours"), arguments.jobs)
 
 
 def tables(report):
@@ -162,7 +173,7 @@ def tables(report):
     for number, stage in enumerate((*STEPS, "all")):
         row = {"pairs": f"{report['pairs']:,}", "stage": stage}
         for who, name in (("ours", "ours"), ("usual", "usual pipeline")):
-            stages = report.get(who, [])
+            stages = [one for one in report["rows"] if one["pipeline"] == who]
             chosen = stages[number : number + 1]
             if stage == "all" and len(stages) == len(STEPS):
                 chosen = stages
@@ -177,30 +188,21 @@ def tables(report):
     return {"": machine.table(rows)}
 
 
-def main():
-    """Measure both preparations."""
-    parser = machine.make_parser(__doc__)
-    parser.add_argument("--text", nargs=2, required=True, metavar=("DE", "EN"), help="real pairs")
-    parser.add_argument("--pairs", type=int, default=4_500_000, help="training pairs")
-    parser.add_argument("--ours-only", action="store_true", help="skip the usual pipeline")
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--folder", type=Path, help="folder of temporary files")
-    arguments = parser.parse_args()
-    report = {"device": machine.processor(), "date": time.strftime("%Y-%m-%d")}
-    report |= {"jobs": arguments.jobs, "python": sys.version.split()[0]}
-    report["pairs"] = arguments.pairs
-    with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
-        source = Path(folder, "source")
-        source.mkdir()
-        write_source(source, arguments.text, arguments.pairs)
-        if not arguments.ours_only:
-            usual = Path(folder, "usual")
-            report["usual"] = measure_usual(source, usual, arguments.jobs)
-            shutil.rmtree(usual)
-        report["ours"] = measure_ours(source, Path(folder, "ours"), arguments.jobs)
-    machine.finish("preparation", report, arguments.json, tables)
-
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "text": ([...], "DE EN: files of real pairs"),
+            "pairs": (4_500_000, "training pairs"),
+            "ours_only": (False, "skip the usual pipeline"),
+            "jobs": (2, "processes"),
+            "folder": (str, "folder of temporary files"),
+        },
+        measure,
+        tables,
+        settings=("pairs", "jobs"),
+    )
+}
 
 if __name__ == "__main__":
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
-    main()
+    machine.main(BENCHMARKS, __doc__)

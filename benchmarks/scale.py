@@ -3,27 +3,21 @@
     python benchmarks/scale.py --json benchmarks/results/scale.json
 
 A batch takes its floating-point operations at the matmul rate plus its memory traffic at the memory
-rate, or the host's launch time if that is longer. An update takes its batches, the optimiser step,
+rate, or the host's launch time if that is longer. An update takes its batches, the optimizer step,
 and the part of the all-reduce that the last backward pass does not hide. PyTorch counts operations
-and activations on tensors without data. The same sum is compared with training by one and by two
-processes on this CPU, whose rates are measured. No GPU is used: its rates are the inputs below.
+and activations on tensors without data. The same sum is compared with an update on this CPU, whose
+rates are measured. No GPU is used: its rates are the inputs below.
 """
 
-import json
 import math
 import os
-import statistics
-import tempfile
-import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import machine
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
+import training
 import translation_pairs as pairs
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 os.environ["POSATTN_LINEAR"] = "torch"  # the FLOP counter does not know oneDNN's
@@ -46,19 +40,15 @@ INPUTS = {
     "words_per_sentence": (32, "on each side, padding included", ASSUMED),
     "vocabulary": (37000, "subwords, joined dictionary", "recipe"),
 }
-# Sizes of fairseq's transformer_wmt_en_de_big, which cannot be built on the meta device.
-BIG = " ".join(
-    f"--{side}-embed-dim 1024 --{side}-ffn-embed-dim 4096 --{side}-attention-heads 16"
-    for side in ("encoder", "decoder")
-)
 ARCHITECTURES = {
     "dman_wmt_en_de_big": ("dman_wmt_en_de_big", ""),
-    "transformer_wmt_en_de_big": ("posattn_transformer", f"{pairs.DROPOUTS} {BIG}"),
+    # fairseq's cannot be built on the meta device.
+    "transformer_wmt_en_de_big": ("posattn_transformer", f"{pairs.DROPOUTS} {pairs.BIG_SIZES}"),
 }
 # Bytes a parameter. With --fp16 fairseq keeps it and its gradient in float16, both again in
 # float32, two moments of Adam, and DistributedDataParallel's copy of the gradient.
 STATE = {"float16": 2 + 2 + 4 + 4 + 8 + 2, "float32": 4 + 4 + 8 + 4}
-# What an optimiser step reads and writes of these.
+# What an optimizer step reads and writes of these.
 STEP = {"float16": 2 * (2 + 2 + 4 + 4 + 8), "float32": 28}
 BYTES = {"float16": 2, "float32": 4}
 # A saved activation is written and read, and so is its gradient.
@@ -67,37 +57,23 @@ PASSES = 4
 
 @dataclass(frozen=True)
 class Work:
-    """Counted work of an update of one batch.
-
-    Attributes:
-        parameters: number of parameters.
-        operations: floating-point operations, forward and backward.
-        activations: bytes saved for the backward pass.
-    """
+    """Counted work of an update of one batch."""
 
     parameters: int
-    operations: float
-    activations: float
+    operations: float  # floating-point operations, forward and backward
+    activations: float  # bytes saved for the backward pass
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Rates of a device and its network.
+    """Rates of a device and its network."""
 
-    Attributes:
-        matrix, memory, network: FLOP/s and bytes/s.
-        latency: seconds of a step of the all-reduce.
-        host: seconds to launch a batch; 0 on a CPU.
-        overlap: share of the computation that hides an all-reduce: 2/3 (the backward pass), 0 on a
-            CPU, which also does the communication.
-    """
-
-    matrix: float
-    memory: float
+    matrix: float  # FLOP/s
+    memory: float  # bytes/s, as of the network
     network: float
-    latency: float
-    host: float
-    overlap: float
+    latency: float  # seconds of a step of the all-reduce
+    host: float  # seconds to launch a batch; 0 on a CPU
+    overlap: float  # share of the computation that hides an all-reduce
 
 
 def all_reduce_seconds(size: float, processes: int, rates: Rates) -> float:
@@ -128,15 +104,6 @@ def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) 
     }
 
 
-def loss_of(model, batch, padding):
-    """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
-    logits = model(batch.source, batch.lengths, batch.previous)[0]
-    target = batch.target.flatten()
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(), target, ignore_index=padding, label_smoothing=0.1
-    )
-
-
 def count(model, batch, padding) -> Work:
     """Return the work of an update; tensors may be on the meta device."""
     parameters = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
@@ -150,24 +117,22 @@ def count(model, batch, padding) -> Work:
 
     with FlopCounterMode(display=False) as counter:
         with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-            loss = loss_of(model.train(), batch, padding)
+            loss = pairs.loss_of(model.train(), batch, padding)
         loss.backward()
     return Work(pairs.parameters(model), counter.get_total_flops(), sum(saved.values()))
 
 
-def on_gpus(inputs: dict) -> list[dict]:
-    """Return rows for WMT14 big: the published update, and a full batch on each of 512 GPUs."""
+def on_gpus(inputs: dict):
+    """Yield rows for WMT14 big: the published update, and a full batch on each of 512 GPUs."""
     words = pairs.dictionary(inputs["vocabulary"])
-    rows = []
     for arch, (built, flags) in ARCHITECTURES.items():
         flags = f"{pairs.EMBEDDINGS} {flags}"
         with torch.device("meta"):
             model = pairs.build(built, flags, words, "meta", "float16")
         for gpus, tokens in ((8, 4096), (64, 4096), (512, 1024), (512, 4096)):
             length = inputs["words_per_sentence"]
-            sizes = {"sentences": tokens // length}
-            sizes |= {"source_length": length, "target_length": length}
-            batch = pairs.random_batch(words, sizes, "meta")
+            shape = dict(zip(pairs.SIZES, (tokens // length, length, length), strict=True))
+            batch = pairs.random_batch(words, shape, "meta")
             work = count(model, batch, words.pad())
             batches = max(1, inputs["tokens_per_update"] // (gpus * tokens))
             across = gpus > inputs["gpus_per_node"]
@@ -178,99 +143,32 @@ def on_gpus(inputs: dict) -> list[dict]:
                 network * inputs["network_share"],
                 inputs["latency"],
                 inputs["host_seconds"],
-                overlap=2 / 3,
+                overlap=2 / 3,  # the backward pass
             )
             row = {"arch": arch, "gpus": gpus, "tokens": tokens, "batches": batches}
             row |= asdict(work) | predict(work, batches, gpus, "float16", rates)
-            row["words_per_second"] = gpus * tokens * batches / row["update_seconds"]
-            rows.append(row)
-    return rows
+            yield row | {"words_per_second": gpus * tokens * batches / row["update_seconds"]}
 
 
-def median_seconds(function, rounds: int) -> float:
-    """Return the median of the processor's seconds, all threads; the first call is not counted."""
-    times = []
-    for _ in range(rounds + 1):
-        dist.barrier()
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return statistics.median(times[1:])
-
-
-def measured_rates(rounds: int) -> Rates:
-    """Return the rates of this machine while all processes work."""
-    x, weight = torch.randn(1024, 512), torch.randn(512, 512)
-    with torch.no_grad():
-        product = median_seconds(lambda: F.linear(x, weight), rounds)
-        large = torch.zeros(2**25)
-        moved = median_seconds(lambda: large.add_(1.0), rounds)
-    network, latency, processes = math.inf, 0.0, dist.get_world_size()
-    if processes > 1:
-        few, many = torch.zeros(2**10), torch.zeros(2**24)
-        steps = 2 * math.ceil(math.log2(processes))
-        latency = median_seconds(lambda: dist.all_reduce(few), rounds) / steps
-        seconds = median_seconds(lambda: dist.all_reduce(many), rounds) - steps * latency
-        network = 2 * (processes - 1) / processes * many.nbytes / max(seconds, 1e-9)
-    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
-    return Rates(matrix, memory, network, latency, host=0.0, overlap=0.0)
-
-
-def train_here(rank: int, processes: int, rendezvous: str, arguments, result: str) -> None:
-    """Measure an update by so many processes, and predict it from the measured rates."""
-    dist.init_process_group(
-        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=processes
-    )
-    torch.set_num_threads(1)
+def measure(arguments):
+    """Yield rows of GPUs, and one of an update here, measured and predicted from measured rates."""
+    yield from on_gpus(vars(arguments))
     words = pairs.dictionary(pairs.PAIRS[arguments.pair].words)
     batch = pairs.random_batch(words, pairs.batch_shape(arguments.pair, arguments), "cpu")
     model = pairs.build_pair(arguments.pair, words, arguments)[0].train()
+    x, weight, large = torch.randn(1024, 512), torch.randn(512, 512), torch.zeros(2**25)
+    works = [
+        lambda: F.linear(x, weight),
+        lambda: large.add_(1.0),
+        training.trainer(model, batch, words.pad()),
+    ]
+    times = machine.take_turns("here", works, arguments.rounds, 1, "cpu")
+    product, moved, update = (machine.milliseconds(each, digits=6) / 1000 for each in times)
+    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
+    rates = Rates(matrix, memory, math.inf, latency=0.0, host=0.0, overlap=0.0)
     work = count(model, batch, words.pad())
-    rates = measured_rates(arguments.rounds)
-    trained = DistributedDataParallel(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, eps=1e-4)
-
-    def update():
-        optimizer.zero_grad()
-        loss_of(trained, batch, words.pad()).backward()
-        optimizer.step()
-
-    seconds = median_seconds(update, arguments.rounds)
-    if rank == 0:
-        row = {"processes": processes, "measured_seconds": seconds} | asdict(rates) | asdict(work)
-        row |= predict(work, 1, processes, "float32", rates)
-        row["network"] = rates.network if processes > 1 else None
-        Path(result).write_text(json.dumps(row), encoding="utf-8")
-    dist.destroy_process_group()
-
-
-def here(arguments) -> list[dict]:
-    """Return rows for one and two processes of this machine, measured and predicted."""
-    rows = []
-    for processes in (1, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            result = f"{folder}/row.json"
-            torch.multiprocessing.spawn(
-                train_here, (processes, f"{folder}/met", arguments, result), nprocs=processes
-            )
-            rows.append(json.loads(Path(result).read_text(encoding="utf-8")))
-    return rows
-
-
-def parse_arguments():
-    parser = machine.make_parser(__doc__)
-    trained = {"choices": pairs.PAIRS, "default": "dman_iwslt_de_en"}
-    parser.add_argument("--pair", **trained, help="pair to train on this machine")
-    for size in ("sentences", "source-length", "target-length"):
-        parser.add_argument(f"--{size}", type=int, help="of its batch (default: the pair's own)")
-    parser.add_argument("--rounds", type=int, default=9, help="counted updates and trials")
-    for name, (value, unit, source) in INPUTS.items():
-        described = f"{unit + '; ' if unit else ''}{source} (default: %(default)g)"
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=type(value), default=value, help=described
-        )
-    parser.set_defaults(device="cpu", dtype="float32")
-    return parser.parse_args()
+    row = {"measured_seconds": update, "matrix": matrix, "memory": memory}
+    yield row | asdict(work) | predict(work, 1, 1, "float32", rates)
 
 
 def tables(report):
@@ -284,25 +182,25 @@ def tables(report):
             "sent by a GPU, GB": f"{row['network_bytes'] / 1e9:.2f}",
             "device, ms": f"{1e3 * row['device_seconds']:.0f}",
             "with the host, ms": f"{1e3 * row['batches_seconds']:.0f}",
-            "optimiser, ms": f"{1e3 * row['step_seconds']:.1f}",
+            "optimizer, ms": f"{1e3 * row['step_seconds']:.1f}",
             "network, ms": f"{1e3 * row['network_seconds']:.1f}",
             "exposed network, ms": f"{1e3 * row['exposed_seconds']:.1f}",
             "update, ms": f"{1e3 * row['update_seconds']:.0f}",
             "tokens/s": f"{row['words_per_second'] / 1e6:.2f}M",
         }
-        for row in report["gpus"]
+        for row in report["rows"]
+        if "gpus" in row
     ]
-    here = [
+    checked = [
         {
-            "processes": row["processes"],
             "matmul, GFLOP/s": f"{row['matrix'] / 1e9:.0f}",
             "memory, GB/s": f"{row['memory'] / 1e9:.1f}",
-            "network, GB/s": f"{row['network'] / 1e9:.2f}" if row["network"] else "",
             "predicted, s": f"{row['update_seconds']:.2f}",
             "measured, s": f"{row['measured_seconds']:.2f}",
             "measured / predicted": f"{row['measured_seconds'] / row['update_seconds']:.2f}",
         }
-        for row in report["here"]
+        for row in report["rows"]
+        if "measured_seconds" in row
     ]
     inputs = [
         {"input": f"`--{name.replace('_', '-')}`", "value": f"{value['value']:g}"}
@@ -310,29 +208,41 @@ def tables(report):
         for name, value in report["inputs"].items()
     ]
     note = (
-        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens per "
-        "process; {device}, one thread each, {dtype}, PyTorch {torch}, {date}.".format(**report)
+        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens; "
+        "{device}, {threads} thread, {dtype}, PyTorch {torch}, {date}.".format(**report)
     )
-    checked = f"{machine.table(here)}\n\n{note}"
-    return {"": machine.table(gpus), "here": checked, "inputs": machine.table(inputs)}
+    here = f"{machine.table(checked)}\n\n{note}"
+    return {"": machine.table(gpus), "here": here, "inputs": machine.table(inputs)}
 
 
-def main():
-    """Predict, and measure here."""
-    arguments = parse_arguments()
-    inputs = {name: getattr(arguments, name) for name in INPUTS}
-    report = machine.describe("cpu", "float32") | {
-        "pair": arguments.pair,
-        **pairs.batch_shape(arguments.pair, arguments),
-        "inputs": {
-            name: {"value": inputs[name], "unit": unit, "source": source}
-            for name, (_, unit, source) in INPUTS.items()
-        },
-        "gpus": on_gpus(inputs),
-        "here": here(arguments),
+def describe(arguments):
+    """Return the sizes of the batch that is trained here, and the inputs."""
+    inputs = {
+        name: {"value": getattr(arguments, name), "unit": unit, "source": source}
+        for name, (_, unit, source) in INPUTS.items()
     }
-    machine.finish("scale", report, arguments.json, tables)
+    shape = pairs.batch_shape(arguments.pair, arguments)
+    return {**machine.describe(arguments), "pair": arguments.pair, **shape, "inputs": inputs}
 
+
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "pair": ("dman_iwslt_de_en", "pair to train on this machine", list(pairs.PAIRS)),
+            **pairs.BATCH,
+            "device": ("cpu", "device to train on", ["cpu"]),
+            "dtype": ("float32", "precision of that", ["float32"]),
+            "rounds": (9, "counted updates and trials"),
+            **{
+                name: (value, f"{unit}; {source}".removeprefix("; "))
+                for name, (value, unit, source) in INPUTS.items()
+            },
+        },
+        measure,
+        tables,
+        describe=describe,
+    )
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

@@ -8,7 +8,6 @@ attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward
 optimizer. Memory is the peak of a step beyond parameters and input, on a CPU in a process for each.
 """
 
-import logging
 import statistics
 import sys
 from pathlib import Path
@@ -18,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from fairseq_posattn.attention import (  # noqa: E402
     DirectionalSelfAttention,
     DotProductAttention,
@@ -70,31 +68,8 @@ MECHANISMS = {
 }
 
 
-def parse_arguments():
-    """Return the options."""
-    parser = machine.make_parser(__doc__)
-    lengths = [8, 16, 32, 48, 64, 96, 128, 192, 256]
-    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, help="tokens")
-    parser.add_argument(
-        "--mechanisms", nargs="+", choices=MECHANISMS, default=list(MECHANISMS), help="mechanisms"
-    )
-    parser.add_argument("--sentences", type=int, default=64, help="sentences in a batch")
-    parser.add_argument("--features", type=int, default=300, help="features of a token")
-    parser.add_argument("--steps", type=int, default=3, help="counted steps")
-    machine.add_device(parser, dtype=False)
-    parser.add_argument(
-        "--memory",
-        type=float,
-        default=12,
-        metavar="GIB",
-        help="leave out longer sentences if a mechanism would need more, by its quadratic growth",
-    )
-    return parser.parse_args()
-
-
 def measure(arguments):
-    """Return peak bytes, then seconds of each step, by mechanism and length."""
-    torch.manual_seed(1)
+    """Yield peak bytes and the seconds of each step, by mechanism and length."""
     points, turns, left_out, sentences = [], {}, set(), arguments.sentences
     for place, length in enumerate(arguments.lengths):
         for name in arguments.mechanisms:
@@ -115,7 +90,8 @@ def measure(arguments):
     rounds = arguments.steps, 1, arguments.device
     times = [machine.take_turns(f"{n} tokens", steps, *rounds) for n, steps in turns.items()]
     each = [seconds for of_length in times for seconds in of_length]
-    return [{**point, "seconds": seconds} for point, seconds in zip(points, each, strict=True)]
+    for point, seconds in zip(points, each, strict=True):
+        yield {**point, "seconds": seconds}
 
 
 def training_step(module, shape, device):
@@ -126,9 +102,9 @@ def training_step(module, shape, device):
 
 def tables(report):
     """Return the report's Markdown: memory and time by length."""
-    lengths = sorted({point["length"] for point in report["points"]})
+    lengths = sorted({point["length"] for point in report["rows"]})
     rows = {}
-    for point in report["points"]:
+    for point in report["rows"]:
         ms = 1000 * statistics.median(point["seconds"])
         name = point["mechanism"]
         row = rows.setdefault(name, {"MiB, ms": name} | dict.fromkeys(lengths))
@@ -137,15 +113,26 @@ def tables(report):
     return {"": machine.table(rows)}
 
 
-def main():
-    """Measure all mechanisms and lengths."""
-    arguments = parse_arguments()
-    logging.disable(logging.INFO)
-    report = machine.describe(arguments.device, "float32")
-    report |= {name: getattr(arguments, name) for name in ("sentences", "features", "steps")}
-    report["points"] = measure(arguments)
-    machine.finish("sequence_length", report, arguments.json, tables)
-
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "lengths": ([8, 16, 32, 48, 64, 96, 128, 192, 256], "tokens"),
+            "mechanisms": (list(MECHANISMS), "mechanisms", MECHANISMS),
+            "sentences": (64, "sentences in a batch"),
+            "features": (300, "features of a token"),
+            "steps": (3, "counted steps"),
+            "device": machine.DEVICE["device"],
+            "memory": (
+                12.0,
+                "GiB; leave out longer sentences if a mechanism would need more, by its quadratic "
+                "growth",
+            ),
+        },
+        measure,
+        tables,
+        settings=("sentences", "features", "steps"),
+    )
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

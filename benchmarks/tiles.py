@@ -27,10 +27,10 @@ from fairseq_posattn.attention.kernels.tiles import (
     searched_tiles,
     tiles_key,
 )
-from fairseq_posattn.common.files import output_file, write_json
+from fairseq_posattn.common.files import write_json
 
-KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
-KERNELS |= {"mtsa": "tensor_scores", "mtsa_identity": "tensor_scores"}
+KERNELS = dict.fromkeys(("dman", "da"), "distance_scores")
+KERNELS |= dict.fromkeys(("mtsa", "mtsa_identity"), "tensor_scores")
 LONGEST_CHECKED = 1024
 
 
@@ -45,7 +45,7 @@ def choices(kernels):
         yield Tiles(*(Tile(rows, block, *options) for rows, *options in (first, second, third)))
 
 
-def wrong(ours, rough, exact):
+def is_wrong(ours, rough, exact):
     """Return whether a result is further off than the kernels' self check allows.
 
     It allows four times the reference's error in the same type, and rounding errors, which grow
@@ -61,18 +61,7 @@ def wrong(ours, rough, exact):
     return False
 
 
-def milliseconds(step, device):
-    """Return the time of a step, with launches on a GPU back to back."""
-    if device == "cuda":
-        from triton.testing import do_bench
-
-        return do_bench(step)
-    start = time.perf_counter()
-    step()
-    return 1000 * (time.perf_counter() - start)
-
-
-def step_of(name, length, dtype, arguments):
+def make_step(name, length, dtype, arguments):
     """Return a function that runs a training step by an implementation and returns its results."""
     batch = max(1, arguments.tokens // length)
     sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
@@ -89,95 +78,91 @@ def step_of(name, length, dtype, arguments):
     return step
 
 
-def measure(name, length, arguments):
-    """Return milliseconds of a step with the present tiles.
-
-    Raises:
-        ArithmeticError: its results are wrong.
-    """
-    step = step_of(name, length, getattr(torch, arguments.dtype), arguments)
+def milliseconds(name, length, arguments):
+    """Return the time of a step with the present tiles; raise ArithmeticError if it is wrong."""
+    step = make_step(name, length, getattr(torch, arguments.dtype), arguments)
     if length <= LONGEST_CHECKED:
-        exact = step_of(name, length, torch.float64, arguments)("reference")
-        if wrong(step(), step("reference"), exact):
+        exact = make_step(name, length, torch.float64, arguments)("reference")
+        if is_wrong(step(), step("reference"), exact):
             raise ArithmeticError(f"wrong results at {length}")
-    return milliseconds(step, arguments.device)
+    if arguments.device == "cuda":
+        from triton.testing import do_bench  # launches back to back
+
+        return do_bench(step)
+    start = time.perf_counter()
+    step()
+    return 1000 * (time.perf_counter() - start)
 
 
-def search(name, arguments, report):
-    """Append a row to the report for each choice with correct results; save it after each."""
-    kind = tiles_key(KERNELS[name], getattr(torch, arguments.dtype), arguments.features)
-    for pair in itertools.islice(choices(KERNELS[name]), arguments.choices):
-        searched_tiles(torch.device(arguments.device))[kind] = pair
-        for module in (distance_attention, mtsa_triton):
-            module.plan_of.cache_clear()
-        try:
-            times = [measure(name, length, arguments) for length in arguments.lengths]
-        except Exception as failure:  # too many resources, with various exception types
-            first_line = str(failure).partition("\n")[0]
-            print(f"{name} {pair}: {type(failure).__name__}: {first_line}", flush=True)
-            continue
-        row = {"mechanism": name, "kind": kind, "tiles": pair, "milliseconds": times}
-        report["results"].append(row)
-        machine.save("tiles", report, arguments.json, tables)
-        print(name, *map(tuple, pair), *(f"{t:.3f}" for t in times), flush=True)
+def measure(arguments):
+    """Yield a row for each choice with correct results, and store the fastest tiles."""
+    dtype, device, fastest = getattr(torch, arguments.dtype), torch.device(arguments.device), []
+    for name in arguments.mechanisms:
+        kind = tiles_key(KERNELS[name], dtype, arguments.features)
+        for tiles in itertools.islice(choices(KERNELS[name]), arguments.choices):
+            searched_tiles(device)[kind] = tiles
+            for module in (distance_attention, mtsa_triton):
+                module.plan_of.cache_clear()
+            try:
+                times = [milliseconds(name, length, arguments) for length in arguments.lengths]
+            except Exception as failure:  # too many resources, with various exception types
+                first_line = str(failure).partition("\n")[0]
+                print(f"{name} {tiles}: {type(failure).__name__}: {first_line}", flush=True)
+                continue
+            row = {"mechanism": name, "kind": kind, "tiles": tiles, "milliseconds": times}
+            fastest = best([*fastest, row])
+            yield row
+    path = Path(arguments.table)
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    name = machine.describe(arguments)["device"]
+    known.setdefault(name, {}).update({row["kind"]: row["tiles"] for row in fastest})
+    write_json(path, known, indent=2)
 
 
 def best(rows):
-    """Return the tiles of each kind with the lowest geometric mean of times."""
+    """Return the row of each kind with the lowest geometric mean of times."""
+
+    def mean(row):
+        return statistics.fmean(map(math.log, row["milliseconds"]))
+
     kinds = dict.fromkeys(row["kind"] for row in rows)
-    return {
-        kind: min(
-            (row for row in rows if row["kind"] == kind),
-            key=lambda row: statistics.fmean(map(math.log, row["milliseconds"])),
-        )["tiles"]
-        for kind in kinds
-    }
+    return [min((row for row in rows if row["kind"] == kind), key=mean) for kind in kinds]
 
 
 def tables(report):
     """Return the report's Markdown: the fastest tiles of each kind."""
-    rows = []
-    for kind, pair in best(report["results"]).items():
-        times = next(row["milliseconds"] for row in report["results"] if row["tiles"] == pair)
-        row = {"kind": kind} | dict(zip(Tiles._fields, map(tuple, pair), strict=True))
-        lengths = zip(report["lengths"], times, strict=True)
-        rows.append(row | {f"ms at {length}": round(ms, 3) for length, ms in lengths})
+    rows = [
+        {
+            "kind": row["kind"],
+            **dict(zip(Tiles._fields, map(tuple, row["tiles"]), strict=True)),
+            **{
+                f"ms at {length}": round(ms, 3)
+                for length, ms in zip(report["lengths"], row["milliseconds"], strict=True)
+            },
+        }
+        for row in best(report["rows"])
+    ]
     return {"": machine.table(rows) if rows else "No choice was correct."}
 
 
-def parse_arguments():
-    parser = machine.make_parser(__doc__)
-    parser.add_argument("--mechanisms", nargs="+", choices=KERNELS, default=list(KERNELS))
-    parser.add_argument("--lengths", nargs="+", type=int, default=[512, 2048])
-    parser.add_argument("--tokens", type=int, default=8192, help="in a batch, of all sentences")
-    parser.add_argument("--heads", type=int, default=8)
-    parser.add_argument("--features", type=int, default=64, help="of a head")
-    parser.add_argument("--dtype", choices=["float32", "float16", "bfloat16"], default="bfloat16")
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
-    parser.add_argument("--choices", type=int, help="number of choices to try (default: all)")
-    parser.add_argument(
-        "--table", type=output_file, default=str(SEARCHED), help="file to store them in"
+BENCHMARKS = {
+    "": machine.Benchmark(
+        {
+            "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
+            "lengths": ([512, 2048], "positions"),
+            "tokens": (8192, "positions of a batch"),
+            "heads": (8, "attention heads"),
+            "features": (64, "features per head"),
+            "dtype": ("bfloat16", *machine.DEVICE["dtype"][1:]),
+            "device": ("cuda", *machine.DEVICE["device"][1:]),
+            "choices": (int, "number of choices to try (default: all)"),
+            "table": (str(SEARCHED), "file to store the tiles in"),
+        },
+        measure,
+        tables,
+        settings=("lengths",),
     )
-    return parser.parse_args()
-
-
-def main():
-    """Search, write the report and store the fastest tiles."""
-    arguments = parse_arguments()
-    report = machine.describe(arguments.device, arguments.dtype)
-    report["lengths"] = arguments.lengths
-    report["results"] = []
-    for name in arguments.mechanisms:
-        search(name, arguments, report)
-    machine.finish("tiles", report, arguments.json, tables)
-    fastest = best(report["results"])
-    if fastest:
-        table = Path(arguments.table)
-        known = json.loads(table.read_text(encoding="utf-8")) if table.exists() else {}
-        known[report["device"]] = known.get(report["device"], {}) | fastest
-        write_json(table, known, indent=2)
-    sys.exit(0 if fastest else 1)
-
+}
 
 if __name__ == "__main__":
-    main()
+    sys.exit(0 if machine.main(BENCHMARKS, __doc__)["rows"] else 1)

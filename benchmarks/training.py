@@ -1,19 +1,40 @@
-"""Time and memory of a training update: the plugin's models beside fairseq's.
+"""Time of a training update: the plugin's models beside fairseq's.
 
     python benchmarks/training.py
     python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
+    python benchmarks/training.py parts --criterion label_smoothed_cross_entropy_fused
+    python benchmarks/training.py switches --device cuda --json FILE
 
-Both models of a pair have equally many layers and, within a percent, parameters. They take turns,
-update by update, on the same random sentences. An update is the forward pass, the label-smoothed
-loss, the backward pass and a step of Adam. Memory is the peak of parameters, gradients, moments and
-two updates, measured for each model alone.
+Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
+the same random sentences.
+
+- An update is the forward pass, the label-smoothed loss, the backward pass and a step of Adam.
+  Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
+- parts: synchronized batch, forward pass, loss, backward pass, norm and optimizer step. Their sum
+  is more than an update takes. The stock model has fairseq's loss and Adam.
+- switches: an update of fairseq's trainer under each switch that makes it faster.
+
+Launches are kernels on a GPU and PyTorch's operations on a CPU. Waits are synchronizations of host
+and GPU.
 """
 
+from dataclasses import dataclass
 from functools import partial
+from types import SimpleNamespace
 
 import machine
 import torch
 import translation_pairs as pairs
+from fairseq import options, utils
+from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq.data.language_pair_dataset import collate
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
+from fairseq.tasks.translation import TranslationTask
+from fairseq.trainer import Trainer
+from torch.profiler import ProfilerActivity, profile
+
+# --- Updates of both models of a pair ----------------------------------------------------------
 
 
 def trainer(model, batch, padding):
@@ -22,21 +43,14 @@ def trainer(model, batch, padding):
 
     def update():
         optimizer.zero_grad()
-        output = model(batch.source, batch.lengths, batch.previous)[0]
-        loss = torch.nn.functional.cross_entropy(
-            output.flatten(0, 1).float(),
-            batch.target.flatten(),
-            ignore_index=padding,
-            label_smoothing=0.1,
-        )
-        loss.backward()
+        pairs.loss_of(model, batch, padding).backward()
         optimizer.step()
 
     return update
 
 
-def measure(name, words, shape, arguments):
-    """Return size, memory and time of a pair."""
+def measure_updates(name, words, shape, arguments):
+    """Yield size, memory and time of a pair."""
     device = arguments.device
     batch = pairs.random_batch(words, shape, device)
 
@@ -49,41 +63,221 @@ def measure(name, words, shape, arguments):
     peaks = [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
     models = pairs.build_pair(name, words, arguments)
     updates = [trainer(model, batch, words.pad()) for model in models]
-    return {
+    times = machine.take_turns(name, updates, arguments.updates, arguments.warmup, device)
+    yield {
         "updates": arguments.updates,
-        **dict(zip(("parameters", "stock_parameters"), map(pairs.parameters, models), strict=True)),
-        **dict(zip(("peak_bytes", "stock_peak_bytes"), peaks, strict=True)),
-        **machine.beside_stock(name, *updates, arguments.updates, arguments.warmup, device),
+        **both("parameters", map(pairs.parameters, models)),
+        **both("peak_bytes", peaks),
+        **both("milliseconds", map(machine.milliseconds, times)),
+        **machine.compare(*times),
     }
 
 
-def tables(report):
-    """Return the report's Markdown."""
+def both(key, values):
+    """Return entries of our value and the stock model's."""
+    return dict(zip((key, f"stock_{key}"), values, strict=True))
+
+
+def cells_of_updates(pair, report):
+    sizes = [f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters")]
+    peaks = [f"{pair[key] / 1e6:,.0f}" for key in ("peak_bytes", "stock_peak_bytes")]
     return {
-        "": machine.table(
-            [
-                pairs.describe(pair, report)
-                | {
-                    "parameters": ", ".join(
-                        f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters")
-                    ),
-                    "time, ours / fairseq's (rounds)": machine.ratio(pair, "updates"),
-                    "peak MB": ", ".join(
-                        f"{pair[key] / 1e6:,.0f}" for key in ("peak_bytes", "stock_peak_bytes")
-                    ),
-                }
-                for pair in report["pairs"]
-            ]
-        )
+        **pairs.first_cells(pair, report),
+        "parameters": ", ".join(sizes),
+        "time, ours / fairseq's (rounds)": machine.ratio(pair, "updates"),
+        "peak MB": ", ".join(peaks),
     }
 
 
-def main():
-    """Measure the pairs."""
-    parser = machine.make_parser(__doc__)
-    pairs.add_arguments(parser, rounds=15, warmup=3)
-    pairs.run("training", parser.parse_args(), measure, tables)
+# --- Parts of an update ------------------------------------------------------------------------
 
+LOSSES = ("label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused")
+PARTS = ("batch", "forward", "loss", "backward", "norm", "optimizer step")
+LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel")
+
+
+def update_parts(model, rows, words, arguments, stock):
+    """Return the functions of ``PARTS``, each of which continues from the last one."""
+    device, state = arguments.device, SimpleNamespace()
+    name = LOSSES[0] if stock else arguments.criterion
+    smoothing = {"label_smoothing": pairs.SMOOTHING, "sentence_avg": False}
+    criterion = CRITERION_REGISTRY[name].build_criterion(
+        CRITERION_DATACLASS_REGISTRY[name](**smoothing), SimpleNamespace(target_dictionary=words)
+    )
+    adam = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-4, "lr": [1e-5], "tpu": False}
+    parameters = list(model.train().parameters())
+    optimizer = FairseqAdam(FairseqAdamConfig(**adam, use_old_adam=stock), parameters)
+
+    def batch():
+        sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
+        state.sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
+
+    def forward():
+        state.output = model(**state.sample["net_input"])
+
+    def loss():
+        state.loss, _ = criterion.compute_loss(model, state.output, state.sample)
+
+    def backward():
+        optimizer.zero_grad()
+        state.loss.backward()
+        state.output = state.loss = None
+
+    def norm():  # as fairseq does in every update
+        utils.clip_grad_norm_(parameters, 0.0)
+
+    return batch, forward, loss, backward, norm, optimizer.step
+
+
+def events_of(work):
+    """Return what the profiler records of ``work()``."""
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
+        work()
+    return recorded.events()
+
+
+def count_launches(events, device):
+    """Return the number of kernels or, on a CPU, of outermost operations."""
+    if device == "cuda":
+        return sum(event.name.startswith(LAUNCHES) for event in events)
+    operations = [event for event in events if event.name.startswith("aten::")]
+    return sum(
+        event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
+        for event in operations
+    )
+
+
+def sentences(words, shape):
+    """Return random sentences as rows for fairseq's collater."""
+    batch, pad = pairs.random_batch(words, shape, "cpu"), words.pad()
+    return [
+        {"id": number, "source": source[source != pad], "target": target[target != pad]}
+        for number, (source, target) in enumerate(zip(batch.source, batch.target, strict=True))
+    ]
+
+
+def measure_parts(name, words, shape, arguments):
+    """Yield time and launches of each part."""
+    rows, device = sentences(words, shape), arguments.device
+    models = zip(pairs.build_pair(name, words, arguments), (False, True), strict=True)
+    parts = [
+        part
+        for model, stock in models
+        for part in update_parts(model, rows, words, arguments, stock)
+    ]
+    seconds = machine.take_turns(name, parts, arguments.updates, arguments.warmup, device)
+    milliseconds = [machine.milliseconds(times, digits=2) for times in seconds]
+    launches = [count_launches(events_of(part), device) for part in parts]
+    for number, part in enumerate(PARTS):
+        yield {
+            **{"criterion": arguments.criterion, "part": part},
+            **both("milliseconds", milliseconds[number :: len(PARTS)]),
+            **both("launches", launches[number :: len(PARTS)]),
+        }
+
+
+def cells_of_parts(row, report):
+    return {
+        **{"part": row["part"], "model": f"`{row['arch']}`"},
+        **{"ms": row["milliseconds"], "fairseq's ms": row["stock_milliseconds"]},
+        **{"launches": row["launches"], "fairseq's launches": row["stock_launches"]},
+    }
+
+
+# --- Switches of fairseq's trainer -------------------------------------------------------------
+
+TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
+OLD_ADAM = "--use-old-adam"
+FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
+LOSS = "--criterion label_smoothed_cross_entropy"
+
+
+@dataclass
+class Contestant:
+    """A model and the flags of its training beyond those of all."""
+
+    name: str
+    flags: str
+    stock: bool = False
+
+
+def contestants(device: str) -> list[Contestant]:
+    """Return the models to compare; the first is the stock model."""
+    half = "--fp16" if device == "cuda" else "--bf16"
+    models = [
+        Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True),
+        Contestant("ours", f"{OLD_ADAM} {LOSS}"),
+        Contestant("fused Adam", LOSS),
+        Contestant("fused loss", f"{OLD_ADAM} {FUSED_LOSS}"),
+        Contestant("both", FUSED_LOSS),
+        Contestant("fairseq's, half precision", f"{OLD_ADAM} {LOSS} {half}", stock=True),
+        Contestant("both, half precision", f"{FUSED_LOSS} {half}"),
+    ]
+    if device == "cuda":
+        named = "both, half precision, no kernels"
+        models.append(Contestant(named, f"{FUSED_LOSS} {half} --attention-impl reference"))
+    return models
+
+
+def build_trainer(contestant: Contestant, name: str, words, device: str) -> Trainer:
+    """Return the trainer that fairseq-train would build."""
+    arch, flags = pairs.command(name, contestant.stock)
+    command = f"data --arch {arch} {flags} {TRAINING} {contestant.flags}"
+    command += " --cpu" * (device == "cpu")
+    torch.manual_seed(1)
+    args = options.parse_args_and_arch(options.get_training_parser(), command.split())
+    cfg = convert_namespace_to_omegaconf(args)
+    task = TranslationTask(cfg.task, words, words)
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    return Trainer(cfg, task, model, criterion)
+
+
+def measure_switches(name, words, shape, arguments):
+    """Yield time, launches and waits of each contestant."""
+    device = arguments.device
+    sample = collate(sentences(words, shape), words.pad(), words.eos(), left_pad_source=True)
+    chosen = contestants(device)
+    steps = [
+        partial(build_trainer(contestant, name, words, device).train_step, [sample])
+        for contestant in chosen
+    ]
+    seconds = machine.take_turns(name, steps, arguments.updates, arguments.warmup, device)
+    for contestant, times, step in zip(chosen, seconds, steps, strict=True):
+        events = events_of(step)
+        yield {
+            **{"updates": arguments.updates, "name": contestant.name, "flags": contestant.flags},
+            "milliseconds": machine.milliseconds(times),
+            **machine.compare(times, seconds[0]),
+            "launches": count_launches(events, device),
+            "waits": sum(event.name == "cudaStreamSynchronize" for event in events),
+        }
+
+
+def cells_of_switches(row, report):
+    return {
+        **{"update": row["name"], "flags": f"`{row['flags']}`", "model": f"`{row['arch']}`"},
+        **{"device": machine.name_of_device(report), "ms": f"{row['milliseconds']:,.0f}"},
+        **{"launches": f"{row['launches']:,}", "time / fairseq's": machine.ratio(row)},
+    }
+
+
+BENCHMARKS = {
+    "": pairs.benchmark(
+        measure_updates,
+        machine.one_table(cells_of_updates),
+        {**pairs.rounds(15, 3), **machine.DEVICE},
+    ),
+    "parts": pairs.benchmark(
+        measure_parts,
+        machine.one_table(cells_of_parts),
+        {**pairs.rounds(9, 2), **machine.DEVICE, "criterion": (LOSSES[0], "our loss", LOSSES)},
+    ),
+    "switches": pairs.benchmark(
+        measure_switches,
+        machine.one_table(cells_of_switches),
+        {**pairs.rounds(5, 2), "device": machine.DEVICE["device"]},
+    ),
+}
 
 if __name__ == "__main__":
-    main()
+    machine.main(BENCHMARKS, __doc__)

@@ -1,13 +1,13 @@
 """The plugin's translation models, each with a stock fairseq model of as many parameters."""
 
-import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import SimpleNamespace
 
 import machine
 import torch
+import torch.nn.functional as F
 
 warnings.filterwarnings("ignore")
 
@@ -15,7 +15,9 @@ from fairseq import models, options  # noqa: E402
 from fairseq.data import Dictionary  # noqa: E402
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf  # noqa: E402
 
-import fairseq_posattn  # noqa: E402, F401, registers
+from fairseq_posattn.training.plugin import register  # noqa: E402
+
+register()
 
 
 @dataclass
@@ -36,47 +38,72 @@ class Pair:
     target_length: int
 
 
-def _size(features, ffn, heads):
+def size_flags(**sizes: int) -> str:
+    """Return the flags of sizes of both encoder and decoder, such as ``embed_dim``."""
     return " ".join(
-        f"--{side}-embed-dim {features} --{side}-ffn-embed-dim {ffn} "
-        f"--{side}-attention-heads {heads}"
+        f"--{side}-{name.replace('_', '-')} {size}"
         for side in ("encoder", "decoder")
+        for name, size in sizes.items()
     )
 
 
 EMBEDDINGS = "--share-all-embeddings"
 DROPOUTS = "--attention-dropout 0.1 --activation-dropout 0.1"
 NORMS_BEFORE = "--encoder-normalize-before --decoder-normalize-before"
-BIG = f"--dropout 0.3 {NORMS_BEFORE} {_size(1024, 4096, 16)}"
+BIG_SIZES = size_flags(embed_dim=1024, ffn_embed_dim=4096, attention_heads=16)
 SUMMARIES = (
     "--dropout 0.1 --layernorm-embedding --activation-fn gelu --encoder-learned-pos "
     "--decoder-learned-pos --max-source-positions 512 --max-target-positions 512 "
-    f"{_size(768, 3072, 12)}"
+    f"{size_flags(embed_dim=768, ffn_embed_dim=3072, attention_heads=12)}"
 )
 PAIRS = {
     "dman_iwslt_de_en": Pair(
         "transformer_iwslt_de_en", f"--dropout 0.3 {NORMS_BEFORE}", 10152, 32, 26, 26
     ),
     "dman_wmt_en_de": Pair("transformer", f"--dropout 0.1 {NORMS_BEFORE}", 37000, 16, 30, 30),
-    "dman_wmt_en_de_big": Pair("transformer", BIG, 37000, 16, 30, 30),
+    "dman_wmt_en_de_big": Pair(
+        "transformer", f"--dropout 0.3 {NORMS_BEFORE} {BIG_SIZES}", 37000, 16, 30, 30
+    ),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
+}
+SMOOTHING = 0.1
+SIZES = ("sentences", "source_length", "target_length")
+BATCH = {
+    "sentences": (int, "sentences in a batch (default: the pair's)"),
+    "source_length": (int, "tokens of the longest source (default: the pair's)"),
+    "target_length": (int, "tokens of the longest target (default: the pair's)"),
 }
 
 
-def add_arguments(parser, rounds: int = 0, warmup: int = 0, dtype=True, unit="updates"):
-    """Add the options of measurements of pairs; ``unit`` names their rounds, if there are any."""
-    parser.add_argument(
-        "--pairs", nargs="+", choices=PAIRS, default=list(PAIRS), help="architectures to measure"
-    )
-    sizes = "(default: the pair's)"
-    parser.add_argument("--sentences", type=int, help=f"sentences in a batch {sizes}")
-    parser.add_argument("--source-length", type=int, help=f"tokens of the longest source {sizes}")
-    parser.add_argument("--target-length", type=int, help=f"tokens of the longest target {sizes}")
-    machine.add_device(parser, dtype)
-    if not rounds:
-        return
-    parser.add_argument(f"--{unit}", type=int, default=rounds, help=f"counted {unit}, each model")
-    parser.add_argument("--warmup", type=int, default=warmup, help=f"{unit} before those")
+def benchmark(
+    measure: Callable[..., Iterable[dict]],
+    tables: Callable[[dict], dict[str, str]],
+    options: dict[str, tuple],
+    pairs: Iterable[str] = PAIRS,
+) -> machine.Benchmark:
+    """Return a benchmark of pairs.
+
+    Args:
+        measure: yields rows of a pair, from its name, dictionary, sizes of a batch and options.
+        tables: returns the Markdown of a report.
+        options: options beyond those of pairs and batches.
+        pairs: default of ``--pairs``.
+    """
+
+    def measure_pairs(arguments):
+        for name in arguments.pairs:
+            words, shape = dictionary(PAIRS[name].words), batch_shape(name, arguments)
+            for row in measure(name, words, shape, arguments):
+                yield {"arch": name, "stock": PAIRS[name].stock, **shape, **row}
+
+    chosen = {"pairs": (list(pairs), "architectures to measure", list(PAIRS))}
+    return machine.Benchmark({**chosen, **BATCH, **options}, measure_pairs, tables)
+
+
+def rounds(count: int, warmup: int, unit: str = "updates") -> dict[str, tuple]:
+    """Return the options of the numbers of rounds, which are called ``unit``."""
+    counts = {unit: (count, f"counted {unit} of each model")}
+    return counts | {"warmup": (warmup, f"{unit} before those")}
 
 
 def dictionary(size: int) -> Dictionary:
@@ -115,44 +142,17 @@ def build_pair(name: str, words: Dictionary, arguments) -> list:
 
 
 def build_plain(name: str, stock, words: Dictionary, arguments):
-    """Return the stock model as one of the plugin: ``san`` sublayers with the same weights."""
-    flags = f"{EMBEDDINGS} --encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
-    sizes = [
-        f"--{side}-{size} {getattr(getattr(stock.cfg, side), size.replace('-', '_'))}"
-        for side in ("encoder", "decoder")
-        for size in ("embed-dim", "ffn-embed-dim", "attention-heads", "layers")
-    ]
-    flags = " ".join([flags, *sizes, PAIRS[name].flags])
-    plain = build("posattn_transformer", flags, words, arguments.device, arguments.dtype)
-    weights = stock.state_dict()
-    plain.load_state_dict({name: rename(name, weights) for name in plain.state_dict()})
-    return plain
-
-
-def rename(name: str, weights: dict) -> torch.Tensor:
-    """Return the stock model's weight for the parameter of a ``san`` model with this name."""
-    if ".sublayers." not in name:
-        return weights[name]
-    layer, rest = name.split(".sublayers.")
-    place, part = rest.split(".", 1)
-    parts = ["self_attn", *(["encoder_attn"] if layer.startswith("decoder") else []), "final"]
-    part_of = parts[int(place)]
-    if part.startswith("layer_norm"):
-        return weights[f"{layer}.{part_of}_{part}"]
-    part = part.removeprefix("sublayer.")
-    if part_of == "final":
-        return weights[f"{layer}.{part}"]
-    projection, kind = part.split(".")
-    letters = {"qkv_proj": "qkv", "query_proj": "q", "kv_proj": "kv"}.get(projection)
-    if letters is None:
-        return weights[f"{layer}.{part_of}.{part}"]
-    return torch.cat([weights[f"{layer}.{part_of}.{letter}_proj.{kind}"] for letter in letters])
+    """Return the stock model as one of the plugin, with ``san`` sublayers and random weights."""
+    sublayers = "--encoder-sublayers san,ffn --decoder-sublayers san,cross,ffn"
+    sizes = ("embed_dim", "ffn_embed_dim", "attention_heads", "layers")
+    same = size_flags(**{size: getattr(stock.cfg.encoder, size) for size in sizes})
+    flags = f"{EMBEDDINGS} {sublayers} {same} {PAIRS[name].flags}"
+    return build("posattn_transformer", flags, words, arguments.device, arguments.dtype)
 
 
 def batch_shape(name: str, arguments) -> dict:
     """Return the sizes of a batch: those of the options, else the pair's."""
-    sizes = ("sentences", "source_length", "target_length")
-    return {size: getattr(arguments, size) or getattr(PAIRS[name], size) for size in sizes}
+    return {size: getattr(arguments, size) or getattr(PAIRS[name], size) for size in SIZES}
 
 
 def random_sentences(words: Dictionary, count: int, longest: int, generator: torch.Generator):
@@ -182,31 +182,19 @@ def random_batch(words: Dictionary, shape: dict, device: str):
     return SimpleNamespace(**tensors, words=int(source_lengths.sum() + target_lengths.sum()))
 
 
+def loss_of(model, batch, padding: int) -> torch.Tensor:
+    """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
+    logits = model(batch.source, batch.lengths, batch.previous)[0].flatten(0, 1).float()
+    target = batch.target.flatten()
+    return F.cross_entropy(logits, target, ignore_index=padding, label_smoothing=SMOOTHING)
+
+
 def parameters(model) -> int:
     """Return the number of parameters."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
-def run(benchmark: str, arguments, measure: Callable, tables: Callable) -> None:
-    """Measure the pairs of ``--pairs`` and write the report.
-
-    Args:
-        benchmark: name of the program.
-        arguments: the options.
-        measure: returns the measurements of a pair, from its name, words, shape and the options.
-        tables: returns the Markdown of a report, see :func:`machine.finish`.
-    """
-    logging.disable(logging.INFO)
-    report = machine.describe(arguments.device, getattr(arguments, "dtype", "float32"))
-    report["pairs"] = []
-    for name in arguments.pairs:
-        words, shape = dictionary(PAIRS[name].words), batch_shape(name, arguments)
-        row = {"arch": name, "stock": PAIRS[name].stock, **shape}
-        report["pairs"].append(row | measure(name, words, shape, arguments))
-    machine.finish(benchmark, report, arguments.json, tables)
-
-
-def describe(pair: dict, report: dict) -> dict:
+def first_cells(pair: dict, report: dict) -> dict:
     """Return the first columns of a table of pairs."""
     library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
     return {

@@ -315,7 +315,7 @@ FAULTS = [
         "[self.value_map.weight]",
         "tests/model/encoders/test_mtsa_encoder.py",
     ),
-    Fault("training/presets.py", '    "dropout_places": "maps",\n', "", MTSA_LOOPS),
+    Fault("training/presets.yaml", ", dropout_places: maps", "", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
     Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
     Fault(
@@ -340,13 +340,11 @@ FAULTS = [
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "draw_mask(_expand_heads(x, weight), p)",
-        "_expand_heads(draw_mask(x, p), weight)",
+        "drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)",
+        "drop(x, dropout, training).expand(-1, weight.size(0), -1, -1)",
         DROPOUTS,
     ),
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
-    Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
-    Fault("attention/headwise.py", "addcmul_(d_seen, mask)", "add_(d_seen)", MTSA_LOOPS),
     Fault(
         "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",
@@ -426,14 +424,14 @@ FAULTS = [
     ),
     Fault(
         "training/models/word_vectors.py",
-        "embedding.weight.requires_grad = not freeze",
+        "embedding.weight.requires_grad = not cfg.freeze_embeddings",
         "pass",
         FLAGS,
     ),
     Fault(
         "training/models/registration.py",
         "field(default=value,",
-        "field(default=config.__dataclass_fields__[option].default,",
+        "field(default=known[option].default,",
         ARCHITECTURES,
     ),
     Fault(
@@ -479,13 +477,13 @@ FAULTS = [
         "tests/compat/test_data.py",
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "TIMES * size + EXTRA_BYTES",
         "100 * (TIMES * size + EXTRA_BYTES)",
         LOADING,
     ),
     Fault(
-        "compat/checkpoints/contents.py",
+        "compat/checkpoints/reading.py",
         "length > tensor.untyped_storage().nbytes() or ",
         "",
         LOADING,

@@ -61,6 +61,12 @@ class Progress:
             self.reported = time.monotonic()
             say(f"{self.title}: {self.count:,} {self.unit} so far")
 
+    def each(self, values):
+        """Yield the values and count them."""
+        for value in values:
+            yield value
+            self.add(1)
+
     def __enter__(self):
         return self
 

@@ -18,13 +18,10 @@ NAMES = (
     "loading",
     "data",
     "resuming",
-    "hub",
     "saving",
-    "processes",
-    "speed",
+    "updates",
     "generation",
     "console",
-    "explanations",
     "command_line",
 )
 with patching.quietly():  # some import fairseq's commands, which log to standard output

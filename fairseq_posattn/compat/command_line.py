@@ -1,4 +1,4 @@
-"""Settings of fairseq's commands and functions are checked before anything is read or written.
+"""Settings of fairseq's commands are checked before anything is read; mistakes are one line.
 
 fairseq checks few of them. Others end in a traceback, sometimes after an epoch, or are accepted:
 ``--lr -1`` trains away from the data, and ``--dropout -0.1`` counts as none.
@@ -6,16 +6,23 @@ fairseq checks few of them. Others end in a traceback, sometimes after an epoch,
 
 import functools
 import logging
+import os
 import re
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from types import TracebackType
 
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
+from hydra._internal import utils as hydra_utils
+from hydra.core.utils import JobReturn
+from hydra.errors import CompactHydraException, OverrideParseException
 from omegaconf import OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import check
@@ -64,14 +71,12 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
     parser.error = functools.partial(_exit_in_one_line, parser)
     try:
         parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
-    except KeyError as error:
-        if error.args != (None,):
-            raise
-        raise UsageError("--task is missing: name the task") from None
-    except RuntimeError as error:
-        if error.args:
-            raise
-        raise UsageError("--arch is missing: name the model's architecture") from None
+    except (KeyError, RuntimeError) as error:
+        if error.args == (None,):
+            raise UsageError("--task is missing: name the task") from None
+        if not error.args:
+            raise UsageError("--arch is missing: name the model's architecture") from None
+        raise
     except SyntaxError as error:  # of a list, which fairseq reads as Python
         raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
     if not kwargs.get("suppress_defaults"):
@@ -86,22 +91,16 @@ def check_config(add_defaults, cfg):
     Training calls this first, after fairseq-hydra-train, too, has imported the plugin.
     """
     add_defaults(cfg)
-    settings = settings_of(cfg)
-    check(settings)
-    for line in unread(settings):
-        logger.warning(line)
-
-
-def settings_of(cfg):
-    """Return the settings of a training's config by the names of their flags."""
-    settings = {}
+    settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it
             values = vars(values)
         if isinstance(values, dict) and group not in OTHER_COMMANDS:
             settings["arch" if group == "model" else group] = values.get("_name")
             settings.update(_flat(values))
-    return settings
+    check(settings)
+    for line in unread(settings):
+        logger.warning(line)
 
 
 def _flat(values, prefix=""):
@@ -156,18 +155,15 @@ def unread(settings: Mapping) -> Iterator[str]:
         if readers and not parts.intersection(readers):
             has = ", ".join(sorted(parts))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        side = name.removesuffix("_learned_pos")
-        if side != name and (reason := _without_positions(options, known[f"{side}_sublayers"])):
-            yield f"{nothing}: {reason}, and no position embeddings are added"
-
-
-def _without_positions(options, sublayers):
-    """Return why a side of the model adds no position embeddings; empty if it adds them."""
-    if options.get("no_token_positional_embeddings"):
-        return "there is --no-token-positional-embeddings"
-    replacing = sublayers.metadata.get("replace_positions", ())
-    named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
-    return f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
+        if name.endswith("_learned_pos"):
+            sublayers = known[name.replace("learned_pos", "sublayers")]
+            replacing = sublayers.metadata.get("replace_positions", ())
+            named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
+            reason = f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
+            if options.get("no_token_positional_embeddings"):
+                reason = "there is --no-token-positional-embeddings"
+            if reason:
+                yield f"{nothing}: {reason}, and no position embeddings are added"
 
 
 def parts_of(options: Mapping) -> set[str]:
@@ -180,3 +176,176 @@ def parts_of(options: Mapping) -> set[str]:
         for side in ("encoder_sublayers", "decoder_sublayers"):
             parts.update(str(options[side]).split(",") if side in options else [])
     return parts
+
+
+# --- Errors by which fairseq's commands report a user's mistake -----------------------------------
+# Others may be bugs, and keep their traceback.
+
+# The type of an error, the beginning of its message, and the line, with the groups of the pattern.
+KNOWN = (
+    ("AssertionError", r"(--(?:sampling|replace-unk|batch-size) [^\n]*)", "{0}"),
+    ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
+    (
+        "AssertionError",
+        r"Sentences lengths should not exceed max_tokens=(\d+)",
+        "--max-tokens (or --max-tokens-valid) {0} is too small for a sentence: raise it, or leave "
+        "out long sentences with --skip-invalid-size-inputs-valid-test and --max-source-positions",
+    ),
+    (
+        "Exception",
+        r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip",
+        "sentence {0}, counted from 0, is too long: it has {1:number} tokens and the model takes "
+        "{2}; train with a greater --max-source-positions and --max-target-positions, cut sources "
+        "of binarized data to N tokens with --truncate-source --max-source-positions N, or leave "
+        "it out with --skip-invalid-size-inputs-valid-test",
+    ),
+    (
+        "Exception",
+        r"The dataset is empty",
+        "no sentence is left: all are longer than --max-tokens or the model's positions, or the "
+        "data is empty",
+    ),
+    (
+        "FileExistsError",
+        r"(.*\bdict\.[\w-]+\.txt)$",
+        "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir",
+    ),
+    ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
+    ("ValueError", r"(--finetune-from-model [^:{\n]*)", "{0}"),
+    ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
+    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
+    ("ImportError", r"\s*(?:Cannot find \w+\. )?(Please install [^\n]*)", "{0}"),
+    (
+        "FloatingPointError",
+        r"(gradients are Nan/Inf|Minimum loss scale reached)",
+        "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm",
+    ),
+    (
+        "UnicodeDecodeError",
+        r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
+        "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
+    ),
+    (
+        "ConfigCompositionException",
+        r"Error merging override \w+\.(\w+)=null",
+        "--{0:flag} is missing",
+    ),
+    (
+        "ConfigAttributeError",  # fairseq gives defaults on command lines only
+        r"Missing key \w+\s+full_key: (\w+\.\w+)",
+        "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
+        "${{optimization.lr}}",
+    ),
+    ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0:flag}: {1} has no such setting"),
+    (
+        "ValidationError",
+        r"Value (.*) of type .* could not be converted to (\w+)\s+full_key: (\S+)",
+        "--{2:flag} {0}: it must be of type {1}",
+    ),
+    ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0:flag} is missing"),
+    (
+        "InterpolationKeyError",
+        r"Interpolation key 'criterion\.classification_head_name' not found",
+        "--criterion does not support the task: to classify, give sentence_classification, "
+        "or for scores relatedness or rating_regression",
+    ),
+    (
+        "InterpolationKeyError",
+        r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
+        "--{0:flag} does not support the task: {2} needs one with --{1:flag}",
+    ),
+)
+
+
+def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
+    """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
+    if not _passed_command(traceback):
+        return None
+    if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
+        return f"{os.fsdecode(error.filename) or 'a file without a name'}: {error.strerror}"
+    names, text = {kind.__name__ for kind in type(error).__mro__}, str(error)
+    if "ProcessException" in names:  # PyTorch's, whose message is a child's traceback
+        last = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
+        names, text = ({last[1]}, last[2].strip()) if last else (set(), text)
+        if "UsageError" in names:
+            return text
+        file = re.fullmatch(r"\[Errno \d+\] (.*): '(.*)'", text)
+        if file:
+            return f"{file[2]}: {file[1]}"
+    for name, pattern, line in KNOWN:
+        if name in names and (match := re.match(pattern, text)):
+            return line.format(*(_Group(group or "") for group in match.groups()))
+    return None
+
+
+def _passed_command(traceback):
+    """Return whether one of fairseq's commands is among the callers."""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if os.path.basename(os.path.dirname(file)) == "fairseq_cli":
+            return True
+        traceback = traceback.tb_next
+    return False
+
+
+class _Group(str):
+    """A group of a match, formatted as a ``flag`` or a ``number``."""
+
+    def __format__(self, form):
+        if form == "flag":
+            return self.replace("_", "-")
+        return re.sub(r"np\.\w+\((\d+)\)", r"\1", self)  # NumPy 2 prints the type, too
+
+
+# --- fairseq-hydra-train --------------------------------------------------------------------------
+# Hydra prints its programs' errors itself, with settings and traceback; errors in a file or an
+# override in eight lines. It reads both before fairseq-hydra-train loads the plugin: this helps
+# posattn hydra-train.
+
+
+@around(JobReturn, "return_value")
+def print_mistake_in_one_line(return_value, self):
+    """Call the hook for uncaught errors where Hydra raises its program's error."""
+    error = self._return_value
+    if isinstance(error, Exception) and (
+        isinstance(error, UsageError) or explain(error, error.__traceback__)
+    ):
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
+    return return_value(self)
+
+
+@around(hydra_utils, "run_and_report")
+def raise_error_of_settings(run_and_report, work):
+    """Raise UsageError for settings that Hydra cannot compose."""
+    mistakes = []
+
+    def note_mistake():
+        try:
+            return work()
+        except (CompactHydraException, MarkedYAMLError) as error:
+            mistakes.append(UsageError(describe(error)))
+
+    result = run_and_report(note_mistake)
+    if mistakes:
+        raise mistakes[0]
+    return result
+
+
+def describe(error: CompactHydraException | MarkedYAMLError) -> str:
+    """Return a line with the place and the cause of an error in a YAML file or an override."""
+    if isinstance(error, MarkedYAMLError):
+        mark = error.problem_mark
+        return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"
+    first, *rest = str(error).splitlines()
+    cause = error.__cause__
+    if isinstance(error, OverrideParseException):
+        return f"{error.override}: it must be NAME=VALUE: {(rest or [first])[0]}"
+    if not isinstance(cause, OmegaConfBaseException):
+        return first
+    line = f"{first.removesuffix('.')}: {str(cause).splitlines()[0]}"
+    if not isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
+        return line
+    # Hydra's advice to append holds for groups without fixed names, such as the model.
+    advice = rest[0] if rest and "is not in struct" in line else None
+    return f"{line}; {advice or nearest(str(cause.key), list(cause.parent_node))}"

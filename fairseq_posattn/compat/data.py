@@ -1,13 +1,19 @@
-"""Binarised data, dictionaries and subword codes.
+"""Binarized data, dictionaries, subword codes, batches, and threads that load them.
 
 A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any
 dictionaries of the right size: with the words or labels of other data, or in another order, its
 output is meaningless. Checkpoints without fingerprints are loaded as before.
 """
 
+import atexit
+import contextlib
 import hashlib
 import math
 import os
+import queue
+import threading
+import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +21,7 @@ import numpy
 from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.data import Dictionary, FairseqDataset, data_utils, encoders, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.data.iterators import BackgroundConsumer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.trainer import Trainer
@@ -85,25 +92,9 @@ def check_tokens(load, path, dictionary=None, *args, **kwargs):
                 if not 0 <= token < len(dictionary):
                     raise UsageError(
                         f"{indexed_dataset.data_file_path(part._path)} holds token {token}, but "
-                        f"the dictionary has {len(dictionary)}: binarise with this dictionary"
+                        f"the dictionary has {len(dictionary)}: binarize with this dictionary"
                     )
     return dataset
-
-
-@around(data_utils, "batch_by_size")
-def keep_last_batch(batch_by_size, indices, *args, **kwargs):
-    """Keep the last batch of a split.
-
-    fairseq leaves it out unless its size is a multiple of ``--required-batch-size-multiple``: up to
-    7 sentences of a test set would be neither translated nor scored.
-    """
-    if not isinstance(indices, numpy.ndarray):
-        indices = numpy.fromiter(indices, dtype=numpy.int64)
-    if len(indices) == 0:
-        return []
-    batches = list(batch_by_size(indices, *args, **kwargs))
-    left_out = indices[sum(map(len, batches)) :]
-    return [*batches, left_out] if len(left_out) else batches
 
 
 # --- Fingerprints of dictionaries -----------------------------------------------------------------
@@ -173,7 +164,7 @@ def check_in_training(load_checkpoint, self, *args, **kwargs):
     return extra_state
 
 
-# --- Columns: folders of binarised rows with a dictionary beside them -----------------------------
+# --- Columns: folders of binarized rows with a dictionary beside them -----------------------------
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:
@@ -247,24 +238,32 @@ def check_split(task, split, combine=False):
     """
     cfg, data = task.cfg, Path(task.cfg.data)
     encodes_pairs = getattr(task, "encodes_pairs", False)
-    inputs = {}
+    lengths = {}
     for name in ("input0", "input1"):
         path = data / name / split
         rows = _load(path, task.source_dictionary, combine)
         if rows is not None:
-            inputs[path] = rows
+            lengths[path] = numpy.array(rows.sizes)  # a copy: the file will be closed
+            for row in numpy.flatnonzero(lengths[path] <= 1):
+                if all(token == task.source_dictionary.eos() for token in rows[row]):
+                    raise UsageError(f"{path}: row {row + 1} is empty; give it at least one word")
         elif name == "input0" or encodes_pairs:
-            raise UsageError(f"{path}: there is no such binarised data; prepare it first")
-    for path, rows in inputs.items():
-        _check_sentences(path, rows, task.source_dictionary)
-    shortened = cfg.shorten_method != "none" and (
-        not cfg.shorten_data_split_list or split in cfg.shorten_data_split_list.split(",")
-    )
-    expected = next((path, len(rows)) for path, rows in inputs.items())
-    for path, rows in inputs.items():
+            raise UsageError(f"{path}: there is no such binarized data; prepare it first")
+    expected = next((path, len(rows)) for path, rows in lengths.items())
+    for path, rows in lengths.items():
         _require_equal((path, len(rows)), expected)
-    if not shortened:
-        _check_lengths(inputs, cfg.max_positions, encodes_pairs)
+    if cfg.shorten_method == "none" or (
+        cfg.shorten_data_split_list and split not in cfg.shorten_data_split_list.split(",")
+    ):
+        if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
+            lengths = {" and ".join(map(str, lengths)): sum(lengths.values())}
+        for path, sizes in lengths.items():
+            for row in numpy.flatnonzero(sizes > cfg.max_positions)[:1]:
+                raise UsageError(
+                    f"{path}: row {row + 1} has {sizes[row]} tokens with its end, and "
+                    f"--max-positions is {cfg.max_positions}: raise it, or truncate longer ones "
+                    "with --shorten-method truncate"
+                )
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
     else:
@@ -288,25 +287,6 @@ def _require_equal(given, expected):
         )
 
 
-def _check_sentences(path, rows, dictionary):
-    for row in numpy.flatnonzero(numpy.asarray(rows.sizes) <= 1):
-        if not any(token != dictionary.eos() for token in rows[row]):
-            raise UsageError(f"{path}: row {row + 1} is empty; a sentence needs at least one word")
-
-
-def _check_lengths(inputs, max_positions, encodes_pairs):
-    lengths = {str(path): numpy.asarray(rows.sizes) for path, rows in inputs.items()}
-    if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
-        lengths = {" and ".join(lengths): sum(lengths.values())}
-    for name, sizes in lengths.items():
-        for row in numpy.flatnonzero(sizes > max_positions)[:1]:
-            raise UsageError(
-                f"{name}: row {row + 1} has {sizes[row]} tokens with its end, and --max-positions "
-                f"is {max_positions}: raise it, or truncate longer ones with --shorten-method "
-                "truncate"
-            )
-
-
 def _check_labels(path, labels, expected, num_classes, task):
     """Check that each row has one label, in the dictionary and among the model's classes."""
     if labels is None:
@@ -320,19 +300,19 @@ def _check_labels(path, labels, expected, num_classes, task):
         )
     for row in range(len(labels)):
         tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]
-        if len(tokens) != 1:
-            raise UsageError(f"{path}: row {row + 1} has {len(tokens)} labels; give it one")
-        number = tokens[0] - dictionary.nspecial
-        if number < 0:
-            raise UsageError(
-                f"{path}: row {row + 1}: its label is not in {names}; correct the row, or prepare "
-                "the data with this label among those of training"
+        number = tokens[0] - dictionary.nspecial if len(tokens) == 1 else None
+        wrong = None
+        if number is None:
+            wrong = f"has {len(tokens)} labels; give it one"
+        elif number < 0:
+            wrong = f"its label is not in {names}; correct it, or prepare it with training's labels"
+        elif number >= num_classes:
+            wrong = (
+                f"its label is number {number + 1} of {names}, and --num-classes is "
+                f"{num_classes}: give --num-classes {known}"
             )
-        if number >= num_classes:
-            raise UsageError(
-                f"{path}: row {row + 1}: its label is number {number + 1} of {names}, and "
-                f"--num-classes is {num_classes}: give --num-classes {known}"
-            )
+        if wrong:
+            raise UsageError(f"{path}: row {row + 1}: {wrong}")
 
 
 def _check_scores(path, expected, num_classes, encodes_pairs):
@@ -346,23 +326,69 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
     lines = path.read_text(encoding="utf-8").splitlines()
     _require_equal((path, len(lines)), expected)
     wanted = 1 if encodes_pairs else num_classes
-    is_distribution = encodes_pairs and num_classes > 1
     for number, line in enumerate(lines, start=1):
-        scores = [_number(word) for word in line.split()]
+        try:
+            scores = [float(word) for word in line.split()]
+        except ValueError:
+            scores = []
         if len(scores) != wanted or not all(map(math.isfinite, scores)):
-            expected = (
-                "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
-            )
-            raise UsageError(f"{path}:{number}: {expected} should stand here, not {line!r}")
-        if is_distribution and not 1 <= scores[0] <= num_classes:
+            what = "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
+            raise UsageError(f"{path}:{number}: {what} should stand here, not {line!r}")
+        if encodes_pairs and num_classes > 1 and not 1 <= scores[0] <= num_classes:
             raise UsageError(
                 f"{path}:{number}: the score {line.strip()} is not from 1 to {num_classes}, the "
                 "value of --num-classes"
             )
 
 
-def _number(word):
-    try:
-        return float(word)
-    except ValueError:
-        return math.nan
+# --- Batches --------------------------------------------------------------------------------------
+
+
+@around(data_utils, "batch_by_size")
+def keep_last_batch(batch_by_size, indices, *args, **kwargs):
+    """Keep the last batch of a split.
+
+    fairseq leaves it out unless its size is a multiple of ``--required-batch-size-multiple``: up to
+    7 sentences of a test set would be neither translated nor scored.
+    """
+    if not isinstance(indices, numpy.ndarray):
+        indices = numpy.fromiter(indices, dtype=numpy.int64)
+    if len(indices) == 0:
+        return []
+    batches = list(batch_by_size(indices, *args, **kwargs))
+    left_out = indices[sum(map(len, batches)) :]
+    return [*batches, left_out] if len(left_out) else batches
+
+
+MAX_WAIT = 10  # seconds that the program's end waits for a batch
+_running, _ending = weakref.WeakSet(), threading.Event()  # threads that load data
+
+
+@around(BackgroundConsumer, "run")
+def stop_at_exit(run, self):
+    """Stop the thread that prepares batches before the program ends.
+
+    In fairseq it is a daemon. If it is in PyTorch's C++ code at the end, the process is aborted:
+    "terminate called", exit status 134.
+    """
+    self._source = _until_exit(self._source)
+    _running.add(self)
+    run(self)
+
+
+def _until_exit(source):
+    for item in source:
+        if _ending.is_set():
+            return
+        yield item
+
+
+@atexit.register
+def _join_threads():
+    _ending.set()
+    deadline = time.monotonic() + MAX_WAIT
+    for thread in list(_running):
+        while thread.is_alive() and time.monotonic() < deadline:
+            with contextlib.suppress(queue.Empty):
+                thread._queue.get_nowait()  # it may be waiting for room
+            thread.join(0.02)

@@ -46,18 +46,16 @@ def require_safe_torch():
 # more. A checkpoint brings its settings along, so that translating with a stranger's checkpoint
 # runs the stranger's code. In every module of fairseq, examples included, eval means read_literal.
 
-PACKAGES = ("fairseq", "fairseq_cli")
 MAX_PARTS = 100_000  # characters of a setting, or numbers, characters and sequences in its value
 MAX_DEPTH = 50
-UNREADABLE = (
-    *(SyntaxError, ValueError, LookupError, ArithmeticError, TypeError),
-    *(RecursionError, MemoryError),  # thousands of brackets or signs
-)
+UNREADABLE = (SyntaxError, ValueError, LookupError, ArithmeticError, TypeError)
+UNREADABLE += (RecursionError, MemoryError)  # thousands of brackets or signs
 SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 
 
 @around(utils, "import_user_module")
-def _replace_eval_in_imported_modules(import_user_module, args):
+def replace_eval_in_imported_modules(import_user_module, args):
+    """Define ``eval`` also in the modules of ``--user-dir``, which may be fairseq's examples."""
     import_user_module(args)
     replace_eval()
 
@@ -66,7 +64,7 @@ def _replace_eval_in_imported_modules(import_user_module, args):
 def replace_eval():
     """Define ``eval`` in all loaded modules of fairseq, where it shadows the built-in function."""
     installed = os.path.dirname(os.path.dirname(fairseq.__file__))
-    folders = tuple(os.path.join(installed, name, "") for name in PACKAGES)
+    folders = tuple(os.path.join(installed, name, "") for name in ("fairseq", "fairseq_cli"))
     for module in list(sys.modules.values()):  # examples have other names than their folders
         if (getattr(module, "__file__", None) or "").startswith(folders):
             module.eval = read_literal
@@ -133,15 +131,8 @@ def _count_parts(value):
     return 1 + sum(map(_count_parts, value)) if isinstance(value, (list, tuple, set)) else 1
 
 
-OPERATIONS = {
-    **{ast.UAdd: operator.pos, ast.USub: operator.neg},
-    **{
-        ast.Add: operator.add,
-        ast.Sub: operator.sub,
-        ast.Mult: _multiply,
-        ast.Div: operator.truediv,
-    },
-}
+OPERATIONS = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Add: operator.add}
+OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
 # --- Files ----------------------------------------------------------------------------------------
@@ -201,11 +192,9 @@ def load_adaptive_softmax(upgrade, self, state_dict, name):
 # --- Memory ---------------------------------------------------------------------------------------
 
 # Weights may be saved in half precision, or tied, and computed tables are not saved.
-TIMES = 4
-EXTRA_BYTES = 256 << 20
+TIMES, EXTRA_BYTES = 4, 256 << 20
 # A tensor takes some 250 bytes of a file beside its numbers.
-BYTES_PER_TENSOR = 100
-EXTRA_TENSORS = 5_000
+BYTES_PER_TENSOR, EXTRA_TENSORS = 100, 5_000
 # A model computes tables, such as sinusoidal positions, of no more than length * width numbers.
 LENGTHS, WIDTHS = ("*positions", "*distance"), ("*_dim", "*_channels")
 REFUSED = "is refused: its settings describe a model that is larger than the file"
@@ -236,19 +225,19 @@ def no_larger_than(size, number):
     """Raise TooLarge before a model has over ``size`` bytes or ``number`` tensors or modules."""
     left = {"bytes": size, "tensors": number, "modules": number}
 
-    def take(kind, amount):
-        left[kind] -= amount
-        if left[kind] < 0:
-            raise TooLarge
+    def take(**amounts):
+        for kind, amount in amounts.items():
+            left[kind] -= amount
+            if left[kind] < 0:
+                raise TooLarge
 
-    def count_parameter(module, name, parameter):
+    def take_parameter(module, name, parameter):
         if parameter is not None:
-            take("bytes", parameter.numel() * parameter.element_size())
-            take("tensors", 1)
+            take(bytes=parameter.numel() * parameter.element_size(), tensors=1)
 
     hooks = [
-        modules.register_module_parameter_registration_hook(count_parameter),
-        modules.register_module_module_registration_hook(lambda *args: take("modules", 1)),
+        modules.register_module_parameter_registration_hook(take_parameter),
+        modules.register_module_module_registration_hook(lambda *args: take(modules=1)),
     ]
     try:
         yield
@@ -280,16 +269,13 @@ def build_within_file_size(
         raise UsageError(f"{names} {REFUSED}") from None
     except OSError:
         raise
+    except UsageError as error:
+        raise UsageError(str(error) if names in str(error) else f"{names}: {error}") from error
     except Exception as error:
-        if isinstance(error, UsageError) and names in str(error):
-            raise
-        reason = (
-            f": {error}"
-            if isinstance(error, UsageError)
-            else ": its model cannot be built, or does not fit its weights or the dictionaries "
+        raise UsageError(
+            f"{names}: its model cannot be built, or does not fit its weights or the dictionaries "
             f"({in_one_line(error)})"
-        )
-        raise UsageError(f"{names}{reason}") from error
+        ) from error
     for filename, model in zip(filenames, loaded[0], strict=True):
         for name, weight in model.named_parameters():
             if not weight.isfinite().all():
@@ -312,8 +298,8 @@ def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
         raise
     except Exception as error:
         raise UsageError(
-            f"{cfg.common_eval.path} cannot be validated with the criterion and the task of "
-            f"its settings ({in_one_line(error)})"
+            f"{cfg.common_eval.path} cannot be validated with the criterion and the task of its "
+            f"settings ({in_one_line(error)})"
         ) from error
 
 

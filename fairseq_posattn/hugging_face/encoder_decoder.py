@@ -137,10 +137,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             targets = labels.masked_fill(labels.eq(pad), NO_LABEL)
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=NO_LABEL)
         output = Seq2SeqLMOutput(
-            loss=loss,
-            logits=logits,
-            past_key_values=past,
-            encoder_last_hidden_state=encoded,
+            loss=loss, logits=logits, past_key_values=past, encoder_last_hidden_state=encoded
         )
         return output.to_tuple() if return_dict is False else output
 

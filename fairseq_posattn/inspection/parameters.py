@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
 from fairseq_posattn.attention.dman import MASK_FLOOR, DynamicMaskAttention, distance_line
-from fairseq_posattn.common.figures import COLOURS, line_style, new_figure
+from fairseq_posattn.common.figures import COLORS, line_style, new_figure
 from fairseq_posattn.inspection.collect import AttentionCall, collect
 from fairseq_posattn.inspection.places import Place
 
@@ -106,7 +106,7 @@ def draw_weights(numbers: dict):
         for sublayer, axis in zip(sublayers, row_axes, strict=True):
             bars = sublayer["parameters"][name]
             values = [bar["value"] for bar in bars]
-            colors = [COLOURS[0] if value > 0 else COLOURS[1] for value in values]
+            colors = [COLORS[0] if value > 0 else COLORS[1] for value in values]
             axis.bar(range(len(bars)), values, color=colors)
             axis.axhline(0, color="black", linewidth=0.8)
             kind = "rank" if "rank" in bars[0] else "head"

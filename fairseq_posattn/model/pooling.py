@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.call import Attended, Call, context_of
 from fairseq_posattn.attention.cpu import Linear
-from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.headwise import glorot_linear
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import softmax_attention
 

@@ -7,7 +7,6 @@ from itertools import islice
 from math import ceil
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.report import text_lines
 from fairseq_posattn.text.subwords import (
@@ -16,7 +15,6 @@ from fairseq_posattn.text.subwords import (
     SentencePieceEncoder,
     WordPieceEncoder,
     bert_tokenizer,
-    count_words,
     learn_bpe,
     learn_wordpiece,
     read_wordpieces,
@@ -42,8 +40,7 @@ class BytePairs:
 
     def learn(self, lines, work):
         """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
-        with writing(work / self.files[0]) as codes:
-            learn_bpe(count_words(lines()), self.settings["operations"], codes)
+        learn_bpe(lines(), self.settings["operations"], work / self.files[0])
 
     def encoder(self, dest):
         """Return a function that splits a line by the files learned in ``dest``."""

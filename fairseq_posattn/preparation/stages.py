@@ -17,7 +17,7 @@ from fairseq_posattn.common.files import locked, write_json
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.text import manifest
 
-PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt")
+PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt", "tokenizers")
 NAME = ".stages.json"
 WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
 FINISHED = ".finished"  # the same while they move to their places
@@ -170,10 +170,9 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
         "criterion": corpus.criterion,
         **described,
     }
-    packages = (*PACKAGES, "tokenizers") if fields["subwords"] == "wordpiece" else PACKAGES
     versions = {}
     if stages.home == stages.work:  # unknown for finished stages; a checkout need not be installed
-        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in packages}
+        versions = {"fairseq-posattn": __version__} | {name: version(name) for name in PACKAGES}
 
     def make(work):
         rules = replace(manifest.Manifest(**fields, **count(work)), versions=versions)
@@ -185,8 +184,13 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
 
 
 def _read_record(folder):
+    """Return the record of a folder; stages of 0.1.0 had names in British spelling."""
     path = Path(folder) / NAME
-    return json.loads(path.read_bytes()) if path.exists() else {}
+    try:
+        record = json.loads(path.read_bytes()) if path.exists() else {}
+        return {name.replace("binaris", "binariz"): stage for name, stage in record.items()}
+    except (ValueError, AttributeError):
+        raise UsageError(f"{path}: damaged; remove it, and prepare the data again") from None
 
 
 def _entry_if_done(entry, folder, settings, outputs):

@@ -48,14 +48,10 @@ def read_tokenizer(folder):
     """Return a folder's tokenizer, for words split at spaces.
 
     Raises:
-        UsageError: the package tokenizers is missing, or a file cannot be used.
+        UsageError: a file cannot be used.
     """
-    try:
-        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    except ImportError:
-        raise UsageError(
-            "--language-model needs the package tokenizers: pip install 'fairseq-posattn[export]'"
-        ) from None
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+
     check_folder(folder)
     read_vocabulary(folder)
     files = [str(Path(folder, name)) for name in ("vocab.json", "merges.txt")]

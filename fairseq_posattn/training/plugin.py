@@ -14,7 +14,7 @@ def register() -> None:
     """
     from fairseq_posattn import compat
     from fairseq_posattn.common import errors
-    from fairseq_posattn.compat.explanations import explain
+    from fairseq_posattn.compat.command_line import explain
     from fairseq_posattn.compat.patching import settings_on_demand
 
     compat.apply()

@@ -131,7 +131,7 @@ def test_no_default_of_fairseq_or_the_plugin_is_out_of_range():
         with contextlib.suppress(AttributeError):  # some need a flag without a default
             configure(settings)
         check_ranges(vars(settings))
-    names = [name for _, patterns in RANGES.values() for name in patterns]
+    names = [name for _, patterns in RANGES.values() for name in patterns.split()]
     assert len(names) == len(set(names))
 
 

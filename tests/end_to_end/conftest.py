@@ -32,12 +32,7 @@ def run():
         beside_python = Path(sys.executable).parent / command
         words = [str(beside_python) if beside_python.exists() else command, *map(str, arguments)]
         finished = subprocess.run(
-            words,
-            input=stdin,
-            cwd=cwd,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            words, input=stdin, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
         if finished.returncode != exit_code:
             pytest.fail(f"{' '.join(words)}: exit code {finished.returncode}\n{finished.stdout}")

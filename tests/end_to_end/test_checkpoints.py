@@ -142,10 +142,7 @@ def test_errors_of_average_are_one_line(trained, tmp_path, capsys):
             "1 epoch checkpoints, fewer than",
         ),
         (["--inputs", trained, "--num-epoch-checkpoints", "0", *output], "'0' is not a positive"),
-        (
-            ["--inputs", last, "--num-epoch-checkpoints", "1", *output],
-            "name one existing folder",
-        ),
+        (["--inputs", last, "--num-epoch-checkpoints", "1", *output], "name one existing folder"),
         (["--inputs", last, "--checkpoint-upper-bound", "1", *output], "--num-epoch-checkpoints"),
         (["--inputs", tmp_path / "nowhere.pt", *output], "nowhere.pt: No such file"),
         (

@@ -7,11 +7,7 @@ import re
 import pytest
 import torch
 from classifier_builder import sentences
-from transformers import (
-    AutoModelForSeq2SeqLM,
-    AutoModelForSequenceClassification,
-    AutoTokenizer,
-)
+from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export

@@ -361,13 +361,14 @@ def test_other_settings_are_another_folder(runs_of, arguments, other):
 
 
 @pytest.mark.parametrize(
-    ("recipe", "row", "models", "arch"),
+    ("recipe", "row", "model", "arch"),
     [
-        ("dman/iwslt14", "DMAN (paper form)", presets.SEQ2SEQ, "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", presets.CLASSIFIERS, "mtsa_classifier"),
+        ("dman/iwslt14", "DMAN (paper form)", "posattn_transformer", "dman_iwslt_de_en"),
+        ("mtsa/table1_snli", "MTSA", "posattn_classifier", "mtsa_classifier"),
     ],
 )
-def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, models, arch):
+def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, model, arch):
+    models = presets.ARCHITECTURES[model]
     before = runs_of(recipe, "--rows", row)[0]
     monkeypatch.setitem(models, arch, {**models[arch], "dropout": 0.9})
     after = runs_of(recipe, "--rows", row)[0]

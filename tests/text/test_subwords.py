@@ -1,13 +1,14 @@
 """Subwords of subword-nmt, SentencePiece and BERT."""
 
-import io
+import os
 import random
 import subprocess
 import sys
+from collections import Counter
+from itertools import pairwise
 
 import pytest
 from subword_nmt.apply_bpe import BPE
-from subword_nmt.learn_bpe import learn_bpe as learn_from_text
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.outputs import remove_marks
@@ -17,7 +18,6 @@ from fairseq_posattn.text.subwords import (
     BytePairEncoder,
     SentencePieceEncoder,
     WordPieceEncoder,
-    count_words,
     learn_bpe,
     learn_wordpiece,
     read_wordpieces,
@@ -40,19 +40,42 @@ def text():
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory):
     path = tmp_path_factory.mktemp("bpe") / "codes"
-    with open(path, "w", encoding="utf-8") as file:
-        learn_bpe(count_words(text()), 60, file)
+    learn_bpe(text(), 60, path)
     return path
 
 
-def test_words_are_counted():
-    assert count_words(["a b  a", "", "b a"]) == {"a": 3, "b": 2}
+def test_each_merge_is_of_a_most_frequent_pair(codes):
+    first, *merges = codes.read_text(encoding="utf-8").splitlines()
+    assert first == "#version: 0.2" and len(merges) == len(set(merges)) == 60
+    words = Counter((*word[:-1], f"{word[-1]}</w>") for line in text() for word in line.split())
+    for merge in merges:
+        pairs = Counter()
+        for word, count in words.items():
+            for pair in pairwise(word):
+                pairs[pair] += count
+        merge = tuple(merge.split(" "))
+        assert pairs[merge] == max(pairs.values())
+        words = Counter({merged(word, merge): count for word, count in words.items()})
 
 
-def test_merges_equal_those_of_subword_nmt(codes):
-    expected = io.StringIO()
-    learn_from_text(io.StringIO("".join(f"{line}\n" for line in text())), expected, 60)
-    assert codes.read_text(encoding="utf-8") == expected.getvalue()
+def test_words_that_occur_once_do_not_count_if_there_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(subwords, "MOST_WORDS", 2)
+    monkeypatch.setattr(subwords, "REPEATED", 2)
+    learn_bpe(["ab " * 5, "cd ce cf"], 60, tmp_path / "codes")
+    assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
+
+
+def merged(word, pair):
+    symbols = list(word)
+    for index in range(len(symbols) - 2, -1, -1):
+        if tuple(symbols[index : index + 2]) == pair:
+            symbols[index : index + 2] = ["".join(pair)]
+    return tuple(symbols)
+
+
+def test_merges_are_of_pairs_that_occur_twice_and_of_no_spaces(tmp_path):
+    learn_bpe(["ab\u2028ab", "cd\u00a0ef"], 60, tmp_path / "codes")
+    assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
 
 
 def test_subwords_equal_those_of_subword_nmt(codes, monkeypatch):
@@ -134,17 +157,20 @@ def test_wordpieces_of_the_training_text_are_reversible(learned):
 
 
 @pytest.mark.slow
-def test_every_process_learns_the_same_vocabulary(learned, tmp_path):
+def test_every_process_learns_the_same(learned, codes, tmp_path):
     """Check new processes: the library numbers subwords in random order."""
     program = (
-        "import sys, pathlib; sys.path[:0] = sys.argv[2:];"
-        "from test_subwords import text, learn_wordpiece;"
-        "learn_wordpiece(text, 60, False, pathlib.Path(sys.argv[1]))"
+        "import sys; sys.path[:0] = sys.argv[3:];"
+        "from test_subwords import text, learn_bpe, learn_wordpiece;"
+        "learn_wordpiece(text, 60, False, sys.argv[1]); learn_bpe(text(), 60, sys.argv[2])"
     )
-    for run in range(3):
-        path = tmp_path / f"vocab{run}"
-        subprocess.run([sys.executable, "-c", program, path, *sys.path], check=True)
-        assert path.read_bytes() == learned.read_bytes()
+    paths = [tmp_path / "vocab", tmp_path / "codes"]
+    for threads in ("1", "2", "2"):
+        environment = {**os.environ, "TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": threads}
+        command = [sys.executable, "-c", program, *paths, *sys.path]
+        subprocess.run(command, check=True, env=environment)
+        assert paths[0].read_bytes() == learned.read_bytes()
+        assert paths[1].read_bytes() == codes.read_bytes()
 
 
 def test_cased_pieces_keep_capitals_and_accents(tmp_path):
@@ -167,11 +193,3 @@ def test_malformed_vocabularies_are_refused(tmp_path, pieces, complaint):
     path = vocabulary(tmp_path / "vocab.txt", pieces)
     with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
         read_wordpieces(path)
-
-
-def test_a_missing_library_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(
-        UsageError, match="pip install tokenizers, or give --subwords sentencepiece"
-    ):
-        WordPieceEncoder(vocabulary(tmp_path / "vocab.txt"), cased=False)

@@ -16,15 +16,12 @@ FILES = {
     "speed of switches": "switches_cpu*.md",
     "speed of parts": "update_cpu.md",
     "speed of launches": "launches.md",
-    "speed of norms": "launches_norms.md",
     "speed of translating": "decoding_cpu*.md",
-    "speed of plain text": "translate_cpu.md",
-    "speed of losses": "loss_cpu.md",
     "speed of preparing": "preparation_cpu*.md",
     "speed of classifying": "classification_cpu*.md",
     "speed by length": "sequence_length_cpu.md",
     "compiled": "kernels.md",
-    "counted": "traffic.md",
+    "counted": "launches_attention.md",
     "times": "gpu/attention_*.md",
     "end to end": "gpu/*ing_*.md",  # training and decoding
     "parts of an update": "gpu/update_*.md",
@@ -62,7 +59,7 @@ def in_short(results: Results) -> str:
         ("Translating with DMAN in int8 takes", "decoding_cpu*.json", True),
     ):
         reports = map(read_object, sorted(results.benchmarks.glob(pattern)))
-        pairs = [pair for report in reports for pair in report["pairs"]]
+        pairs = [pair for report in reports for pair in report["rows"]]
         ratios = [pair["time_ratio"] for pair in pairs if pair.get("int8", False) == int8]
         if ratios:
             span = f"{min(ratios):.2f} to {max(ratios):.2f}"
@@ -70,7 +67,7 @@ def in_short(results: Results) -> str:
                 f"- {what} {span} times as long as with fairseq's Transformer of its size."
             )
     for path in results.benchmarks.glob("classification_cpu.json"):
-        costs = {model["name"]: model["time_ratio"] for model in read_object(path)["models"]}
+        costs = {model["name"]: model["time_ratio"] for model in read_object(path)["rows"]}
         names = [name for name in MECHANISMS if f"{name}_classifier" in costs]
         each = ", ".join(f"{name} {costs[f'{name}_classifier']:.2f}" for name in names)
         lines.append(f"- Training classifiers, in times of a Transformer of their width: {each}.")

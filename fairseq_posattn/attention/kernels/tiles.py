@@ -27,10 +27,6 @@ class Tile(NamedTuple):
         warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
         return Tile(rows, block_of(keys, self.keys), warps, self.stages)
 
-    @property
-    def options(self) -> dict[str, int]:
-        return {"num_warps": self.warps, "num_stages": self.stages}
-
 
 class Tiles(NamedTuple):
     """Tiles of the forward pass and of the gradients of queries and of keys.

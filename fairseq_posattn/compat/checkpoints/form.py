@@ -16,8 +16,8 @@ import zipfile
 
 import torch
 
-# Names that torch.save writes for tensors and containers; contents adds those of fairseq's settings
-# and metrics.
+# Names that torch.save writes for tensors and containers; reading.py adds those of settings and
+# metrics.
 GLOBALS = {
     *("_codecs.encode", "collections.OrderedDict", "collections.Counter"),
     *("builtins.set", "__builtin__.set", "torch.Size", "torch.device"),
@@ -33,25 +33,25 @@ MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
 
-class FormError(Exception):
-    """The file does not have the form of a checkpoint; the message follows the file's name."""
+class CheckpointError(Exception):
+    """The file is not a checkpoint, or holds what it may not; the message follows its name."""
 
 
 def check_form(file, allowed):
     """Check the form of a checkpoint's binary file, and return one for ``torch.load``.
 
     Raises:
-        FormError: it is damaged, or would import names that are neither of tensors nor ``allowed``.
+        CheckpointError: it is damaged, or names types that are neither tensors nor ``allowed``.
     """
     start = file.read(2)
     file.seek(0)
     if not start:
-        raise FormError("is empty")
+        raise CheckpointError("is empty")
     if start == b"PK":
         try:
             return _check_zip(file, allowed)
         except DAMAGED as error:
-            raise FormError(f"is damaged ({error})") from None
+            raise CheckpointError(f"is damaged ({error})") from None
     for _ in range(LEGACY_PICKLES):
         _check_pickle(file, allowed)
     file.seek(0)
@@ -61,7 +61,7 @@ def check_form(file, allowed):
 def _check_zip(file, allowed):
     size = os.fstat(file.fileno()).st_size
     if not zipfile.is_zipfile(file):  # its index is at the end
-        raise FormError(f"is truncated after {size:,} bytes")
+        raise CheckpointError(f"is truncated after {size:,} bytes")
     indexed = _Indexed(file, size)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(indexed, "w") as index:
         names = set()
@@ -69,11 +69,11 @@ def _check_zip(file, allowed):
         for member in archive.infolist():
             match = MEMBER.fullmatch(member.filename)
             if not match or match[1] in names:
-                raise FormError("is refused: its members are not those of one checkpoint")
+                raise CheckpointError("is refused: its members are not those of one checkpoint")
             names.add(match[1])
             left -= member.file_size
             if left < 0 or member.compress_size != member.file_size or member.compress_type:
-                raise FormError("is refused: it is compressed, which no checkpoint is")
+                raise CheckpointError("is refused: it is compressed, which no checkpoint is")
             same = zipfile.ZipInfo(f"archive/{match[1]}")
             same.header_offset, same.CRC = member.header_offset, member.CRC
             same.file_size = same.compress_size = member.file_size
@@ -126,8 +126,8 @@ def _check_pickle(file, allowed):
             if instruction.name in ("GLOBAL", "INST"):
                 name = argument.replace(" ", ".")
                 if name not in GLOBALS and name not in allowed:
-                    raise FormError(f"is refused: it holds {name}")
+                    raise CheckpointError(f"is refused: it holds {name}")
             elif instruction.name in ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-                raise FormError(f"is refused: it names types by {instruction.name}")
+                raise CheckpointError(f"is refused: it names types by {instruction.name}")
     except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise FormError(f"cannot be read ({error})") from None
+        raise CheckpointError(f"cannot be read ({error})") from None

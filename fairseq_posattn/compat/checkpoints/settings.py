@@ -20,16 +20,15 @@ MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 20
 MAX_INTEGER = 1 << 63
 
-# Files that the checkpoint's weights replace.
-INITIAL_WEIGHTS = {
+# Files that the checkpoint's weights replace, and settings that only training needs. The format of
+# data, which may be that of another program, fairseq infers from the files.
+UNUSED = {
     *("encoder_embed_path", "decoder_embed_path", "embed_path"),
     *("load_pretrained_encoder_from", "load_pretrained_decoder_from"),
     *("load_pretrained_aux_decoder_from", "pretrained_mlm_checkpoint"),
     *("pretrained_xlm_checkpoint", "ema_seed_model", "language_model"),
+    *("user_dir", "plasma_path", "dataset_impl"),
 }
-# Settings that only training needs. The format of data, which may be that of another program,
-# fairseq infers from the files.
-LEFT_BEHIND = {"user_dir", "plasma_path", "dataset_impl"}
 # Files that fairseq would read, write or run while it builds a task, a model, a criterion or a
 # tokenizer.
 FILES = {
@@ -67,9 +66,7 @@ class _Settings:
     """A traversal of the settings of one checkpoint."""
 
     def __init__(self, path, overrides):
-        self.path = path
-        self.overrides = overrides
-        self.left = MAX_SETTINGS
+        self.path, self.overrides, self.left = path, overrides, MAX_SETTINGS
 
     def refuse(self, name, reason):
         raise UsageError(
@@ -89,18 +86,14 @@ class _Settings:
         elif isinstance(value, (list, tuple)):
             for number, element in enumerate(value):
                 self.check(element, (*place, number))
-        elif isinstance(value, str):
-            self.check_text(value, name)
+        elif isinstance(value, str) and len(value) > MAX_CHARACTERS:
+            self.refuse(name, f"are {len(value):,} characters long")
+        elif isinstance(value, str) and "${" in value:
+            self.refuse(name, f"refer to something else: {value[:80]!r}")
         elif isinstance(value, int) and abs(value) >= MAX_INTEGER:
             self.refuse(name, "are too large a number")
-        elif value is not None and not isinstance(value, (bool, int, float)):
+        elif value is not None and not isinstance(value, (str, bool, int, float)):
             self.refuse(name, f"are of type {type(value).__name__}")
-
-    def check_text(self, text, name):
-        if len(text) > MAX_CHARACTERS:
-            self.refuse(name, f"are {len(text):,} characters long")
-        if "${" in text:
-            self.refuse(name, f"refer to something else: {text[:80]!r}")
 
     def check_group(self, group, place, flat=False):
         for name, value in list(group.items()):
@@ -113,23 +106,17 @@ class _Settings:
             if name == "data" and isinstance(value, str) and "://" in value:
                 self.refuse(name, f"are not a folder: {value[:80]!r}")
             self.check(value, (*place, name))
-            if value and self.is_ignored_file(name, value):
-                if flat or BUILT.isdisjoint(place):
-                    group[name] = None
-                else:
-                    del group[name]
-
-    def is_ignored_file(self, name, value):
-        """Return whether a setting names a file that is not to be opened."""
-        if name in self.overrides:
-            return False
-        if name in INITIAL_WEIGHTS or name in LEFT_BEHIND:
-            return True
-        if name in FILES or (name in IN_DATA and not NAME.fullmatch(str(value))):
-            logger.warning(
-                f"{self.path}: the file of its setting {name} is ignored, {str(value)[:80]!r}; "
-                f"to use one, name it yourself: --model-overrides \"{{'{name}': FILE}}\", or in "
-                f"Python {name}=FILE"
-            )
-            return True
-        return False
+            if not value or name in self.overrides:
+                continue
+            if name in FILES or (name in IN_DATA and not NAME.fullmatch(str(value))):
+                logger.warning(
+                    f"{self.path}: the file of its setting {name} is ignored, {str(value)[:80]!r}; "
+                    f"to use one, name it yourself: --model-overrides \"{{'{name}': FILE}}\", or "
+                    f"in Python {name}=FILE"
+                )
+            elif name not in UNUSED:
+                continue
+            if flat or BUILT.isdisjoint(place):
+                group[name] = None
+            else:
+                del group[name]

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
+from fairseq_posattn.attention.disan import directional_attention
+from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
 from fairseq_posattn.model.encoders.recurrent import halve_features

@@ -4,25 +4,26 @@ Metrics are those of the whole validation set: batches log counts and sums, or t
 themselves, so that the result does not depend on batches and processes.
 """
 
-from fairseq_posattn.training.criterions.fused_cross_entropy import (
-    FusedConfig,
-    LabelSmoothedCrossEntropyFused,
+from fairseq_posattn.training.criterions import (
+    fused_cross_entropy,
+    news_recommendation,
+    sentences,
+    sequence_tagging,
 )
-from fairseq_posattn.training.criterions.news_recommendation import NewsConfig, NewsRecommendation
-from fairseq_posattn.training.criterions.sentences import (
-    RatingRegression,
-    Relatedness,
-    ScoreCriterionConfig,
-    SentenceClassification,
-    SentenceClassificationConfig,
-)
-from fairseq_posattn.training.criterions.sequence_tagging import SequenceTagging, TaggingConfig
+
+__all__ = ["CRITERIONS"]
 
 CRITERIONS = {
-    "label_smoothed_cross_entropy_fused": (LabelSmoothedCrossEntropyFused, FusedConfig),
-    "news_recommendation": (NewsRecommendation, NewsConfig),
-    "rating_regression": (RatingRegression, ScoreCriterionConfig),
-    "relatedness": (Relatedness, ScoreCriterionConfig),
-    "sentence_classification": (SentenceClassification, SentenceClassificationConfig),
-    "sequence_tagging": (SequenceTagging, TaggingConfig),
+    "label_smoothed_cross_entropy_fused": (
+        fused_cross_entropy.LabelSmoothedCrossEntropyFused,
+        fused_cross_entropy.FusedConfig,
+    ),
+    "news_recommendation": (news_recommendation.NewsRecommendation, news_recommendation.NewsConfig),
+    "rating_regression": (sentences.RatingRegression, sentences.ScoreCriterionConfig),
+    "relatedness": (sentences.Relatedness, sentences.ScoreCriterionConfig),
+    "sentence_classification": (
+        sentences.SentenceClassification,
+        sentences.SentenceClassificationConfig,
+    ),
+    "sequence_tagging": (sequence_tagging.SequenceTagging, sequence_tagging.TaggingConfig),
 }

@@ -3,12 +3,17 @@
 from dataclasses import dataclass
 
 import torch
-from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
-from fairseq_posattn.training.criterions.sentences import log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import (
+    SummedCriterion,
+    log_mean_loss,
+    log_sums,
+)
+
+__all__ = ["NewsConfig", "NewsRecommendation"]
 
 
 @dataclass
@@ -16,7 +21,7 @@ class NewsConfig(FairseqDataclass):
     """No flags."""
 
 
-class NewsRecommendation(FairseqCriterion):
+class NewsRecommendation(SummedCriterion):
     """Softmax cross entropy of a click among sampled news (Wu et al., 2019, NRMS).
 
     Validation ranks all candidates of an impression: ``auc``, ``mrr``, ``ndcg5`` and ``ndcg10`` are
@@ -34,14 +39,9 @@ class NewsRecommendation(FairseqCriterion):
             scores = model.rank(self.task.titles, **sample["net_input"]).float()  # [B, C]
             loss = _mean_over_clicks(scores, sample["target"])
             counts = {"rankings": _rankings(scores, sample["target"])}
-        logged = {
-            "loss": loss.detach(),
-            "ntokens": sample["ntokens"],
-            "nsentences": sample["nsentences"],
-            "sample_size": sample["nsentences"],
-            **counts,
-        }
-        return loss, sample["nsentences"], logged
+        count = sample["nsentences"]
+        logged = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": count}
+        return loss, count, {**logged, "sample_size": count, **counts}
 
     @staticmethod
     def reduce_metrics(logging_outputs):
@@ -53,10 +53,6 @@ class NewsRecommendation(FairseqCriterion):
             }
             derived["skipped"] = (lambda sums: sums[-1], 0)
             log_sums("rankings", logging_outputs, derived)
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return True
 
 
 def _mean_over_clicks(scores, target):
@@ -75,6 +71,6 @@ def _rankings(scores, target):
         chosen = [labels[place] for place in shown], [ranked[place] for place in shown]
         result = score(Impression("", *chosen))
         sums[-2 if result else -1] += 1
-        for place, name in enumerate(METRICS):
-            sums[place] += result[name] if result else 0.0
+        for place, name in enumerate(METRICS if result else ()):
+            sums[place] += result[name]
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)

@@ -17,6 +17,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
 from fairseq_posattn.training.flags import flag
 
+__all__ = ["RatingRegression", "Relatedness", "SentenceClassification", "SentenceCriterion"]
+
 
 @dataclass
 class SentenceCriterionConfig(FairseqDataclass):
@@ -27,26 +29,33 @@ class SentenceCriterionConfig(FairseqDataclass):
     )
     l2: float = flag(
         0.0,
-        "L2 regularisation: weight of half the sum of squares of all matrices except "
-        "embeddings, added to each sentence's loss in training. (--weight-decay includes "
-        "embeddings and biases; in fairseq's Adam it is not part of the loss.)",
+        "L2 regularisation: weight of half the sum of squares of all matrices except embeddings, "
+        "added to each sentence's loss in training (unlike --weight-decay, which includes all)",
     )
     l2_all: bool = flag(
-        False,
-        "include embeddings, biases and layer norms in --l2, as the weight decay of PyTorch's Adam",
+        False, "include embeddings, biases and layer norms in --l2, as the weight decay of Adam"
     )
     language_model_weight: float = flag(
         0.0,
-        "weight of the auxiliary loss of --language-model in training: the mean over an "
-        "example's sentences of the mean negative log-likelihood of their tokens (Radford et "
-        "al., 2018, section 3.2; MTSA: 0.3)",
+        "weight of the auxiliary loss of --language-model in training, the mean negative "
+        "log-likelihood of a sentence's tokens (Radford et al., 2018, section 3.2; MTSA: 0.3)",
     )
 
 
-class SentenceCriterion(FairseqCriterion):
+class SummedCriterion(FairseqCriterion):
+    """Base of criterions whose logging outputs fairseq may sum over batches and processes."""
+
+    @staticmethod
+    def logging_outputs_can_be_summed():
+        return True
+
+
+class SentenceCriterion(SummedCriterion):
     """Loss per sentence or pair from the logits of a classification head.
 
-    A subclass defines the loss and the sums from which its metrics are computed.
+    A subclass defines the summed ``loss`` from logits [B, K] in float32 and targets [B], and
+    ``measure``, the sums from which its metrics are computed, as tensors of fixed size by name.
+    ``answers`` and ``answers_of`` list predictions and targets by class name or score.
     """
 
     def __init__(self, cfg, task):
@@ -71,81 +80,52 @@ class SentenceCriterion(FairseqCriterion):
                 "the _classifier architectures and --task sentence_prediction or "
                 "sentence_pair_prediction"
             )
-        auxiliary = {}
-        if self.language_model_weight and model.training:
-            auxiliary = {"language_model_losses": True}
-        logits, language_model_losses = model(
-            **sample["net_input"],
-            features_only=True,
-            classification_head_name=self.head,
-            **auxiliary,
-        )
+        is_auxiliary = self.language_model_weight and model.training
+        inputs = {**sample["net_input"], "classification_head_name": self.head}
+        if is_auxiliary:
+            inputs["language_model_losses"] = True
+        logits, language_model_losses = model(**inputs, features_only=True)
         logits = logits.float()  # [B, K]
         targets = sample["target"].view(-1)  # [B]
-        loss = self.loss(logits, targets)
+        loss, count = self.loss(logits, targets), targets.numel()
         logged = {
             "loss": loss.detach(),
             "ntokens": sample["ntokens"],
-            "nsentences": targets.numel(),
-            "sample_size": targets.numel(),
+            "nsentences": count,
+            "sample_size": count,
             **self.measure(logits.detach(), targets, sample["id"], training=model.training),
         }
         if console.writes_predictions() and not model.training:
             answers = self.answers(logits.detach()), self.answers_of(targets)
             console.add_predictions(self.task, sample["id"].tolist(), *answers)
         if self.l2 and model.training:
-            loss = loss + targets.numel() * self.l2 / 2 * sum_of_squares(model, self.l2_all)
-        if auxiliary:
+            loss = loss + count * self.l2 / 2 * sum_of_squares(model, self.l2_all)
+        if is_auxiliary:
             if language_model_losses is None:
                 raise UsageError(
                     f"--language-model-weight {self.language_model_weight}: the model has no "
                     "language model; give --language-model FOLDER or leave the weight out"
                 )
             loss = loss + self.language_model_weight * language_model_losses.sum()
-        return loss, targets.numel(), logged
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return True
-
-    def loss(self, logits, targets):
-        """Return the summed loss from ``logits`` [B, K] in float32 and ``targets`` [B]."""
-        raise NotImplementedError
-
-    def answers(self, logits):
-        """Return the predicted class names or scores from ``logits`` [B, K], as a list."""
-        raise NotImplementedError
+        return loss, count, logged
 
     def answers_of(self, targets):
-        """Return the targets in the form of :meth:`answers`."""
         return targets.tolist()
-
-    def measure(self, logits, targets, ids, *, training):
-        """Return tensors of fixed size by name; fairseq sums them over batches and processes.
-
-        Args:
-            ids: indices of the examples in their data set, [B].
-        """
-        raise NotImplementedError
 
 
 def sum_of_squares(model, everything=False):
     """Return the sum of squares of a model's trained weights, in float32.
 
-    As MTSA's released code it excludes biases and embeddings: most tokens are not in a batch, and
-    their embeddings would only shrink.
-
-    Args:
-        everything: include biases, layer norms and embeddings.
+    As MTSA's released code it excludes biases and embeddings, unless ``everything`` is wanted: most
+    tokens are not in a batch, and their embeddings would only shrink.
     """
-    vectors = {
-        id(module.weight) for module in model.modules() if isinstance(module, torch.nn.Embedding)
-    }
+    embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
+    excluded = {id(module.weight) for module in embeddings}
     return sum(
         parameter.float().square().sum()
         for parameter in model.parameters()
         if parameter.requires_grad
-        and (everything or (parameter.dim() > 1 and id(parameter) not in vectors))
+        and (everything or (parameter.dim() > 1 and id(parameter) not in excluded))
     )
 
 
@@ -157,27 +137,23 @@ def log_mean_loss(logging_outputs, *, divisor=1.0):
 
 
 def log_sums(key, logging_outputs, derived):
-    """Sum the tensors logged as ``key``, and log metrics that are functions of the sum.
+    """Sum the tensors logged as ``key``, and log the metrics ``derived`` from the sum.
 
-    Args:
-        derived: function and number of decimals by the metric's name.
+    It has a function and a number of decimals by the metric's name.
     """
     metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
     for name, (function, digits) in derived.items():
-        metrics.log_derived(name, _metric_of_sum(f"_{key}", function, digits))
+        metrics.log_derived(name, _derive(f"_{key}", "sum", function, digits))
 
 
-def _metric_of_sum(key, function, digits):
+def _derive(key, attribute, function, digits):
     def metric(meters):
-        total = meters[key].sum
-        if not torch.is_tensor(total):  # the meter was reset
+        value = getattr(meters[key], attribute)
+        if not torch.is_tensor(value):  # the meter was reset
             return 0.0
-        return round(function(total.double().cpu()).item(), digits)
+        return round(function(value.double().cpu()).item(), digits)
 
     return metric
-
-
-# --- Classes ----------------------------------------------------------------------
 
 
 @dataclass
@@ -224,11 +200,7 @@ class SentenceClassification(SentenceCriterion):
 
 
 def class_counts(predictions, targets, num_classes):
-    """Return true positives, predictions and targets per class, integers [3, num_classes].
-
-    Args:
-        predictions, targets: classes, [N].
-    """
+    """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
     classes = torch.arange(num_classes, device=predictions.device)
     predicted = predictions[:, None] == classes  # [N, K]
     true = targets[:, None] == classes  # [N, K]
@@ -245,11 +217,7 @@ def macro_f1(counts):
     """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
     right, predicted, true = counts
     occurs = predicted + true > 0
-    f1 = 2 * right[occurs] / (predicted + true)[occurs]
-    return 100 * f1.mean()
-
-
-# --- Scores ----------------------------------------------------------------------
+    return 100 * (2 * right[occurs] / (predicted + true)[occurs]).mean()
 
 
 @dataclass
@@ -281,30 +249,18 @@ class RatingRegression(SentenceCriterion):
         return logits.view(-1).tolist()
 
     def measure(self, logits, targets, ids, *, training):
-        return {"error_sums": error_sums(logits.view(-1), targets)}
+        error = logits.view(-1).double() - targets.double()
+        sums = [torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()]
+        return {"error_sums": torch.stack(sums)}
 
     @staticmethod
     def reduce_metrics(logging_outputs):
         log_mean_loss(logging_outputs)
-        log_sums("error_sums", logging_outputs, {"rmse": (rmse, 4), "mae": (mae, 4)})
-
-
-def error_sums(predictions, targets):
-    """Return count, sum of squared and sum of absolute errors of [N] predictions, float64 [3]."""
-    error = predictions.double() - targets.double()
-    return torch.stack([torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()])
-
-
-def rmse(sums):
-    """Return the root mean squared error, from :func:`error_sums`."""
-    count, squared, _ = sums
-    return (squared / count).sqrt()
-
-
-def mae(sums):
-    """Return the mean absolute error, from :func:`error_sums`."""
-    count, _, absolute = sums
-    return absolute / count
+        derived = {
+            "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
+            "mae": (lambda sums: sums[2] / sums[0], 4),
+        }
+        log_sums("error_sums", logging_outputs, derived)
 
 
 class Relatedness(SentenceCriterion):
@@ -351,16 +307,12 @@ class Relatedness(SentenceCriterion):
             columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
             # One row per pair: a meter restored from a checkpoint concatenates along dimension 0.
             metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
-            for name, function in (("pearson", pearson), ("spearman", spearman), ("mse", mse)):
-                metrics.log_derived(name, _metric_of_pairs(function))
+            for name, function in {"pearson": pearson, "spearman": spearman, "mse": mse}.items():
+                metrics.log_derived(name, _derive("_pairs", "tensor", function, 4))
 
 
 def target_distribution(scores, num_classes):
-    """Return [..., K], which splits each score between the two whole numbers around it.
-
-    Args:
-        scores: [...], from 1 to K = ``num_classes``.
-    """
+    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
     possible = torch.arange(1, num_classes + 1, device=scores.device)
     return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
 
@@ -371,28 +323,20 @@ def expected_score(probabilities):
     return (probabilities * possible).sum(-1)
 
 
-def pearson(predicted, true):
-    """Return Pearson's r; 0 where it is undefined, as for constant predictions."""
-    predicted, true = predicted - predicted.mean(), true - true.mean()
+def pearson(pairs):
+    """Return Pearson's r of pairs [N, 2]; 0 where it is undefined, as for constant predictions."""
+    predicted, true = (pairs - pairs.mean(0)).T
     scale = (predicted.square().sum() * true.square().sum()).sqrt()
     return (predicted * true).sum() / scale if scale > 0 else torch.tensor(0.0)
 
 
-def spearman(predicted, true):
+def spearman(pairs):
     """Return Spearman's rho, Pearson's r of the ranks; ties share their mean rank."""
     from scipy.stats import rankdata  # slow to import
 
-    return pearson(*(torch.as_tensor(rankdata(scores)) for scores in (predicted, true)))
+    return pearson(torch.as_tensor(rankdata(pairs, axis=0)))
 
 
-def mse(predicted, true):
-    """Return the mean squared error."""
-    return (predicted - true).square().mean()
-
-
-def _metric_of_pairs(function):
-    def metric(meters):
-        pairs = meters["_pairs"].tensor
-        return 0.0 if pairs is None else round(function(*pairs.double().T).item(), 4)
-
-    return metric
+def mse(pairs):
+    """Return the mean squared error of pairs [N, 2]."""
+    return (pairs[:, 0] - pairs[:, 1]).square().mean()

@@ -4,16 +4,21 @@ import math
 from dataclasses import dataclass
 
 import torch
-from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
-from fairseq_posattn.text.props import pieces_of_tags
-from fairseq_posattn.training.criterions.sentences import log_mean_loss, log_sums
+from fairseq_posattn.text.props import spans_of_tags
+from fairseq_posattn.training.criterions.sentences import (
+    SummedCriterion,
+    log_mean_loss,
+    log_sums,
+)
 from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
+
+__all__ = ["SequenceTagging", "TaggingConfig"]
 
 
 @dataclass
@@ -23,7 +28,7 @@ class TaggingConfig(FairseqDataclass):
     label_smoothing: float = flag(0.0, "probability spread over the other tags, from 0 to below 1")
 
 
-class SequenceTagging(FairseqCriterion):
+class SequenceTagging(SummedCriterion):
     """Cross entropy of the tags, averaged over words.
 
     Logs ``loss`` in bits and ``accuracy`` of words in per cent; in validation also ``f1``,
@@ -58,20 +63,19 @@ class SequenceTagging(FairseqCriterion):
     def _arguments(self, log_probs, sample) -> Tensor:
         """Count correct, excess and missed arguments, complete and all propositions: [5]."""
         lengths = sample["net_input"]["src_lengths"]
-        predicted = self.task.decode(log_probs, lengths)
+        rows = self.task.decode(log_probs, lengths), sample["target"].tolist(), lengths.tolist()
         total = Counts()
-        for tags, target, length in zip(
-            predicted, sample["target"].tolist(), lengths.tolist(), strict=True
-        ):
+        for tags, target, length in zip(*rows, strict=True):
             gold = [self.task.tag_names[tag] for tag in target[:length]]
-            total += compare_propositions(pieces_of_tags(gold), pieces_of_tags(tags))
+            total += compare_propositions(spans_of_tags(gold), spans_of_tags(tags))
         counted = [total.correct.total(), total.excess.total(), total.missed.total()]
         return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
 
     @staticmethod
     def reduce_metrics(logging_outputs):
         log_mean_loss(logging_outputs, divisor=math.log(2))
-        log_sums("words_right", logging_outputs, {"accuracy": (_share, 2)})
+        accuracy = {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)}
+        log_sums("words_right", logging_outputs, accuracy)
         if any("arguments" in log for log in logging_outputs):
             derived = {
                 "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
@@ -80,15 +84,6 @@ class SequenceTagging(FairseqCriterion):
                 "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
             }
             log_sums("arguments", logging_outputs, derived)
-
-    @staticmethod
-    def logging_outputs_can_be_summed():
-        return True
-
-
-def _share(counts):
-    right, words = counts
-    return 100 * right / words
 
 
 def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:

@@ -17,15 +17,14 @@ from omegaconf import OmegaConf
 from torch._subclasses import FakeTensorMode
 
 from fairseq_posattn.training.criterions import CRITERIONS
-from fairseq_posattn.training.models import (
-    MODELS,
-)
+from fairseq_posattn.training.models import MODELS
 from fairseq_posattn.training.models.seq2seq import STOCK_OPTIONS
-from fairseq_posattn.training.presets import CLASSIFIERS
-from fairseq_posattn.training.presets import SEQ2SEQ as TRANSFORMERS
+from fairseq_posattn.training.presets import ARCHITECTURES
 from fairseq_posattn.training.tasks import TASKS
 
 WORDS = dictionary()
+CLASSIFIERS = ARCHITECTURES["posattn_classifier"]
+TRANSFORMERS = ARCHITECTURES["posattn_transformer"]
 ALL = [*TRANSFORMERS, *CLASSIFIERS]
 LARGE = {*TRANSFORMERS, "fasttext_classifier"}
 

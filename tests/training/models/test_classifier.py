@@ -2,23 +2,14 @@
 
 import pytest
 import torch
-from classifier_builder import (
-    EOS,
-    PAD,
-    build,
-    dictionary,
-    parameters,
-    randomise,
-    scores,
-    sentences,
-)
+from classifier_builder import EOS, PAD, build, dictionary, parameters, randomise, scores, sentences
 from fairseq.data import Dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
 from fairseq_posattn.inspection.places import stack_places
 from fairseq_posattn.model.encoders.cspan import FUSIONS
-from fairseq_posattn.training.presets import CLASSIFIERS as ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 BOTH_WAYS = "--mpsan-masks=past,future"
 
@@ -102,7 +93,7 @@ def test_parameters_of_cspan():
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_classifier"])
 def test_padding_on_either_side_changes_nothing(arch):
     model = randomise(build(arch)).eval()
     right = scores(model, sentences(7, 1, 5))
@@ -113,7 +104,7 @@ def test_padding_on_either_side_changes_nothing(arch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_classifier"])
 def test_every_parameter_is_trained(arch, dtype):
     """A parameter without a gradient stops distributed training."""
     model = randomise(build(arch)).to(dtype)

@@ -13,15 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.recipes.tiny import english, german
-from fairseq_posattn.training.presets import CLASSIFIERS, RECOMMENDERS, TAGGERS
+from fairseq_posattn.training.presets import ARCHITECTURES
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 # DA depends on the distance, not on its sign; a sum over bigrams only on which tokens are adjacent.
-BLIND_TO_SIDES = {
-    "da_transformer_classifier",
-    "fasttext_classifier",
-    "da_transformer_recommender",
-}
+BLIND_TO_SIDES = {"da_transformer_classifier", "fasttext_classifier", "da_transformer_recommender"}
 PAD = classifier_builder.PAD
 
 
@@ -136,7 +132,9 @@ def examples(rule):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", sorted(CLASSIFIERS.keys() - {"swem_classifier"}))
+@pytest.mark.parametrize(
+    "arch", sorted(ARCHITECTURES["posattn_classifier"].keys() - {"swem_classifier"})
+)
 def test_classifiers_learn_the_order_of_tokens(arch):
     torch.manual_seed(1)
     (training, test), (labels, expected) = examples(
@@ -213,7 +211,9 @@ def train_recommender(arch, rule, updates):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", sorted(RECOMMENDERS.keys() - {"nrms_recommender"}))
+@pytest.mark.parametrize(
+    "arch", sorted(ARCHITECTURES["posattn_recommender"].keys() - {"nrms_recommender"})
+)
 def test_recommenders_learn_the_order_of_tokens(arch):
     rule = are_adjacent if arch in BLIND_TO_SIDES else comes_first
     assert train_recommender(arch, rule, 800) >= 0.95
@@ -249,7 +249,7 @@ def make_sentences(size, generator):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("arch", TAGGERS)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_tagger"])
 def test_taggers_learn_the_position_relative_to_the_predicate(arch):
     torch.manual_seed(1)
     generator = random.Random(1)

@@ -8,7 +8,7 @@ from classifier_builder import build_from_config, numbered_dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.models.recommender import AdditivePooling, PosAttnRecommender
-from fairseq_posattn.training.presets import RECOMMENDERS as ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 WORDS = numbered_dictionary(10)
 PAD = WORDS.pad()
@@ -40,7 +40,7 @@ def test_parameters_of_nrms():
     assert (words, clicks) == (3 * 300 * 400 + pooling, 3 * 400 * 400 + pooling)
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_recommender"])
 def test_padding_changes_nothing(arch):
     model = build(arch, **SMALL)
     alone = model(TITLES, torch.tensor([[1, 2]]), torch.tensor([[3, 5]]))
@@ -62,7 +62,7 @@ def test_a_user_without_clicks_and_a_title_without_words_are_finite():
     assert model.no_history.grad.abs().max() > 0
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_recommender"])
 def test_rank_equals_forward(arch):
     model = build(arch, **SMALL)
     history = torch.tensor([[1, 2, 5], [3, 0, 0]])

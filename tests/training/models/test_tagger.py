@@ -8,7 +8,7 @@ from classifier_builder import build_from_config, numbered_dictionary
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.models.tagger import PosAttnTagger
-from fairseq_posattn.training.presets import TAGGERS as ARCHITECTURES
+from fairseq_posattn.training.presets import ARCHITECTURES
 
 SMALL = {"encoder_embed_dim": 8, "predicate_embed_dim": 8, "encoder_ffn_embed_dim": 8}
 SMALL |= {"encoder_attention_heads": 2, "encoder_layers": 2, "lstm_layers": 1}
@@ -37,7 +37,7 @@ def test_ten_layers_have_the_published_size(arch, count):
     assert sum(parameter.numel() for parameter in model.encoder.layers.parameters()) == count
 
 
-@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("arch", ARCHITECTURES["posattn_tagger"])
 def test_padding_changes_nothing_and_the_predicate_something(arch):
     model = build(arch)
     logits, _ = model(src_tokens=TOKENS, predicate=PREDICATE)

@@ -1,4 +1,7 @@
-"""Updates with fewer kernel launches and synchronizations, and equal results up to rounding."""
+"""Updates of weights: without dummy batches, with fewer kernel launches and synchronizations.
+
+Results of the faster forms are equal up to rounding.
+"""
 
 import math
 from collections import defaultdict
@@ -8,10 +11,36 @@ from fairseq import utils
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.patching import around, instead, when_applied
+
+# --- Dummy batches --------------------------------------------------------------------------------
+# At the end of an epoch some processes may have a batch less, and compute a dummy batch instead.
+
+
+@around(FairseqTask, "train_step")
+def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
+    """Exclude dummy batches from token counts and losses."""
+    loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
+    if ignore_grad:
+        sample_size = 0 * sample_size
+        logged = {name: 0 * value for name, value in logged.items()}
+    return loss, sample_size, logged
+
+
+@around(Trainer, "train_step")
+def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
+    """Count the other batches of a process, too, with ``--update-freq`` above 1.
+
+    If the last batch of a process is missing, fairseq leaves the whole process out of the number of
+    tokens by which it divides the summed gradients.
+    """
+    samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
+    return train_step(self, samples, *args, **kwargs)
+
 
 # --- Adam ----------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from fairseq.trainer import Trainer
 from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.compat.speed import FusedAdam
+from fairseq_posattn.compat.updates import FusedAdam
 
 F32, F16, BF16 = torch.float32, torch.float16, torch.bfloat16
 
