@@ -144,5 +144,8 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces that quantization will move
         weight = torch.quantize_per_channel(layer.weight, scales, zeros, 0, torch.qint8)
+    engine = torch.backends.quantized.engine
+    torch.backends.quantized.engine = "onednn"
     packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+    torch.backends.quantized.engine = engine
     return packed
