@@ -71,14 +71,12 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
     parser.error = functools.partial(_exit_in_one_line, parser)
     try:
         parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
-    except KeyError as error:
-        if error.args != (None,):
-            raise
-        raise UsageError("--task is missing: name the task") from None
-    except RuntimeError as error:
-        if error.args:
-            raise
-        raise UsageError("--arch is missing: name the model's architecture") from None
+    except (KeyError, RuntimeError) as error:
+        if error.args == (None,):
+            raise UsageError("--task is missing: name the task") from None
+        if not error.args:
+            raise UsageError("--arch is missing: name the model's architecture") from None
+        raise
     except SyntaxError as error:  # of a list, which fairseq reads as Python
         raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
     if not kwargs.get("suppress_defaults"):
@@ -93,22 +91,16 @@ def check_config(add_defaults, cfg):
     Training calls this first, after fairseq-hydra-train, too, has imported the plugin.
     """
     add_defaults(cfg)
-    settings = settings_of(cfg)
-    check(settings)
-    for line in unread(settings):
-        logger.warning(line)
-
-
-def settings_of(cfg):
-    """Return the settings of a training's config by the names of their flags."""
-    settings = {}
+    settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it
             values = vars(values)
         if isinstance(values, dict) and group not in OTHER_COMMANDS:
             settings["arch" if group == "model" else group] = values.get("_name")
             settings.update(_flat(values))
-    return settings
+    check(settings)
+    for line in unread(settings):
+        logger.warning(line)
 
 
 def _flat(values, prefix=""):
@@ -163,18 +155,15 @@ def unread(settings: Mapping) -> Iterator[str]:
         if readers and not parts.intersection(readers):
             has = ", ".join(sorted(parts))
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        side = name.removesuffix("_learned_pos")
-        if side != name and (reason := _without_positions(options, known[f"{side}_sublayers"])):
-            yield f"{nothing}: {reason}, and no position embeddings are added"
-
-
-def _without_positions(options, sublayers):
-    """Return why a side of the model adds no position embeddings; empty if it adds them."""
-    if options.get("no_token_positional_embeddings"):
-        return "there is --no-token-positional-embeddings"
-    replacing = sublayers.metadata.get("replace_positions", ())
-    named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
-    return f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
+        if name.endswith("_learned_pos"):
+            sublayers = known[name.replace("learned_pos", "sublayers")]
+            replacing = sublayers.metadata.get("replace_positions", ())
+            named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
+            reason = f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
+            if options.get("no_token_positional_embeddings"):
+                reason = "there is --no-token-positional-embeddings"
+            if reason:
+                yield f"{nothing}: {reason}, and no position embeddings are added"
 
 
 def parts_of(options: Mapping) -> set[str]:
@@ -274,18 +263,17 @@ def explain(error: BaseException, traceback: TracebackType | None) -> str | None
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
         return f"{os.fsdecode(error.filename) or 'a file without a name'}: {error.strerror}"
-    names = {kind.__name__ for kind in type(error).__mro__}
-    text = str(error)
+    names, text = {kind.__name__ for kind in type(error).__mro__}, str(error)
     if "ProcessException" in names:  # PyTorch's, whose message is a child's traceback
-        names, text = _last_error(text)
+        last = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
+        names, text = ({last[1]}, last[2].strip()) if last else (set(), text)
         if "UsageError" in names:
             return text
         file = re.fullmatch(r"\[Errno \d+\] (.*): '(.*)'", text)
         if file:
             return f"{file[2]}: {file[1]}"
     for name, pattern, line in KNOWN:
-        match = name in names and re.match(pattern, text)
-        if match:
+        if name in names and (match := re.match(pattern, text)):
             return line.format(*(_Group(group or "") for group in match.groups()))
     return None
 
@@ -298,12 +286,6 @@ def _passed_command(traceback):
             return True
         traceback = traceback.tb_next
     return False
-
-
-def _last_error(text):
-    """Return the type and the message of the error at the end of a printed traceback."""
-    match = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
-    return ({match[1]}, match[2].strip()) if match else (set(), text)
 
 
 class _Group(str):
@@ -325,8 +307,8 @@ class _Group(str):
 def print_mistake_in_one_line(return_value, self):
     """Call the hook for uncaught errors where Hydra raises its program's error."""
     error = self._return_value
-    if isinstance(error, UsageError) or (
-        isinstance(error, Exception) and explain(error, error.__traceback__)
+    if isinstance(error, Exception) and (
+        isinstance(error, UsageError) or explain(error, error.__traceback__)
     ):
         sys.excepthook(type(error), error, error.__traceback__)
         sys.exit(1)

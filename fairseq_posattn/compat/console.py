@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 # fairseq parses a command line twice and prints its help in the first pass, when it does not know
 # the flags of the named model, task and criterion. Here the second pass prints it.
 
-HELP = ("-h", "--help")
+HELP = {"-h", "--help"}
 EPILOG = (
     "--help explains the flags of the --arch, --task and --criterion named beside it. "
     "`posattn user-dir --architectures` lists those of fairseq_posattn."
@@ -32,7 +32,7 @@ EPILOG = (
 def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *args, **kwargs):
     """Let the first pass ignore ``--help``."""
     words = sys.argv[1:] if input_args is None else list(input_args)
-    if set(HELP).intersection(words):
+    if HELP.intersection(words):
         parse, parser.epilog = parser.parse_known_args, EPILOG
 
         def first_pass(*_):
@@ -54,11 +54,15 @@ def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *arg
 def set_up_log():
     """Set up the log of a command, if one of fairseq's models has done it.
 
-    A model of fairseq-fixed 0.12.3.1 sets up the log during its import, before the command can:
-    fairseq-generate, -interactive, -validate, -preprocess and -eval-lm then log to standard error,
-    without the time, and at level DEBUG of every library.
+    A model of fairseq-fixed 0.12.3.1 calls ``logging.basicConfig(level=logging.DEBUG)`` during its
+    import, before the command can: fairseq-generate, -interactive, -validate, -preprocess and
+    -eval-lm then log to standard error, without the time, at level DEBUG of every library.
     """
-    if _is_command() and _is_log_of_model():
+    program = Path(sys.argv[0] if sys.argv else "")
+    is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
+    root = logging.getLogger()
+    forms = [getattr(handler.formatter, "_fmt", None) for handler in root.handlers]
+    if is_command and root.level == logging.DEBUG and forms == [logging.BASIC_FORMAT]:
         logging.basicConfig(
             format="%(asctime)s | %(levelname)s | %(name)s | %(message)s",
             datefmt="%Y-%m-%d %H:%M:%S",
@@ -66,18 +70,6 @@ def set_up_log():
             stream=sys.stdout,
             force=True,
         )
-
-
-def _is_command():
-    program = Path(sys.argv[0] if sys.argv else "")
-    return program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
-
-
-def _is_log_of_model():
-    """Return whether the log is set up as by ``logging.basicConfig(level=logging.DEBUG)``."""
-    root = logging.getLogger()
-    forms = [getattr(handler.formatter, "_fmt", None) for handler in root.handlers]
-    return root.level == logging.DEBUG and forms == [logging.BASIC_FORMAT]
 
 
 @when_applied

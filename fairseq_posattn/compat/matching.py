@@ -63,17 +63,10 @@ def earlier_values(arch, options):
     if config is None:
         return {}
     defaults = {option.name: option.default for option in fields(config)}
-    missing = {
-        option.name: defaults[option.name]
-        for option in fields(preset)
-        if option.default != defaults[option.name] and option.name not in options
-    }
-    earlier = {
-        name: options[name]
-        for name, values in EARLIER_PRESETS.items()
-        if options.get(name) in values
-    }
-    return missing | earlier
+    changed = (one.name for one in fields(preset) if one.default != defaults[one.name])
+    missing = {name: defaults[name] for name in changed if name not in options}
+    earlier = (name for name, values in EARLIER_PRESETS.items() if options.get(name) in values)
+    return missing | {name: options[name] for name in earlier}
 
 
 def complete(state):
@@ -120,12 +113,8 @@ def file_to_train_on(cfg):
     last = cfg.restore_file == LAST
     restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
     initial = (getattr(cfg, "continue_once", None), cfg.finetune_from_model) if last else ()
-    suffix = cfg.checkpoint_suffix or ""
-    names = (
-        restored.replace(".pt", f"{suffix}.pt"),
-        restored.replace(".pt", f"{suffix}-shard0.pt"),
-        *initial,
-    )
+    endings = (f"{cfg.checkpoint_suffix or ''}{shard}.pt" for shard in ("", "-shard0"))
+    names = (*(restored.replace(".pt", ending) for ending in endings), *initial)
     return next((name for name in names if name and os.path.isfile(name)), None)
 
 
@@ -150,17 +139,16 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
     except OSError:
         raise
     except Exception as error:
-        cause = error.__context__
         weights = str(error).startswith("Cannot load model parameters from checkpoint")
-        if weights and not isinstance(cause, UsageError):
-            what = describe_difference(filename, str(cause), self.task.cfg, self.cfg.model)
-            raise UsageError(
-                f"{filename} {what}; train with its settings, or give another --save-dir"
-            ) from None
-        reason = cause if weights else error
+        reason = error.__context__ if weights else error
         if isinstance(reason, UsageError):
             named = str(filename) in str(reason)
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
+        if weights:
+            what = describe_difference(filename, str(reason), self.task.cfg, self.cfg.model)
+            raise UsageError(
+                f"{filename} {what}; train with its settings, or give another --save-dir"
+            ) from None
         raise UsageError(
             f"{filename} cannot be trained on: its weights or the state of its training do not "
             f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "

@@ -31,21 +31,22 @@ def nearest(name: str, known: Collection[str]) -> str:
 # --- Registered classes ---------------------------------------------------------------------------
 
 SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
+TAGGING, NEWS = ("sequence_tagging",), ("news_recommendation",)
+TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
 # Tasks of this plugin's models, with all their architectures, and of its criterions.
 TASKS_OF = {
-    ("arch", "posattn_classifier"): SENTENCES,
-    ("arch", "posattn_tagger"): ("sequence_tagging",),
-    ("arch", "posattn_recommender"): ("news_recommendation",),
-    ("criterion", "sentence_classification"): SENTENCES,
-    ("criterion", "relatedness"): SENTENCES,
-    ("criterion", "rating_regression"): SENTENCES,
-    ("criterion", "sequence_tagging"): ("sequence_tagging",),
-    ("criterion", "news_recommendation"): ("news_recommendation",),
+    "arch": {
+        "posattn_classifier": SENTENCES,
+        **{"posattn_tagger": TAGGING, "posattn_recommender": NEWS},
+    },
+    "criterion": {
+        **dict.fromkeys(("sentence_classification", "relatedness", "rating_regression"), SENTENCES),
+        **{"sequence_tagging": TAGGING, "news_recommendation": NEWS},
+    },
 }
 # Tasks with which these are refused; others may be a user's own.
-KNOWN_TASKS = {*SENTENCES, "sequence_tagging", "news_recommendation"}
-KNOWN_TASKS |= {"translation", "translation_lev", "language_modeling"}
-KNOWN_TASKS |= {"translation_from_pretrained_bart", "translation_multi_simple_epoch"}
+KNOWN_TASKS = {*SENTENCES, *TAGGING, *NEWS, *TRANSLATION}
+KNOWN_TASKS |= {"language_modeling", "translation_multi_simple_epoch"}
 # Options without which a task of fairseq fails.
 REQUIRED = {
     "online_backtranslation": "mono_langs",
@@ -87,8 +88,8 @@ def check_names(settings: Mapping):
 def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:
     """Return the tasks of an ``arch`` or a ``criterion`` of this plugin; empty for others."""
     classes = registries()[kind]
-    for (other_kind, owner), tasks in TASKS_OF.items():
-        if kind == other_kind and name in classes and issubclass(classes[name], classes[owner]):
+    for owner, tasks in TASKS_OF[kind].items():
+        if name in classes and issubclass(classes[name], classes[owner]):
             return tasks
     return ()
 
@@ -106,8 +107,10 @@ METRICS = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
     "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
     "label_smoothed_cross_entropy_fused": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
-    "sentence_prediction": ("loss", "nll_loss", "accuracy", "f1", "acc_and_f1", "mcc")
-    + ("pearson", "spearman", "pearson_and_spearman"),
+    "sentence_prediction": (
+        *("loss", "nll_loss", "accuracy", "f1", "acc_and_f1", "mcc"),
+        *("pearson", "spearman", "pearson_and_spearman"),
+    ),
     "sentence_classification": ("loss", "accuracy", "macro_f1"),
     "relatedness": ("loss", "pearson", "spearman", "mse"),
     "rating_regression": ("loss", "rmse", "mae"),
@@ -134,17 +137,13 @@ def check_metric(settings: Mapping):
     option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
     if option and not settings.get(option):
         raise UsageError(f"{given}: give {flag(option)}, too")
-    highest = bool(settings.get("maximize_best_checkpoint_metric"))
-    if highest == (wanted in LOWER):
-        better, action = ("lower", "leave out") if highest else ("higher", "give")
-        raise UsageError(
-            f"{given}: the {better}, the better: {action} --maximize-best-checkpoint-metric"
-        )
+    if bool(settings.get("maximize_best_checkpoint_metric")) == (wanted in LOWER):
+        fix = "lower, the better: leave out" if wanted in LOWER else "higher, the better: give"
+        raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
 
 
 # --- The folder of the data -----------------------------------------------------------------------
 
-TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
 # By task, the files of dictionaries and of a split.
 FILES = {
     **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
@@ -161,11 +160,11 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
     data, task = settings.get("data"), settings.get("task")
     if not isinstance(data, str) or "://" in data or task not in FILES:
         return
-    folders = utils.split_paths(data) or [""]
+    folders = utils.split_paths(data)
     for folder in folders:
         if not os.path.isdir(folder):
             raise UsageError(
-                f"{folder or 'the data'}: there is no such folder; name that of the binarised data"
+                f"{folder or 'the data'}: there is no such folder; name that of the binarized data"
             )
     folder, dictionary = folders[0], FILES[task][0]
     if not _glob(folder, dictionary):

@@ -116,11 +116,8 @@ def generation_loop():
 
 
 def _loaded(command, function):
-    for name in (command, "__main__"):  # it may run as a script
-        module = sys.modules.get(name)
-        if hasattr(module, function):
-            return module
-    return None
+    modules = (sys.modules.get(name) for name in (command, "__main__"))  # it may run as a script
+    return next((module for module in modules if hasattr(module, function)), None)
 
 
 def apply(module: str) -> None:
@@ -175,7 +172,7 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
     Several patches of one name are nested. Static methods, class methods and properties stay so.
     """
     original = inspect.getattr_static(owner, name)
-    function, kind = original, None
+    function, kind = original, lambda patched: patched
     if isinstance(original, (staticmethod, classmethod)):
         function, kind = original.__func__, type(original)
     elif isinstance(original, property):
@@ -190,4 +187,4 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
         return patch(function, *args, **kwargs)
 
     setattr(patched, MARK, (*marks, mark))
-    setattr(owner, name, kind(patched) if kind else patched)
+    setattr(owner, name, kind(patched))

@@ -39,8 +39,8 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
     """
     if not cfg.restore_file:  # the user wants none
         return load_checkpoint(cfg, trainer, **kwargs)
-    suffix = trainer.checkpoint_suffix
-    option, path = "--restore-file", cfg.restore_file.replace(".pt", f"{suffix}.pt")
+    path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
+    option = "--restore-file"
     if cfg.restore_file == LAST:
         option, path = "--save-dir", os.path.join(cfg.save_dir, path)
         continued = getattr(cfg, "continue_once", None)
@@ -60,21 +60,17 @@ def allow_types(broadcast, *args, **kwargs):
     fairseq sends it by ``torch.save`` and ``torch.load``, which since PyTorch 2.6 refuses the
     settings and metrics in it.
     """
-    with torch.serialization.safe_globals(broadcast_types()):
-        return broadcast(*args, **kwargs)
-
-
-def broadcast_types():
-    """Return the types in a checkpoint that was read: settings, and NumPy's numbers in metrics."""
     number, array = numpy.float64(0), numpy.zeros(1)
     dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
-    return [
+    types = [
         distributed_utils._TensorPlaceholder,
         *(argparse.Namespace, omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.AnyNode),
         *(omegaconf.base.ContainerMetadata, omegaconf.base.Metadata, collections.defaultdict),
         *(dict, list, int, (typing.Any, "typing.Any")),
         *(numpy.ndarray, numpy.dtype, *dtypes, number.__reduce__()[0], array.__reduce__()[0]),
     ]
+    with torch.serialization.safe_globals(types):
+        return broadcast(*args, **kwargs)
 
 
 # --- State that fairseq does not save -------------------------------------------------------------
@@ -108,17 +104,15 @@ def _fp32_weights(optimizer):
 def _load_fp32_weights(optimizer, saved):
     """Load float32 weights, unless they are not the model's, which may be an average."""
     weights, half = _fp32_weights(optimizer), optimizer.fp16_params[0].dtype
+    saved = [exact.to(weights[0].device) for exact in saved]
     pairs = list(zip(weights, saved, strict=False))
-    if len(weights) == len(saved) and all(_round_alike(*pair, half) for pair in pairs):
+    if len(weights) == len(saved) and all(
+        one.shape == other.shape and one.to(half).equal(other.to(half)) for one, other in pairs
+    ):
         for weight, exact in pairs:
             weight.data.copy_(exact)
     else:
         logger.info("the checkpoint's float32 weights are not its model's and are ignored")
-
-
-def _round_alike(weight, other, half):
-    other = other.to(weight.device)
-    return weight.shape == other.shape and torch.equal(weight.to(half), other.to(half))
 
 
 # In half precision the optimizer stores float32 weights; fairseq saves the model's rounded ones. It
@@ -201,15 +195,14 @@ PROGRESS = ("best", "num_runs")
 
 
 def early_stopping():
-    """Return the function with the attributes of ``--patience``; None without a training."""
-    return getattr(training_loop(), "should_stop_early", None)
+    """Return the attributes of fairseq-train's function of ``--patience``, by name."""
+    return vars(getattr(training_loop(), "should_stop_early", argparse.Namespace()))
 
 
 @around(Trainer, "save_checkpoint")
 def save_patience(save_checkpoint, self, filename, extra_state):
     """Save the number of validations without progress, which fairseq does not."""
-    function = early_stopping()
-    counters = {name: getattr(function, name) for name in PROGRESS if hasattr(function, name)}
+    counters = {name: early_stopping()[name] for name in PROGRESS if name in early_stopping()}
     return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
 
 
@@ -218,8 +211,7 @@ def load_patience(load_checkpoint, cfg, trainer, **kwargs):
     """Load the number of validations without progress."""
     extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
     if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
-        for name, value in extra_state.get("early_stopping", {}).items():
-            setattr(early_stopping(), name, value)
+        early_stopping().update(extra_state.get("early_stopping", {}))
     return extra_state, epoch_itr
 
 
@@ -230,10 +222,9 @@ def forget_previous_training(load_checkpoint, cfg, trainer, **kwargs):
     In a sweep of several trainings in one process, fairseq compares each with the best loss of all
     before it, writes no best checkpoint and stops too early.
     """
-    for function in (checkpoint_utils.save_checkpoint, early_stopping()):
-        for name in PROGRESS:
-            if hasattr(function, name):
-                delattr(function, name)
+    for name in PROGRESS:
+        vars(checkpoint_utils.save_checkpoint).pop(name, None)
+        early_stopping().pop(name, None)
     return load_checkpoint(cfg, trainer, **kwargs)
 
 
@@ -243,7 +234,7 @@ def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
     result = load_checkpoint(cfg, trainer, **kwargs)
     limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
-    bad = getattr(early_stopping(), "num_runs", 0)
+    bad = early_stopping().get("num_runs", 0)
     reason = None
     if limits.max_update and updates >= limits.max_update:
         reason = f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
@@ -282,9 +273,8 @@ def save_place_in_data(state_dict, self):
 
     fairseq counts only the batches that each process took.
     """
-    epoch = {EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {}
-    counts = {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
-    return {**state_dict(self), **epoch, **counts}
+    state = state_dict(self) | ({EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {})
+    return state | {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
 
 
 @around(EpochBatchIterator, "load_state_dict")

@@ -7,6 +7,8 @@ from typing import Any
 from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.training.training_log import Points, TrainingLog
 
+__all__ = ["Curves", "plot_curves"]
+
 PANELS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.2  # inches
 LEGEND_LINE, LEGEND_LETTER = 0.22, 0.075  # inches
@@ -19,12 +21,9 @@ MARKED: Style = {"marker": "."}
 
 @dataclass(frozen=True)
 class Curves:
-    """A run to plot.
+    """A run to plot: runs of a ``group`` share a row of panels.
 
-    Attributes:
-        name: label in the legend; runs with one name, such as several seeds, share a colour.
-        log: its training log.
-        group: runs of a group share a row of panels.
+    Runs of one name, such as several seeds, share a colour and a label in the legend.
     """
 
     name: str
@@ -41,7 +40,7 @@ def plot_curves(runs: Sequence[Curves]) -> Any:
     rows = _group_rows(runs)
     names = list(dict.fromkeys(run.name for run in runs))
     styles = {name: line_style(number) for number, name in enumerate(names)}
-    shown = [_escape(_shorten(name)) for name in names]
+    shown = [_escape(name) for name in names]
     width = PANELS * PANEL_WIDTH
     columns = max(1, min(len(names), int(width / (LEGEND_LETTER * max(map(len, shown)) + 0.6))))
     legend = LEGEND_LINE * -(-len(names) // columns) + 0.2
@@ -76,15 +75,9 @@ def _plot_row(panels: Any, score: str, runs: Sequence[Curves], styles: Mapping[s
         _plot(losses, run.log.points("loss", "valid"), style | MARKED)
         _plot(scores, run.log.points(score, "valid"), style | MARKED)
         _plot(rates, run.log.points("lr", "train_inner", "train"), style)
-    for panel, title in zip(
-        panels,
-        (
-            "loss: validation; training is pale",
-            f"validation: {_escape(score) or 'none'}",
-            "learning rate",
-        ),
-        strict=True,
-    ):
+    validation = f"validation: {_escape(score) or 'none'}"
+    titles = ("loss: validation; training is pale", validation, "learning rate")
+    for panel, title in zip(panels, titles, strict=True):
         panel.set_title(title, fontsize="medium")
         panel.set_xlabel("updates")
         panel.grid(alpha=0.3)
@@ -102,12 +95,8 @@ def _plot(panel: Any, points: Points, style: Style) -> None:
         panel.plot(*zip(*points, strict=True), linewidth=1.2, **style, markevery=1 if few else [-1])
 
 
-def _shorten(name: str) -> str:
-    """Remove the middle of a long name: folders differ at their ends."""
-    half = MAX_NAME // 2
-    return name if len(name) <= MAX_NAME else f"{name[:half]}…{name[-half:]}"
-
-
 def _escape(name: str) -> str:
-    """Escape dollar signs, which start formulas, and invalid characters for matplotlib."""
+    """Shorten a long name, and escape dollar signs and invalid characters for matplotlib."""
+    half = MAX_NAME // 2
+    name = name if len(name) <= MAX_NAME else f"{name[:half]}…{name[-half:]}"
     return name.encode(errors="replace").decode().replace("$", r"\$")

@@ -8,7 +8,7 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
-from fairseq_posattn.attention.fusion import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.source2token import SOURCES
@@ -18,16 +18,14 @@ from fairseq_posattn.model.encoders.flags import ACTIVATIONS
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, RELU_IN_DMAN
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
+__all__ = ["MechanismConfig", "SentenceEncoderConfig", "flag"]
+
 
 def flag(default: Any, help: str, *readers: str, **metadata: object) -> Any:
-    """Return a dataclass field for a flag of fairseq-train.
+    """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
 
-    Args:
-        default: its value if it is not given.
-        help: its explanation.
-        readers: the parts of a model that read it, if not all do: values of ``--encoder``, names of
-            sublayers, or "--pooling NAME".
-        metadata: of fairseq's.
+    ``readers`` are the parts of a model that read it, if not all do: values of ``--encoder``, names
+    of sublayers, or "--pooling NAME".
     """
     if readers:
         metadata |= {"readers": readers}
@@ -43,8 +41,8 @@ class MechanismConfig(FairseqDataclass):
         "auto",
         "implementation of attention: 'auto' selects one per call; 'reference' follows the "
         "equations; 'sdpa' is PyTorch's fused attention; 'triton' are the GPU kernels of dman, "
-        "da, mtsa and mpsan. A named implementation is used wherever the mechanism has it, and "
-        "a call that it does not support is an error; other mechanisms use 'auto'",
+        "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
+        "that it does not support is an error",
     )
     heads_activation: ChoiceEnum([RELU_IN_DMAN, *HEADS_ACTIVATIONS]) = flag(
         RELU_IN_DMAN,
@@ -55,20 +53,14 @@ class MechanismConfig(FairseqDataclass):
     )
     heads_dropout: float = flag(
         0.0,
-        "dropout probability of the concatenated heads, after their activation; 0.1 in the "
-        "released summarization code of Mask Attention Networks",
+        "dropout probability of the heads after their activation; 0.1 in Mask Attention "
+        "Networks' released summarization code",
     )
     dman_max_distance: int = flag(
-        0,
-        "largest learned distance in tokens per direction, which tokens farther away share; 0 "
-        "for the maximal number of positions",
-        "dman",
+        0, "largest learned distance per direction, in tokens; 0 for the maximal positions", "dman"
     )
     sman_radius: str = flag(
-        "4",
-        "tokens attended to per direction, a number, or 'sqrt' for the square root of half the "
-        "sentence's length",
-        "sman",
+        "4", "tokens seen per direction; 'sqrt': square root of half the sentence's length", "sman"
     )
     da_mapping: ChoiceEnum(list(MAPPINGS)) = flag(
         "learnable_sigmoid", "mapping of the weighted distance (DA-Transformer section 4.3)", "da"
@@ -77,15 +69,10 @@ class MechanismConfig(FairseqDataclass):
         "early_multiply", "how the mapping adjusts the attention (DA-Transformer section 4.4)", "da"
     )
     da_clip_threshold: float = flag(
-        1.0,
-        "upper bound of the weighted distance in --da-mapping clip; the paper does not report "
-        "it, the default is a guess",
-        "da",
+        1.0, "upper bound of the distance in --da-mapping clip; the paper reports none", "da"
     )
     mtsa_masks: str = flag(
-        "past,future",
-        "masks distributed over the heads, see --attention-masks; 'none' for no masks",
-        "mtsa",
+        "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
     )
     mtsa_include_self: bool = flag(False, "let a token attend to itself under every mask", "mtsa")
     mtsa_token_scale: ChoiceEnum(list(SCALES)) = flag(
@@ -95,10 +82,7 @@ class MechanismConfig(FairseqDataclass):
         "identity", "scale function of the source2token scores, sigma_s", "mtsa"
     )
     mtsa_source: ChoiceEnum(list(SOURCES)) = flag(
-        "key",
-        "input of the source2token scores: a head's key or value, or the layer's input, with "
-        "one linear layer for all heads",
-        "mtsa",
+        "key", "input of source2token scores: a head's key or value, or the layer's input", "mtsa"
     )
     mtsa_source_layers: int = flag(
         2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
@@ -114,10 +98,7 @@ class MechanismConfig(FairseqDataclass):
         16, "tokens of distance beyond which embeddings are shared (Shaw's k)", "rpr", "cspan"
     )
     rpr_per_head: bool = flag(
-        False,
-        "embeddings per head, as in Shaw's base model; otherwise all heads share them, as in "
-        "the big one",
-        "rpr",
+        False, "embeddings per head, as in Shaw's base model, instead of shared ones", "rpr"
     )
     attention_masks: str = flag(
         "past,future",
@@ -134,14 +115,14 @@ class SentenceEncoderConfig(MechanismConfig):
     encoder: ChoiceEnum(list(ENCODERS)) = flag("transformer", "encoder of the token embeddings")
     encoder_embed_path: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
-        "text file of pre-trained embeddings such as GloVe's: a token and its numbers per line; "
-        "a first line with their count and dimension is optional",
+        "text file of embeddings such as GloVe's: a token and its numbers per line; a first line "
+        "with count and dimension is optional",
     )
     encoder_embed_dim: int = flag(300, "features of a token embedding")
     freeze_embeddings: bool = flag(False, "do not train the token embeddings")
     encoder_hidden_dim: int = flag(
         0,
-        "features of the encoder's output, of all heads or directions; 0 for those of a token "
+        "features of the encoder's output, all heads or directions; 0 for those of a token "
         "embedding (disan, bi_blosan: twice as many)",
     )
     encoder_sublayers: str = flag(
@@ -165,8 +146,8 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     embedding_scale: ChoiceEnum(["none", "sqrt"]) = flag(
         "none",
-        "'sqrt' multiplies embeddings by the square root of their features before positions are "
-        "added (Vaswani et al., 2017, section 3.4)",
+        "'sqrt': embeddings times the square root of their features, before positions are added "
+        "(Vaswani et al., 2017, section 3.4)",
         "transformer",
     )
     attention_positions: bool = flag(False, "add sinusoidal position embeddings", "attention")
@@ -190,10 +171,7 @@ class SentenceEncoderConfig(MechanismConfig):
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"
     )
     no_attention_bias: bool = flag(
-        False,
-        "query and key projections without bias, in attention also the value projection",
-        "attention",
-        "mtsa",
+        False, "no bias of query and key, in attention also of the value", "attention", "mtsa"
     )
     activation_dropout: float = flag(
         0.0, "dropout probability after the feed-forward activation", "transformer"
@@ -205,16 +183,11 @@ class SentenceEncoderConfig(MechanismConfig):
         "mpsan",
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = flag(
-        "position",
-        "fusion of the units: a softmax over units and token, DiSAN's gate in each unit, or "
-        "their sum",
-        "mpsan",
+        "position", "softmax over units and token, DiSAN's gate in each unit, or a sum", "mpsan"
     )
     mpsan_multi_dimensional: bool = flag(False, "a score per feature and pair of tokens", "mpsan")
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = flag(
-        "both",
-        "scores of the attention; 'none' has neither attention nor gate, only the values",
-        "mtsa",
+        "both", "scores of the attention; 'none': only values, no attention and no gate", "mtsa"
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = flag(
         "cascaded",

@@ -1,18 +1,16 @@
-"""Settings of ``posattn train``: flags of fairseq-train by kind of data and size of the model.
-
-Sizes beyond ``tiny`` are the published sizes of their architectures. Translation trains as fairseq
-documents for these sizes (IWSLT'14; Ott et al., 2018), summarization as Fan et al. (2021), tagging
-as Tan et al. (2018), the rest as DA-Transformer (section 4.1). ``tiny`` is that of the recipes for
-a CPU: it trains on 30,000 sentences in about an hour.
-"""
+"""Settings of ``posattn train``: flags of fairseq-train by data and size, see sizes.yaml."""
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
+import yaml
+
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.text import manifest
+
+__all__ = ["KINDS", "SIZES", "Prepared", "Size"]
 
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
@@ -21,92 +19,6 @@ VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 LOWER_IS_BETTER = ("loss", "rmse")
-
-
-class Size(NamedTuple):
-    """A model and its training.
-
-    Attributes:
-        arch: named architecture.
-        tokens: tokens of an update; 0 for a number of sentences in ``flags``.
-        flags: of the model and the optimizer.
-    """
-
-    arch: str
-    tokens: int
-    flags: str
-
-
-_BOTH_SIDES = " ".join(
-    f"--{side}-layers 2 --{side}-embed-dim 128 --{side}-ffn-embed-dim 256"
-    f" --{side}-attention-heads 4 --{side}-normalize-before"
-    for side in ("encoder", "decoder")
-)
-_PAIRS = (
-    "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam"
-    " --adam-betas '(0.9, 0.98)' --lr-scheduler inverse_sqrt"
-)
-_TINY_PAIRS = (
-    f"{_BOTH_SIDES} {_PAIRS} --lr 4e-3 --warmup-updates 400 --weight-decay 1e-4 --dropout 0.1"
-    " --attention-dropout 0 --activation-dropout 0 --max-epoch 20 --patience 5"
-)
-_LONG_PAIRS = f"{_PAIRS} --warmup-updates 4000 --patience 10 --dropout"
-_ADAM = "--optimizer adam --lr-scheduler fixed --lr"
-_SENTENCES = "--batch-size 64 --max-epoch 15 --patience 5"
-_TINY_SENTENCES = (
-    "--encoder-embed-dim 100 --encoder-hidden-dim 0 --encoder-attention-heads 2"
-    f" --encoder-ffn-embed-dim 200 --head-dim 50 {_ADAM} 3e-3 {_SENTENCES} --clip-norm 5"
-)
-_DOCUMENTS = f"{_ADAM} 1e-3 {_SENTENCES} --l2 1e-4 --l2-all"
-_TAGGING = "--label-smoothing 0.1 --max-epoch 50 --patience 10 --clip-norm 1"
-_NEWS = f"{_ADAM} 1e-3 --batch-size 30 --max-epoch 5 --patience 2"
-
-KINDS = {
-    "translation": {
-        "tiny": Size("dman_iwslt_de_en", 1024, _TINY_PAIRS),
-        "small": Size(
-            *("dman_iwslt_de_en", 4096),
-            f"{_LONG_PAIRS} 0.3 --lr 5e-4 --weight-decay 1e-4 --max-update 50000",
-        ),
-        "base": Size("dman_wmt_en_de", 32768, f"{_LONG_PAIRS} 0.1 --lr 7e-4 --max-update 100000"),
-        "big": Size(
-            "dman_wmt_en_de_big", 32768, f"{_LONG_PAIRS} 0.3 --lr 5e-4 --max-update 100000"
-        ),
-    },
-    "summarization": {
-        "tiny": Size("dman_summarization", 2048, _TINY_PAIRS),
-        "base": Size(
-            *("dman_summarization", 32768),
-            f"{_LONG_PAIRS} 0.1 --lr 5e-4 --weight-decay 0.01 --clip-norm 0.1 --max-update 50000",
-        ),
-    },
-    "classification": {
-        "tiny": Size("mpsan_classifier", 0, _TINY_SENTENCES),
-        "small": Size("mpsan_classifier", 0, f"{_ADAM} 1e-3 {_SENTENCES}"),
-        "base": Size("cspan_classifier", 0, _DOCUMENTS),
-        "big": Size("cspan_big_classifier", 0, _DOCUMENTS),
-    },
-    "tagging": {
-        "tiny": Size(
-            *("mtsa_tagger", 2048),
-            "--encoder-embed-dim 100 --predicate-embed-dim 50 --encoder-layers 4"
-            " --encoder-attention-heads 4 --encoder-ffn-embed-dim 400 --encoder-hidden-dim 200"
-            f" {_TAGGING} {_ADAM} 1e-3 --warmup-updates 200",
-        ),
-        "base": Size(
-            *("mtsa_tagger", 4096),
-            f"{_TAGGING} --optimizer adadelta --adadelta-rho 0.95 --adadelta-eps 1e-6"
-            " --lr-scheduler fixed --lr 1.0",
-        ),
-    },
-    "recommendation": {
-        "tiny": Size(
-            *("da_transformer_recommender", 0),
-            f"--encoder-embed-dim 100 --encoder-hidden-dim 64 --encoder-attention-heads 4 {_NEWS}",
-        ),
-        "base": Size("da_transformer_recommender", 0, _NEWS),
-    },
-}
 KIND_OF_TASK = {
     "sentence_prediction": "classification",
     "sentence_pair_prediction": "classification",
@@ -115,14 +27,32 @@ KIND_OF_TASK = {
 }
 
 
-class Prepared:
-    """A folder of ``posattn prepare``.
+class Size(NamedTuple):
+    """A named architecture, the tokens of an update, and flags of model and optimizer."""
 
-    Attributes:
-        folder: that fairseq-train reads.
-        manifest: its ``preparation.json``.
-        kind: key of :data:`KINDS`.
-        metric: validation metric that selects the best checkpoint.
+    arch: str
+    tokens: int
+    flags: str
+
+
+def _read_sizes() -> dict[str, dict[str, Size]]:
+    """Return the sizes by kind of data."""
+    text = Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8")
+    return {
+        kind: {
+            name: Size(one["arch"], one["tokens"], " ".join(one["flags"]))
+            for name, one in sizes.items()
+        }
+        for kind, sizes in yaml.safe_load(text).items()
+        if kind != "shared"
+    }
+
+
+KINDS = _read_sizes()
+
+
+class Prepared:
+    """A folder of ``posattn prepare``: ``manifest``, ``kind`` of data, ``metric`` of validation.
 
     Raises:
         UsageError: it is no such folder.
@@ -166,10 +96,9 @@ class Prepared:
         if (self.manifest.longest_text or 0) >= POSITIONS:
             flags += ["--max-positions", str(POSITIONS), "--shorten-method", "truncate"]
         if features:
-            folder = self.folder
-            folder = folder if (folder / VECTORS).exists() else folder.parent  # of folds
-            flags += ["--encoder-embed-path", str(folder / VECTORS)]
-            flags += ["--encoder-embed-dim", str(features)]
+            paths = [self.folder / VECTORS, self.folder.parent / VECTORS]  # of folds
+            path = str(paths[0] if paths[0].exists() else paths[1])
+            flags += ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
         return flags
 
     def _pairs(self) -> list[str]:
@@ -178,11 +107,11 @@ class Prepared:
         if self.kind == "summarization":
             most = str((self.manifest.longest or POSITIONS - 1) + 1)  # with the end symbol
             return [*flags, "--max-source-positions", most, "--max-target-positions", most]
-        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps(VALIDATION)]
-        if self.manifest.subwords == "subword_nmt":
-            language = json.dumps({"target_lang": self.manifest.languages[1]})
-            flags += ["--eval-bleu-detok", "moses", "--eval-bleu-detok-args", language]
-        else:
-            flags += ["--eval-bleu-detok", "space"]
         subwords = self.manifest.subwords
+        is_moses = subwords == "subword_nmt"
+        flags += ["--eval-bleu", "--eval-bleu-args", json.dumps(VALIDATION)]
+        flags += ["--eval-bleu-detok", "moses" if is_moses else "space"]
+        if is_moses:
+            language = json.dumps({"target_lang": self.manifest.languages[1]})
+            flags += ["--eval-bleu-detok-args", language]
         return [*flags, "--eval-bleu-remove-bpe", subwords] if subwords else flags

@@ -9,6 +9,8 @@ import re
 from math import isfinite, nan
 from pathlib import Path
 
+__all__ = ["Numbers", "Points", "TrainingLog", "read_line", "scores_of"]
+
 Numbers = dict[str, float]
 Points = list[tuple[int, float]]
 
@@ -38,7 +40,12 @@ def read_line(line: str) -> tuple[str, Numbers] | None:
     numbers = _numbers(line[text.start() :])
     if not numbers:
         return None
-    named = tag[1] if tag else _infer_tag(numbers, line)
+    if tag:
+        named = tag[1]
+    elif "update" in numbers:
+        named = "train_inner"
+    else:
+        named = "valid" if "valid_loss" in numbers or " | valid on " in line else "train"
     return named, {name.removeprefix(f"{named}_"): number for name, number in numbers.items()}
 
 
@@ -60,29 +67,16 @@ def _numbers(text: str) -> Numbers:
         return {}
 
 
-def _infer_tag(numbers: Numbers, line: str) -> str:
-    """Return the kind of a line without a head."""
-    if "update" in numbers:
-        return "train_inner"
-    return "valid" if "valid_loss" in numbers or " | valid on " in line else "train"
-
-
 def scores_of(numbers: Numbers) -> Numbers:
     """Return the losses and metrics among the numbers of a line."""
-    return {
-        name: number
-        for name, number in numbers.items()
-        if name not in BOOKKEEPING and not name.startswith("best_")
-    }
+    names = [name for name in numbers if name not in BOOKKEEPING and name[:5] != "best_"]
+    return {name: numbers[name] for name in names}
 
 
 class TrainingLog:
-    """Measurements of a training.
+    """Measurements of a training, from the log of one or several parts of it.
 
     After a resumed checkpoint, measurements of lost updates are dropped.
-
-    Args:
-        path: log of one or several parts of the training.
     """
 
     def __init__(self, path: Path) -> None:
@@ -107,15 +101,12 @@ class TrainingLog:
             name: "loss", "lr", "accuracy", ...
             tags: "train_inner" every ``--log-interval`` updates, "train" every epoch, "valid".
         """
-        candidates = [
-            [
-                (int(numbers["num_updates"]), numbers[name])
-                for numbers in self._lines[tag]
-                if abs(numbers.get(name, nan)) < MAX_VALUE
-            ]
-            for tag in tags
-        ]
-        return max(candidates, key=len)
+        points: Points = []
+        for tag in tags:
+            lines = [n for n in self._lines[tag] if abs(n.get(name, nan)) < MAX_VALUE]
+            if len(lines) > len(points):
+                points = [(int(numbers["num_updates"]), numbers[name]) for numbers in lines]
+        return points
 
     def score(self) -> str | None:
         """Return the main validation metric besides the loss, or None without validation.

@@ -26,9 +26,11 @@ def news(*numbers):
 
 def impressions(longest=50):
     return Impressions(
-        rows(news(1, 2, 3), news(), news(1, 2, 3)),
-        rows(news(4, 5, 6, 7), news(1, 2), news(2)),
-        rows([NO_CLICK, CLICK, NO_CLICK, NO_CLICK], [CLICK, NO_CLICK], [CLICK]),
+        (
+            rows(news(1, 2, 3), news(), news(1, 2, 3)),
+            rows(news(4, 5, 6, 7), news(1, 2), news(2)),
+            rows([NO_CLICK, CLICK, NO_CLICK, NO_CLICK], [CLICK, NO_CLICK], [CLICK]),
+        ),
         first_news=FIRST,
         clicked=CLICK,
         longest=longest,
@@ -110,7 +112,7 @@ class ManyUsers(Impressions):
     """Impressions whose histories are generated on access."""
 
     def __init__(self, size):
-        super().__init__(range(size), None, None, FIRST, CLICK, 50)
+        super().__init__([range(size)], FIRST, CLICK, 50)
 
     def history(self, index):
         return numpy.random.default_rng(index).integers(1, 1000, 50)

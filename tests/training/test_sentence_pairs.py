@@ -144,8 +144,8 @@ def load_error(load_task, tmp_path):
             [],
             "label/valid: row 3: its label is not in label/d",
         ),
-        ({"label": ["yes", "no", ""]}, [], "label/valid: row 3 has 0 labels; give it one"),
-        ({"label": ["yes", "no", "yes no"]}, [], "label/valid: row 3 has 2 labels; give it one"),
+        ({"label": ["yes", "no", ""]}, [], "label/valid: row 3: has 0 labels; give it one"),
+        ({"label": ["yes", "no", "yes no"]}, [], "label/valid: row 3: has 2 labels; give it one"),
     ],
 )
 def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags, message):

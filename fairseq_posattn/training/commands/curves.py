@@ -19,6 +19,8 @@ from fairseq_posattn.common.figures import check_picture, write_picture
 from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
 
+__all__ = ["main"]
+
 LOGS = ("train.log", "hydra_train.log")
 SEED = re.compile(r"(fold\d+-)?seed\d+")
 
@@ -30,19 +32,10 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         UsageError: there is nothing to plot, or the figure cannot be written.
     """
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "paths",
-        nargs="+",
-        type=Path,
-        metavar="FOLDER",
-        help="folder of one or several runs, or a log file",
-    )
-    parser.add_argument(
-        "--output",
-        default="curves.png",
-        metavar="FILE",
-        help="figure to write, .png or .pdf (default: curves.png)",
-    )
+    text = "folder of one or several runs, or a log file"
+    parser.add_argument("paths", nargs="+", type=Path, metavar="FOLDER", help=text)
+    text = "figure to write, .png or .pdf (default: curves.png)"
+    parser.add_argument("--output", default="curves.png", metavar="FILE", help=text)
     wanted = parser.parse_args(arguments)
     check_picture(wanted.output)
     paths = _find_logs(wanted.paths)

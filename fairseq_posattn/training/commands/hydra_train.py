@@ -24,6 +24,8 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 
+__all__ = ["build_arguments", "main", "make_parser", "packaged"]
+
 PLUGIN = Path(__file__).resolve().parents[2]
 PACKAGED = PLUGIN / "training/yaml"  # the papers' settings
 USER_DIR = "common.user_dir"
@@ -36,19 +38,12 @@ PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTI
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE.yaml|NAME",
-        help=f"settings by fairseq's names, or those of a paper: {', '.join(packaged())}",
-    )
-    settings = parser.add_argument(
-        "settings",
-        nargs=argparse.REMAINDER,
-        metavar="NAME=VALUE",
-        help="further settings, for Hydra",
-    )
-    settings.required = False  # argparse would name it if the file is missing
+    text = f"settings by fairseq's names, or those of a paper: {', '.join(packaged())}"
+    parser.add_argument("file", type=Path, metavar="FILE.yaml|NAME", help=text)
+    text = "further settings, for Hydra"
+    rest = {"nargs": argparse.REMAINDER, "metavar": "NAME=VALUE", "help": text}
+    # argparse would name it if the file is missing
+    parser.add_argument("settings", **rest).required = False
     return parser
 
 
@@ -83,7 +78,7 @@ def build_arguments(file, settings):
 
     Raises:
         UsageError: the file is missing or not .yaml, it could make Hydra run code, or several
-            trainings would share a folder, where each would resume the one before.
+            trainings would share a folder.
     """
     if str(file) in packaged():
         file = PACKAGED / f"{file}.yaml"
@@ -91,29 +86,27 @@ def build_arguments(file, settings):
         raise UsageError(f"{file}: no such file; packaged names are {', '.join(packaged())}")
     if file.suffix != ".yaml":
         raise UsageError(f"{file}: must end in .yaml for Hydra; rename it")
-    from_file = _settings(file)
+    checkpoint = _read_settings(file).get("checkpoint", {})
     several = [word for word in settings if word in MULTIRUN]
     settings = [word for word in settings if word not in MULTIRUN]
-    save_dir = _save_dir(from_file, settings) if several and from_file is not None else ""
-    if save_dir and "${" not in save_dir and "," not in save_dir:
-        raise UsageError(
-            f"-m: all trainings would share {save_dir}, each resuming the one before; "
-            f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
-        )
+    given = {word.lstrip("+").partition("=")[0]: word.partition("=")[2] for word in settings}
+    if several and isinstance(checkpoint, dict):
+        save_dir = given.get(SAVE_DIR, str(checkpoint.get("save_dir", "checkpoints")))
+        if "${" not in save_dir and "," not in save_dir:
+            raise UsageError(
+                f"-m: all trainings would share {save_dir}, each resuming the one before; "
+                f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
+            )
     # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
-    if not any(_name(word) == USER_DIR for word in settings):
+    if USER_DIR not in given:
         path = str(PLUGIN).replace("\\", "\\\\").replace("'", "\\'")
         words.append(f"{USER_DIR}='{path}'")
     return [*words, *settings]
 
 
-def _name(setting):
-    return setting.lstrip("+").partition("=")[0]
-
-
-def _settings(file):
-    """Return the settings in a file; None if Hydra cannot use it.
+def _read_settings(file):
+    """Return the settings in a file; {"checkpoint": None} if Hydra cannot use it.
 
     Raises:
         UsageError: it has settings with which Hydra would run code or read other files.
@@ -123,9 +116,9 @@ def _settings(file):
     try:
         settings = OmegaConf.to_container(OmegaConf.load(file))
     except Exception:  # Hydra reads it in the same way, and reports the error
-        return None
+        return {"checkpoint": None}
     if not isinstance(settings, dict):
-        return None
+        return {"checkpoint": None}
     if PACKAGE.search(file.read_bytes()):
         raise UsageError(f"{file}: @package: settings files have none; remove the line")
     if "defaults" in settings:
@@ -139,12 +132,3 @@ def _settings(file):
                     "Hydra's settings can run code; remove it, or give it on the command line"
                 )
     return settings
-
-
-def _save_dir(from_file, settings):
-    """Return the folder of the training; "" if the file's ``checkpoint`` is malformed."""
-    given = [word.partition("=")[2] for word in settings if _name(word) == SAVE_DIR]
-    if given:
-        return given[-1]
-    checkpoint = from_file.get("checkpoint", {})
-    return str(checkpoint.get("save_dir", "checkpoints")) if isinstance(checkpoint, dict) else ""

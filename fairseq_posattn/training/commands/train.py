@@ -57,22 +57,23 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     parser = cli.make_parser(f"{__doc__}{sizes}", prog)
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of posattn prepare")
     parser.add_argument("--size", choices=SIZES, help="size of the model and its settings")
-    parser.add_argument(
-        "--arch", metavar="NAME", help="another architecture, with the settings of the size"
-    )
-    saved = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER)"
-    parser.add_argument("--save-dir", type=Path, metavar="FOLDER", help=saved)
+    text = "another architecture, with the settings of the size"
+    parser.add_argument("--arch", metavar="NAME", help=text)
+    text = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER)"
+    parser.add_argument("--save-dir", type=Path, metavar="FOLDER", help=text)
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
-    parser.add_argument(
-        "--dry-run", action="store_true", help="print the fairseq-train command, run nothing"
-    )
+    text = "print the fairseq-train command, run nothing"
+    parser.add_argument("--dry-run", action="store_true", help=text)
     parser.usage = f"{parser.format_usage().removeprefix('usage: ').rstrip()} [-- FLAG ...]"
     if unknown := parser.parse_known_args(words[:here])[1]:
         parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
     wanted = parser.parse_args(words[:here])
     prepared = Prepared(wanted.folder)
     save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
-    gpus = [] if wanted.cpu else gpu_memory()
+    import torch  # imported late: --help needs none
+
+    number = 0 if wanted.cpu else torch.cuda.device_count()
+    gpus = [torch.cuda.get_device_properties(n).total_memory >> 30 for n in range(number)]
     name = wanted.size or list(KINDS[prepared.kind])[1 if gpus else 0]
     size = prepared.size(name)
     command = build_command(prepared, size, wanted.arch, gpus, save_dir, words[here + 1 :])
@@ -90,14 +91,6 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     for line in following(prepared, save_dir):
         print(f"    {line}")
     return 0
-
-
-def gpu_memory() -> list[int]:
-    """Return the memory of each GPU in GB."""
-    import torch  # imported late: --help needs none
-
-    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
-    return [one.total_memory >> 30 for one in properties]
 
 
 def build_command(
@@ -180,10 +173,9 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
             encoding="utf-8",
             errors="replace",
         )
-        before = {
-            number: signal.signal(number, lambda number, frame: process.send_signal(number))
-            for number in (signal.SIGINT, signal.SIGTERM)
-        }
+        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        for number in before:
+            signal.signal(number, lambda number, frame: process.send_signal(number))
         for line in process.stdout or ():
             log.write(line)
             log.flush()
@@ -205,10 +197,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
 class TrainingProgress:
     """One line about a training that refreshes; without a terminal, a line for each validation.
 
-    Args:
-        command: the words of fairseq-train.
-        metric: validation metric to show beside the loss.
-        clock: returns seconds.
+    ``command`` are the words of fairseq-train, ``metric`` is shown beside the loss.
     """
 
     def __init__(

@@ -12,6 +12,8 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+__all__ = ["FusedConfig", "LabelSmoothedCrossEntropyFused", "smoothed_loss"]
+
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}
 
@@ -38,26 +40,15 @@ class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):
         return smoothed_loss(logits.flatten(0, 1), target.flatten(), self.eps, self.padding_idx)
 
 
-def smoothed_loss(
-    logits: Tensor, target: Tensor, smoothing: float, padding: int
-) -> tuple[Tensor, Tensor]:
-    """Return the sums of label-smoothed losses and of negative log-likelihoods, float32 scalars.
+class SmoothedLoss(torch.autograd.Function):
+    """Sums of label-smoothed losses and of negative log-likelihoods, float32 scalars.
 
-    The second has no gradient.
-
-    Args:
-        logits: ``[N, V]``.
-        target: ``[N]`` integers; rows where it is ``padding`` are excluded.
-        smoothing: probability spread over all tokens but the target.
+    The second has no gradient. Logits are ``[N, V]``, targets ``[N]``; rows where the target is
+    ``padding`` are excluded. ``smoothing`` is spread over all tokens but the target.
     """
-    return _SmoothedLoss.apply(logits, target, smoothing, padding)
 
-
-class _SmoothedLoss(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, target: Tensor, smoothing: float, padding: int
-    ) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, logits, target, smoothing: float, padding: int) -> tuple[Tensor, Tensor]:
         other = smoothing / (logits.size(-1) - 1)
         likely, total = logits.new_zeros((2,), dtype=torch.float32).unbind()
         for rows in chunks(logits):
@@ -84,6 +75,9 @@ class _SmoothedLoss(torch.autograd.Function):
             part.scatter_add_(-1, tokens, torch.full_like(tokens, -target_share, dtype=part.dtype))
             gradient[rows] = part.mul_((tokens != ctx.padding) * upstream)
         return gradient, None, None, None
+
+
+smoothed_loss = SmoothedLoss.apply
 
 
 def chunks(logits: Tensor) -> Iterator[slice]:

@@ -29,19 +29,16 @@ class SentenceCriterionConfig(FairseqDataclass):
     )
     l2: float = flag(
         0.0,
-        "L2 regularisation: weight of half the sum of squares of all matrices except "
-        "embeddings, added to each sentence's loss in training. (--weight-decay includes "
-        "embeddings and biases; in fairseq's Adam it is not part of the loss.)",
+        "L2 regularisation: weight of half the sum of squares of all matrices except embeddings, "
+        "added to each sentence's loss in training (unlike --weight-decay, which includes all)",
     )
     l2_all: bool = flag(
-        False,
-        "include embeddings, biases and layer norms in --l2, as the weight decay of PyTorch's Adam",
+        False, "include embeddings, biases and layer norms in --l2, as the weight decay of Adam"
     )
     language_model_weight: float = flag(
         0.0,
-        "weight of the auxiliary loss of --language-model in training: the mean over an "
-        "example's sentences of the mean negative log-likelihood of their tokens (Radford et "
-        "al., 2018, section 3.2; MTSA: 0.3)",
+        "weight of the auxiliary loss of --language-model in training, the mean negative "
+        "log-likelihood of a sentence's tokens (Radford et al., 2018, section 3.2; MTSA: 0.3)",
     )
 
 
@@ -119,11 +116,8 @@ class SentenceCriterion(SummedCriterion):
 def sum_of_squares(model, everything=False):
     """Return the sum of squares of a model's trained weights, in float32.
 
-    As MTSA's released code it excludes biases and embeddings: most tokens are not in a batch, and
-    their embeddings would only shrink.
-
-    Args:
-        everything: include biases, layer norms and embeddings.
+    As MTSA's released code it excludes biases and embeddings, unless ``everything`` is wanted: most
+    tokens are not in a batch, and their embeddings would only shrink.
     """
     embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
     excluded = {id(module.weight) for module in embeddings}
@@ -143,10 +137,9 @@ def log_mean_loss(logging_outputs, *, divisor=1.0):
 
 
 def log_sums(key, logging_outputs, derived):
-    """Sum the tensors logged as ``key``, and log metrics that are functions of the sum.
+    """Sum the tensors logged as ``key``, and log the metrics ``derived`` from the sum.
 
-    Args:
-        derived: function and number of decimals by the metric's name.
+    It has a function and a number of decimals by the metric's name.
     """
     metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
     for name, (function, digits) in derived.items():
@@ -207,11 +200,7 @@ class SentenceClassification(SentenceCriterion):
 
 
 def class_counts(predictions, targets, num_classes):
-    """Return true positives, predictions and targets per class, integers [3, num_classes].
-
-    Args:
-        predictions, targets: classes, [N].
-    """
+    """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
     classes = torch.arange(num_classes, device=predictions.device)
     predicted = predictions[:, None] == classes  # [N, K]
     true = targets[:, None] == classes  # [N, K]
@@ -323,11 +312,7 @@ class Relatedness(SentenceCriterion):
 
 
 def target_distribution(scores, num_classes):
-    """Return [..., K], which splits each score between the two whole numbers around it.
-
-    Args:
-        scores: [...], from 1 to K = ``num_classes``.
-    """
+    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
     possible = torch.arange(1, num_classes + 1, device=scores.device)
     return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
 

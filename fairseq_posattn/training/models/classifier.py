@@ -22,6 +22,8 @@ from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
+__all__ = ["PosAttnClassifier", "PosAttnClassifierConfig", "find_marks"]
+
 
 @dataclass
 class PosAttnClassifierConfig(SentenceEncoderConfig):
@@ -36,16 +38,13 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     pooling_queries: int = flag(16, "number of learned queries", "--pooling multi_query")
     pooling_window: int = flag(5, "tokens of a window", "--pooling window_max")
     word_ngrams: int = flag(
-        1,
-        "with --encoder none: largest n of n-gram embeddings in addition to those of tokens; 1 "
-        "for none",
+        1, "with --encoder none: add embeddings of n-grams up to this n; 1 for none"
     )
     ngram_buckets: int = flag(2_000_000, "number of buckets that n-grams are hashed to", "none")
     head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none")
     head_highway_layers: int = flag(0, "number of highway layers before the classes")
     no_class_bias: bool = flag(
-        False,
-        "no bias in the linear layer to the classes, as in MTSA's released code except for SNLI",
+        False, "linear layer to the classes without bias, as in MTSA's code except for SNLI"
     )
     pair_features: ChoiceEnum(list(PAIR_FEATURES)) = flag(
         "difference",
@@ -54,17 +53,13 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         "symmetric ones such as relatedness",
     )
     hierarchical: bool = flag(
-        False,
-        "encode each sentence of a document, then the sequence of sentences, with separate "
-        "encoders and poolings",
+        False, "encode the sentences of a document, then their sequence, by separate encoders"
     )
     sentence_separator: str = flag(
         "<sep>", "token between the sentences of a document, for --hierarchical"
     )
     sentence_ends: str = flag(
-        "",
-        "tokens that end a sentence, separated by spaces, such as '. ! ?', for --hierarchical "
-        "and documents without separators",
+        "", "tokens that end a sentence, such as '. ! ?', for --hierarchical without separators"
     )
     language_model: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
@@ -75,8 +70,8 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
     language_model_config: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
-        "settings of the language model in JSON, written into checkpoints by training with "
-        "--language-model; without that flag the weights are random",
+        "its settings in JSON, written into checkpoints by training with --language-model; "
+        "without that flag the weights are random",
     )
 
 
@@ -129,19 +124,14 @@ def _build_language_model(cfg: Namespace, dictionary):
 class PosAttnClassifier(LogitsModel):
     """Classifier for ``--task sentence_prediction`` and ``sentence_pair_prediction``.
 
-    Args:
-        cfg: see :class:`PosAttnClassifierConfig`.
-        encoder: encoder of sentences.
-        encodes_pairs: encode both sentences of a pair and classify their ``--pair-features``.
+    With ``encodes_pairs`` it encodes both sentences of a pair and classifies ``--pair-features``.
     """
 
     checks_rows = True  # empty sentences are an error
 
     def __init__(self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False):
         super().__init__()
-        self.encoder = encoder
-        self.cfg = cfg
-        self.encodes_pairs = encodes_pairs
+        self.cfg, self.encoder, self.encodes_pairs = cfg, encoder, encodes_pairs
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
@@ -157,9 +147,7 @@ class PosAttnClassifier(LogitsModel):
         language_model = _build_language_model(cfg, words)
         marks = find_marks(cfg, words)
         if language_model is None:
-            embed_tokens = build_embedding(
-                words, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
-            )
+            embed_tokens = build_embedding(words, cfg)
         else:
             embed_tokens = language_model.embed_tokens
             embed_tokens.weight.requires_grad = not cfg.freeze_embeddings
@@ -177,11 +165,9 @@ class PosAttnClassifier(LogitsModel):
     def forward(
         self,
         src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        features_only: bool = True,
+        *,
         classification_head_name: str | None = None,
         pair_tokens: Tensor | None = None,
-        pair_lengths: Tensor | None = None,
         language_model_losses: bool = False,
         **unused,
     ) -> tuple[Tensor, Tensor | None]:
@@ -192,7 +178,6 @@ class PosAttnClassifier(LogitsModel):
             classification_head_name: None to return features.
             pair_tokens: ``[B, T']``, the second sentences of pairs.
             language_model_losses: also return the losses of ``--language-model``.
-            src_lengths, pair_lengths, features_only, unused: unused.
 
         Returns:
             logits ``[B, classes]``, or features ``[B, D]`` (pairs: ``[B, 4 D]`` or ``[B, 2 D]``);

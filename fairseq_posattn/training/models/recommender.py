@@ -23,6 +23,8 @@ from fairseq_posattn.training.models.word_vectors import build_embedding
 
 TITLES_PER_BATCH = 1024  # in evaluation
 
+__all__ = ["PosAttnRecommender", "PosAttnRecommenderConfig"]
+
 
 @dataclass
 class PosAttnRecommenderConfig(SentenceEncoderConfig):
@@ -54,11 +56,6 @@ class PosAttnRecommender(BaseFairseqModel):
 
     Users without clicks have a learned vector; news with an empty title have zero.
 
-    Args:
-        cfg: see :class:`PosAttnRecommenderConfig`.
-        dictionary: of the words.
-        title_length, max_history: maximal words of a title and news of a history.
-
     Raises:
         ValueError: the options contradict each other.
         UsageError: the file of word vectors is invalid.
@@ -67,9 +64,7 @@ class PosAttnRecommender(BaseFairseqModel):
     def __init__(self, cfg: Namespace, dictionary, title_length: int, max_history: int):
         super().__init__()
         self.padding = dictionary.pad()
-        self.embed_tokens = build_embedding(
-            dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
-        )
+        self.embed_tokens = build_embedding(dictionary, cfg)
         self.words = Level(cfg, cfg.encoder_embed_dim, title_length)
         self.clicks = Level(cfg, self.words.output_dim, max_history)
         news, users = self.words.output_dim, self.clicks.output_dim
@@ -111,38 +106,26 @@ class PosAttnRecommender(BaseFairseqModel):
         return torch.where(padding.all(1, keepdim=True), self.no_history.to(users), users)
 
     def forward(self, titles: Tensor, history: Tensor, candidates: Tensor) -> Tensor:
-        """Score candidates ``[B, C]``.
+        """Score candidates ``[B, C]``; they and ``history`` [B, T] index ``titles`` [U, L].
 
-        Args:
-            titles: ``[U, L]``; row 0 is no news.
-            history: ``[B, T]``, rows of ``titles``, 0 for padding.
-            candidates: ``[B, C]``, likewise.
+        Row 0 of ``titles`` is no news.
         """
-        return self._score(self.encode_titles(titles), history, candidates)
+        vectors = self.encode_titles(titles)  # [U, D]
+        users = self.encode_users(vectors[history], history.eq(0))  # [B, D]
+        return torch.einsum("bcd,bd->bc", vectors[candidates], users)
 
     @torch.no_grad()
     def rank(self, titles: Tensor, history: Tensor, users: Tensor, candidates: Tensor) -> Tensor:
         """Score candidates ``[B, C]``; in evaluation each title is encoded once.
 
-        Args:
-            titles: of all news, ``[1 + N, L]``, on any device.
-            history: ``[U, T]``, news of each user, 0 for padding.
-            users: ``[B]``, row of ``history`` per impression.
-            candidates: ``[B, C]``, news.
+        ``titles`` are those of all news, ``[1 + N, L]``, on any device; ``users`` ``[B]`` are the
+        rows of ``history`` ``[U, T]`` by impression.
         """
         if self.catalogue is None:
-            self.catalogue = torch.cat(
-                [
-                    self.encode_titles(some.long().to(history.device))
-                    for some in titles.split(TITLES_PER_BATCH)
-                ]
-            )
+            batches = (some.long().to(history.device) for some in titles.split(TITLES_PER_BATCH))
+            self.catalogue = torch.cat([self.encode_titles(batch) for batch in batches])
         vectors = self.encode_users(self.catalogue[history], history.eq(0))[users]  # [B, D]
         return torch.einsum("bcd,bd->bc", self.catalogue[candidates], vectors)
-
-    def _score(self, vectors, history, candidates):
-        users = self.encode_users(vectors[history], history.eq(0))  # [B, D]
-        return torch.einsum("bcd,bd->bc", vectors[candidates], users)
 
     def max_positions(self):
         """Return None: titles and histories are truncated."""

@@ -5,6 +5,7 @@ objects. So each architecture is registered with a dataclass of its defaults, wh
 ``fairseq-hydra-train``, Python and checkpoints all read.
 """
 
+import re
 from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
@@ -13,8 +14,12 @@ from types import MappingProxyType
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
 from fairseq.models import MODEL_REGISTRY, BaseFairseqModel, register_model
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from torch import Tensor
+
+__all__ = ["LogitsModel", "all_options", "register_architectures", "show_defaults"]
+
+OPTION = re.compile(r"\$\{model\.(\w+)\}")  # value that refers to another option
 
 
 class LogitsModel(BaseFairseqModel):
@@ -27,13 +32,18 @@ class LogitsModel(BaseFairseqModel):
 
 
 def show_defaults(config: type[FairseqDataclass]) -> None:
-    """Append the default to the help text of each flag of a config."""
+    """Append the default to the help text of each flag that takes a value."""
     for option in fields(config):
-        text, default = option.metadata.get("help", ""), option.default
-        shown = isinstance(default, (int, float, str)) and not isinstance(default, bool)
-        if text and shown and "default" not in text and str(default)[:1] not in ("", "$", "?"):
-            help_text = f"{text} (default: {default})".replace("%", "%%")
-            option.metadata = MappingProxyType({**option.metadata, "help": help_text})
+        text, default = option.metadata.get("help"), option.default
+        takes_value = default is None or isinstance(default, (int, float, str))
+        if not text or "(default" in text or isinstance(default, bool) or default == MISSING:
+            continue
+        if takes_value:
+            other = OPTION.fullmatch(str(default))
+            shown = f"that of --{other[1].replace('_', '-')}" if other else default
+            text = f"{text} (default: {'none' if shown in (None, '') else shown})"
+            text = text.replace("%", "%%")
+            option.metadata = MappingProxyType({**option.metadata, "help": text})
 
 
 def register_architectures(
@@ -41,13 +51,7 @@ def register_architectures(
     config: type[FairseqDataclass],
     presets: Mapping[str, Mapping[str, object]],
 ):
-    """Register architectures; a second call has no effect.
-
-    Args:
-        model: class of the model.
-        config: its options.
-        presets: options whose defaults an architecture changes, by its name.
-    """
+    """Register architectures by name with the defaults they change; again, it has no effect."""
     for name, preset in presets.items():
         if name not in MODEL_REGISTRY:
             # fairseq looks defaults up by the model's class. Flags stay the model's, since a bool
@@ -58,9 +62,9 @@ def register_architectures(
 
 
 def _with_defaults(config, name, preset):
-    options = {option.name: option for option in fields(config)}
+    known = config.__dataclass_fields__
     changed = [
-        (option, options[option].type, field(default=value, metadata=options[option].metadata))
+        (option, known[option].type, field(default=value, metadata=known[option].metadata))
         for option, value in preset.items()
     ]
     # preset_of marks the defaults of options that older checkpoints lack, see compat.matching.
@@ -75,16 +79,13 @@ def all_options(cfg, config: type[FairseqDataclass]) -> Namespace:
             an interpolation of the task's options stays unresolved without a config of the task.
     """
     options = {option.name: option.default for option in fields(config)}
-    options.update(_resolve(cfg) if OmegaConf.is_config(cfg) else vars(cfg))
+    if OmegaConf.is_config(cfg):
+        for name, value in OmegaConf.to_container(cfg, resolve=False).items():
+            resolved = OmegaConf.select(cfg, name, throw_on_resolution_failure=False)
+            options[name] = value if resolved is None else resolved
+    else:
+        options.update(vars(cfg))
     for name, value in options.items():
-        if isinstance(value, str) and value.startswith("${model."):
-            options[name] = options[value.removeprefix("${model.").removesuffix("}")]
+        if other := OPTION.fullmatch(str(value)):
+            options[name] = options[other[1]]
     return Namespace(**options)
-
-
-def _resolve(cfg) -> dict:
-    given = OmegaConf.to_container(cfg, resolve=False)
-    for name in given:
-        value = OmegaConf.select(cfg, name, throw_on_resolution_failure=False)
-        given[name] = given[name] if value is None else value
-    return given

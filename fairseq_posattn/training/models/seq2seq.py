@@ -34,6 +34,8 @@ from fairseq_posattn.model.transformer_layer import (
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 
+__all__ = ["PosAttnDecoder", "PosAttnEncoder", "PosAttnTransformer", "PosAttnTransformerConfig"]
+
 # Supported options of fairseq's Transformer.
 STOCK_OPTIONS = """
     activation_fn dropout attention_dropout activation_dropout encoder_embed_path
@@ -57,9 +59,8 @@ def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
         if isinstance(option.type, type) and issubclass(option.type, FairseqDataclass):
             options.update(_flat_options(option.type, f"{name}_"))
         else:
-            # Interpolations refer to the nested config.
             default = option.default
-            if isinstance(default, str):
+            if isinstance(default, str):  # interpolations refer to the nested config
                 default = default.replace("model.decoder.", "model.decoder_")
             options[name] = (name, option.type, field(default=default, metadata=option.metadata))
     return options
@@ -83,10 +84,10 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
         "fairseq",
-        "initialization of weights: 'fairseq' is that of its Transformer; 'mans' that of Mask "
-        "Attention Networks' released translation code: Kaiming uniform output projections of "
-        "attention, Xavier uniform feed-forward layers, zero biases; 'bert' that of their "
-        "released summarization code: N(0, 0.02**2) for these layers and embeddings",
+        "initialization: 'fairseq' is that of its Transformer; 'mans' that of Mask Attention "
+        "Networks' translation code: Kaiming uniform output projections of attention, Xavier "
+        "uniform feed-forward layers, zero biases; 'bert' that of their summarization code: "
+        "N(0, 0.02**2) for these layers and embeddings",
     )
     decoder_sublayers: str = flag(
         "san,cross,ffn",
@@ -96,11 +97,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
 
 
 def nested_config(cfg) -> TransformerConfig:
-    """Return the nested config of fairseq's Transformer from a flat one.
-
-    Args:
-        cfg: a :class:`PosAttnTransformerConfig`, or a namespace of some of its options.
-    """
+    """Return the nested config of fairseq's Transformer, from some or all of the flat options."""
     return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
 
 
@@ -177,10 +174,7 @@ def count_repeats(new_order: Tensor, sentences: int) -> int:
 
 
 class PosAttnTransformer(TransformerModelBase):
-    """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``.
-
-    The mechanisms are those of :mod:`fairseq_posattn.model.mechanisms`; all else is fairseq's.
-    """
+    """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``."""
 
     @classmethod
     def add_args(cls, parser):

@@ -16,6 +16,8 @@ from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
+__all__ = ["PosAttnTagger", "PosAttnTaggerConfig"]
+
 NORM_EPSILON = 1e-6  # of the released code's layer norms
 
 
@@ -32,8 +34,8 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
     )
     start_input_bias: bool = flag(
         False,
-        "initialize the bias of the input as --start does those of linear layers, as in MTSA's "
-        "released code, instead of to zero",
+        "initialize the input's bias as --start does those of linear layers, not to zero, as in "
+        "MTSA's released code",
     )
 
 
@@ -51,9 +53,7 @@ class PosAttnTagger(LogitsModel):
     def __init__(self, cfg: Namespace, dictionary, num_tags: int):
         super().__init__()
         self.padding = dictionary.pad()
-        self.embed_tokens = build_embedding(
-            dictionary, cfg.encoder_embed_dim, cfg.encoder_embed_path, cfg.freeze_embeddings
-        )
+        self.embed_tokens = build_embedding(dictionary, cfg)
         self.embed_predicate = nn.Embedding(2, cfg.predicate_embed_dim)
         dim = cfg.encoder_embed_dim + cfg.predicate_embed_dim
         self.bias = nn.Parameter(torch.zeros(dim))
@@ -63,27 +63,31 @@ class PosAttnTagger(LogitsModel):
         for module in self.encoder.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = NORM_EPSILON
-        self._initialize(str(cfg.start), has_vectors=bool(cfg.encoder_embed_path))
-        if cfg.start_input_bias:
-            _initialize_bias(self.bias, str(cfg.start))
+        self._initialize(cfg)
 
-    def _initialize(self, how: str, has_vectors: bool):
+    def _initialize(self, cfg: Namespace):
         """Initialize as ``--start``, except recurrent networks and convolutions."""
-        for module in self.encoder.modules():
+        is_uniform, predicate = str(cfg.start) == "glorot_uniform", self.embed_predicate.weight
+
+        def initialize_bias(bias):
+            nn.init.normal_(bias, std=0.0 if is_uniform else bias.numel() ** -0.5)
+
+        for module in (*self.encoder.modules(), self.output):
             if isinstance(module, nn.Linear):
-                _initialize_linear(module, how)
-        _initialize_linear(self.output, how)
-        if how == "glorot_normal":
-            nn.init.normal_(
-                self.embed_predicate.weight, std=self.embed_predicate.embedding_dim**-0.5
-            )
-            nn.init.normal_(self.output.weight, std=self.output.in_features**-0.5)
+                (nn.init.xavier_uniform_ if is_uniform else nn.init.xavier_normal_)(module.weight)
+                if module.bias is not None:
+                    initialize_bias(module.bias)
+        if is_uniform:
+            nn.init.xavier_uniform_(predicate)
         else:
-            nn.init.xavier_uniform_(self.embed_predicate.weight)
-        if not has_vectors:
+            nn.init.normal_(predicate, std=predicate.size(1) ** -0.5)
+            nn.init.normal_(self.output.weight, std=self.output.in_features**-0.5)
+        if not cfg.encoder_embed_path:
             with torch.no_grad():
                 self.embed_tokens.weight.uniform_(-UNKNOWN_RANGE, UNKNOWN_RANGE)
                 self.embed_tokens.weight[self.padding] = 0
+        if cfg.start_input_bias:
+            initialize_bias(self.bias)
 
     @classmethod
     @as_usage_error()
@@ -97,14 +101,9 @@ class PosAttnTagger(LogitsModel):
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused) -> tuple[Tensor, None]:
-        """Tag sentences.
+        """Return logits ``[B, T, K]``, and None.
 
-        Args:
-            src_tokens: ``[B, T]``, padded on the right.
-            predicate: ``[B, T]``, 1 at the predicate and 0 elsewhere.
-
-        Returns:
-            logits ``[B, T, K]``, and None.
+        ``src_tokens`` ``[B, T]`` are padded on the right; ``predicate`` is 1 at the predicate.
         """
         parts = [self.embed_tokens(src_tokens), self.embed_predicate(predicate)]
         x = torch.cat(parts, dim=-1)  # [B, T, C]
@@ -114,14 +113,3 @@ class PosAttnTagger(LogitsModel):
     def max_positions(self):
         """Return None: the task limits the words."""
         return None
-
-
-def _initialize_linear(linear: nn.Linear, how: str):
-    is_uniform = how == "glorot_uniform"
-    (nn.init.xavier_uniform_ if is_uniform else nn.init.xavier_normal_)(linear.weight)
-    if linear.bias is not None:
-        _initialize_bias(linear.bias, how)
-
-
-def _initialize_bias(bias: nn.Parameter, how: str):
-    nn.init.normal_(bias, std=0.0 if how == "glorot_uniform" else bias.numel() ** -0.5)

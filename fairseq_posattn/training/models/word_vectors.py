@@ -1,6 +1,7 @@
 """Token embeddings, optionally initialized from a file of vectors such as GloVe's."""
 
 import re
+from argparse import Namespace
 
 import numpy
 import torch
@@ -8,6 +9,8 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError
+
+__all__ = ["build_embedding", "read_vectors"]
 
 # Tokens that a file lacks are initialized uniformly within this range (MPSAN, "Experiments and
 # Results"; MTSA, appendix B).
@@ -17,42 +20,30 @@ STANDARD_DEVIATION = 0.4
 MAX_LINE = 1 << 20  # characters; a longer line is no vector, and could fill the memory
 
 
-def build_embedding(
-    dictionary: Dictionary, dim: int, path: str | None = None, freeze: bool = False
-) -> nn.Embedding:
-    """Build the embeddings of a dictionary; that of padding is zero.
-
-    Args:
-        dim: features of a token.
-        path: text file of vectors, see :func:`read_vectors`.
-        freeze: do not train the embeddings.
+def build_embedding(dictionary: Dictionary, cfg: Namespace) -> nn.Embedding:
+    """Build the embeddings of a dictionary from a ``SentenceEncoderConfig``; padding is zero.
 
     Raises:
         UsageError: see :func:`read_vectors`.
     """
-    embedding = nn.Embedding(len(dictionary), dim, dictionary.pad())
+    embedding = nn.Embedding(len(dictionary), cfg.encoder_embed_dim, dictionary.pad())
     with torch.no_grad():
-        if path:
+        if cfg.encoder_embed_path:
             embedding.weight.uniform_(-UNKNOWN_RANGE, UNKNOWN_RANGE)
-            rows, vectors = read_vectors(path, dictionary, dim)
+            rows, vectors = read_vectors(cfg.encoder_embed_path, dictionary, cfg.encoder_embed_dim)
             embedding.weight[rows] = vectors.to(embedding.weight)
         else:
             embedding.weight.normal_(std=STANDARD_DEVIATION)
         embedding.weight[dictionary.pad()] = 0
-    embedding.weight.requires_grad = not freeze
+    embedding.weight.requires_grad = not cfg.freeze_embeddings
     return embedding
 
 
 def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int], Tensor]:
-    """Read the vectors of the dictionary's tokens from a file.
+    """Return indices of N tokens of the dictionary and their vectors ``[N, dim]`` in a text file.
 
-    Args:
-        path: text file with a token and its numbers per line, separated by spaces; a first line of
-            two numbers, as fairseq requires and GloVe's files lack, is skipped.
-        dim: numbers per token.
-
-    Returns:
-        N indices of tokens, and ``[N, dim]``.
+    A line is a token and its numbers, separated by spaces. A first line of two numbers, as fairseq
+    requires and GloVe's files lack, is skipped.
 
     Raises:
         UsageError: the file cannot be read, its vectors have another dimension, or it has no token

@@ -9,6 +9,8 @@ from fairseq_posattn.training.tasks.news_recommendation import NewsRecommendatio
 from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask
 from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
 
+__all__ = ["TASKS", "NewsRecommendationTask", "SentencePairPredictionTask", "SequenceTaggingTask"]
+
 TASKS = {
     "news_recommendation": (NewsRecommendationTask, news_recommendation.TaskConfig),
     "sentence_pair_prediction": (SentencePairPredictionTask, sentence_pair_prediction.TaskConfig),

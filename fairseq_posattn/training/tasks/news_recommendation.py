@@ -16,6 +16,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
 
+__all__ = ["ClickDataset", "Impressions", "NewsRecommendationTask", "RankingDataset", "TaskConfig"]
+
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
 
@@ -34,20 +36,17 @@ def title_table(titles, length: int, padding: int) -> Tensor:
 
 
 class Impressions:
-    """Columns of a split, by impression.
+    """Columns of a split, by impression; news are numbered from 1.
 
     Args:
-        history, candidates: rows of dictionary indices of news, each ending with ``</s>``.
-        labels: rows of dictionary indices of labels.
+        columns: rows of dictionary indices, each ending with ``</s>``: history, candidates, labels.
         first_news, clicked: dictionary indices of the first news and of a click.
         longest: number of clicks of a history to use, the last ones.
     """
 
-    def __init__(self, history, candidates, labels, first_news, clicked, longest):
-        self.columns = history, candidates, labels
-        self.first_news = first_news
-        self.clicked = clicked
-        self.longest = longest
+    def __init__(self, columns, first_news: int, clicked: int, longest: int):
+        self.columns, self.longest = columns, longest
+        self.first_news, self.clicked = first_news, clicked
 
     def __len__(self):
         return len(self.columns[0])
@@ -58,19 +57,16 @@ class Impressions:
         return self.columns[1].sizes.astype(numpy.int64) - 1
 
     def history(self, index: int) -> numpy.ndarray:
-        """Return the news that the user clicked before, in order, numbered from 1."""
-        return self._news(0, index)[-self.longest :]
+        """Return the news that the user clicked before, in order."""
+        return (self.columns[0][index][:-1].numpy() - self.first_news + 1)[-self.longest :]
 
     def candidates(self, index: int) -> numpy.ndarray:
         """Return the news shown."""
-        return self._news(1, index)
+        return self.columns[1][index][:-1].numpy() - self.first_news + 1
 
     def labels(self, index: int) -> numpy.ndarray:
         """Return for each candidate whether it was clicked, bool."""
         return self.columns[2][index][:-1].numpy() == self.clicked
-
-    def _news(self, column, index):
-        return self.columns[column][index][:-1].numpy() - self.first_news + 1
 
 
 class UnitSizeDataset(FairseqDataset):
@@ -79,8 +75,7 @@ class UnitSizeDataset(FairseqDataset):
     def num_tokens(self, index):
         return 1
 
-    def size(self, index):
-        return 1
+    size = num_tokens
 
     def num_tokens_vec(self, indices):
         return numpy.ones(len(indices), dtype=numpy.int64)
@@ -90,13 +85,8 @@ class ClickDataset(UnitSizeDataset):
     """Training data: each click with sampled news of its impression that were not clicked.
 
     The sample depends on the seed, the epoch and the click's index. Impressions in which everything
-    was clicked are left out.
-
-    Args:
-        impressions: :class:`Impressions`.
-        titles: see :func:`title_table`.
-        negatives: number of sampled news per click.
-        seed: of the samples.
+    was clicked are left out. ``titles`` is a :func:`title_table`, ``negatives`` the number of
+    sampled news per click.
     """
 
     def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int):
@@ -134,20 +124,15 @@ class ClickDataset(UnitSizeDataset):
             return {}
         history = pad_rows([example["history"] for example in examples])
         candidates = pad_rows([example["candidates"] for example in examples])
-        news, rows = torch.cat(
-            [torch.tensor([NO_NEWS]), history.flatten(), candidates.flatten()]
-        ).unique(return_inverse=True)
-        rows = rows[1:]
-        return {
-            "net_input": {
-                "titles": self.titles[news].long(),
-                "history": rows[: history.numel()].view_as(history),
-                "candidates": rows[history.numel() :].view_as(candidates),
-            },
-            "target": torch.zeros(len(examples), dtype=torch.long),
-            "nsentences": len(examples),
-            "ntokens": len(examples),
+        all_news = torch.cat([torch.tensor([NO_NEWS]), history.flatten(), candidates.flatten()])
+        news, rows = all_news.unique(return_inverse=True)
+        _, in_history, in_candidates = rows.split([1, history.numel(), candidates.numel()])
+        inputs = {
+            "titles": self.titles[news].long(),
+            "history": in_history.view_as(history),
+            "candidates": in_candidates.view_as(candidates),
         }
+        return make_batch(examples, inputs, torch.zeros(len(examples), dtype=torch.long))
 
     def set_epoch(self, epoch):
         self.epoch = epoch
@@ -183,23 +168,25 @@ class RankingDataset(UnitSizeDataset):
             history = example["history"]
             users.append(histories.setdefault(history.tobytes(), (len(histories), history))[0])
         labels = [example["labels"].astype(numpy.int64) for example in examples]
-        return {
-            "id": torch.tensor([example["id"] for example in examples]),
-            "net_input": {
-                "history": pad_rows([history for _, history in histories.values()]),
-                "users": torch.tensor(users),
-                "candidates": pad_rows([example["candidates"] for example in examples]),
-            },
-            "target": pad_rows(labels, -1),
-            "nsentences": len(examples),
-            "ntokens": len(examples),
+        inputs = {
+            "history": pad_rows([history for _, history in histories.values()]),
+            "users": torch.tensor(users),
+            "candidates": pad_rows([example["candidates"] for example in examples]),
         }
+        batch = make_batch(examples, inputs, pad_rows(labels, -1))
+        return {"id": torch.tensor([example["id"] for example in examples]), **batch}
 
     def ordered_indices(self):
         """Return the order by checksum of the histories, since millions do not fit into memory."""
         histories = (self.impressions.history(index) for index in range(len(self)))
         checksums = (zlib.crc32(history.tobytes()) for history in histories)
         return numpy.fromiter(checksums, numpy.uint32, len(self)).argsort(kind="stable")
+
+
+def make_batch(examples: list[dict], inputs: dict, target: Tensor) -> dict:
+    """Return a batch that counts each example as one token."""
+    count = len(examples)
+    return {"net_input": inputs, "target": target, "nsentences": count, "ntokens": count}
 
 
 def pad_rows(rows: list[numpy.ndarray], value: int = NO_NEWS) -> Tensor:
@@ -243,11 +230,10 @@ class NewsRecommendationTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg, **unused):
         """Load dictionaries and titles; raise UsageError if one is missing or a flag is below 1."""
-        for name in ("title_length", "max_history", "negatives"):
-            if getattr(cfg, name) < 1:
-                raise UsageError(
-                    f"--{name.replace('_', '-')} {getattr(cfg, name)}: must be 1 or more"
-                )
+        for flag_name in ("--title-length", "--max-history", "--negatives"):
+            number = getattr(cfg, flag_name[2:].replace("-", "_"))
+            if number < 1:
+                raise UsageError(f"{flag_name} {number}: must be 1 or more")
         dictionaries = (
             read_dictionary(cfg.data, column, cls.load_dictionary, "recommendation")
             for column in ("titles", "history", "labels")
@@ -256,16 +242,11 @@ class NewsRecommendationTask(FairseqTask):
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split, the training split by clicks; raise UsageError if it is missing."""
-        impressions = Impressions(
-            read_column(self.cfg.data, "history", split, self.news),
-            read_column(self.cfg.data, "candidates", split, self.news),
-            read_column(self.cfg.data, "labels", split, self.labels),
-            first_news=self.news.nspecial,
-            clicked=self.labels.index(CLICKED),
-            longest=self.cfg.max_history,
-        )
-        if split == self.cfg.train_subset:
-            cfg = self.cfg
+        cfg, clicked = self.cfg, self.labels.index(CLICKED)
+        named = {"history": self.news, "candidates": self.news, "labels": self.labels}
+        columns = [read_column(cfg.data, name, split, named[name]) for name in named]
+        impressions = Impressions(columns, self.news.nspecial, clicked, cfg.max_history)
+        if split == cfg.train_subset:
             dataset = ClickDataset(impressions, self.titles, cfg.negatives, cfg.seed)
         else:
             dataset = RankingDataset(impressions)
@@ -275,10 +256,5 @@ class NewsRecommendationTask(FairseqTask):
     def max_positions(self):
         return None
 
-    @property
-    def source_dictionary(self):
-        return self.words
-
-    @property
-    def target_dictionary(self):
-        return None
+    source_dictionary = property(lambda self: self.words)
+    target_dictionary = None

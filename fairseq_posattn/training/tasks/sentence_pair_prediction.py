@@ -1,6 +1,5 @@
 """``--task sentence_pair_prediction``: sentence pairs, encoded separately."""
 
-import os
 from dataclasses import dataclass
 
 import numpy
@@ -25,6 +24,8 @@ from omegaconf import II, MISSING
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import check_split
 from fairseq_posattn.training.flags import flag
+
+__all__ = ["SentencePairPredictionTask", "TaskConfig"]
 
 
 @dataclass
@@ -78,8 +79,17 @@ class SentencePairPredictionTask(SentencePredictionTask):
     def load_dataset(self, split, combine=False, **unused):
         """Load a split; raise UsageError if a row is malformed."""
         check_split(self, split, combine)
-        first = self._sentences("input0", split, combine)
-        second = self._sentences("input1", split, combine)
+        first, second = (
+            maybe_shorten_dataset(
+                self._indexed(name, split, combine, self.source_dictionary),
+                split,
+                self.cfg.shorten_data_split_list,
+                self.cfg.shorten_method,
+                self.cfg.max_positions,
+                self.cfg.seed,
+            )
+            for name in ("input0", "input1")
+        )
         pad = self.source_dictionary.pad()
         examples = NestedDictionaryDataset(
             {
@@ -102,20 +112,9 @@ class SentencePairPredictionTask(SentencePredictionTask):
         self.datasets[split] = examples
         return examples
 
-    def _sentences(self, name, split, combine):
-        return maybe_shorten_dataset(
-            self._indexed(name, split, combine, self.source_dictionary),
-            split,
-            self.cfg.shorten_data_split_list,
-            self.cfg.shorten_method,
-            self.cfg.max_positions,
-            self.cfg.seed,
-        )
-
     def _targets(self, split, combine):
         if self.cfg.regression_target:
-            path = os.path.join(self.cfg.data, "label", f"{split}.label")
-            with open(path, encoding="utf-8") as lines:
+            with open(f"{self.cfg.data}/label/{split}.label", encoding="utf-8") as lines:
                 # float64, since --fp16 and --bf16 round float32 tensors
                 return RawLabelDataset([numpy.float64(line) for line in lines])
         labels = self._indexed("label", split, combine, self.label_dictionary)
@@ -123,5 +122,5 @@ class SentencePairPredictionTask(SentencePredictionTask):
         return OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
 
     def _indexed(self, name, split, combine, dictionary):
-        path = os.path.join(self.cfg.data, name, split)
+        path = f"{self.cfg.data}/{name}/{split}"
         return data_utils.load_indexed_dataset(path, dictionary, combine=combine)

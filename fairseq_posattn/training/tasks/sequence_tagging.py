@@ -26,7 +26,9 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
 
-WORDS, PREDICATE, TAGS = "words", "predicate", "tags"
+__all__ = ["IGNORED", "SequenceTaggingTask", "TaskConfig", "best_tags", "forbidden_pairs"]
+
+COLUMNS = ("words", "predicate", "tags")
 MARKED = "1"  # flag of the predicate
 IGNORED = -1  # target where padded
 
@@ -64,25 +66,19 @@ class SequenceTaggingTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg, **unused):
         """Load the dictionaries; raise UsageError if one is missing."""
-        dictionaries = (
-            read_dictionary(cfg.data, column, cls.load_dictionary, "tagging")
-            for column in (WORDS, PREDICATE, TAGS)
-        )
-        return cls(cfg, *dictionaries)
+        read = cls.load_dictionary
+        return cls(cfg, *(read_dictionary(cfg.data, name, read, "tagging") for name in COLUMNS))
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split; raise UsageError if it is missing or a row is malformed."""
-        dictionaries = {WORDS: self.words, PREDICATE: self.flags, TAGS: self.tags}
+        dictionaries = dict(zip(COLUMNS, (self.words, self.flags, self.tags), strict=True))
         columns = [
-            read_column(self.cfg.data, column, split, dictionary, combine)
-            for column, dictionary in dictionaries.items()
+            read_column(self.cfg.data, name, split, dictionary, combine)
+            for name, dictionary in dictionaries.items()
         ]
         check_rows(split, *columns, marked=self.flags.index(MARKED), unknown=self.tags.unk())
-        lengths = columns[0].sizes
-        words, flags, tags = (
-            StripTokenDataset(column, dictionary.eos())
-            for column, dictionary in zip(columns, dictionaries.values(), strict=True)
-        )
+        lengths, eos = columns[0].sizes, self.words.eos()
+        words, flags, tags = (StripTokenDataset(column, eos) for column in columns)
         flags = OffsetTokensDataset(flags, -self.flags.index("0"))
         tags = OffsetTokensDataset(tags, -self.tags.nspecial)
         examples = NestedDictionaryDataset(
@@ -117,13 +113,8 @@ class SequenceTaggingTask(FairseqTask):
     def max_positions(self):
         return self.cfg.max_positions
 
-    @property
-    def source_dictionary(self):
-        return self.words
-
-    @property
-    def target_dictionary(self):
-        return self.tags
+    source_dictionary = property(lambda self: self.words)
+    target_dictionary = property(lambda self: self.tags)
 
 
 def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) -> list[list[int]]:
@@ -132,30 +123,25 @@ def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) 
     Args:
         scores: log-probabilities ``[B, T, K]``, padded on the right.
         lengths: words per sentence, ``[B]``.
-        forbidden: bool ``[K, K]``, True where the second tag must not follow the first; the result
-            is then the most probable sequence without such a pair (Viterbi).
+        forbidden: bool ``[K, K]``, where the second tag must not follow the first: the result is
+            the most probable sequence without such a pair (Viterbi).
     """
     if forbidden is None:
         best = scores.argmax(-1)
         return [row[:length] for row, length in zip(best.tolist(), lengths.tolist(), strict=True)]
-    return [
-        _best_path(row[:length].float(), forbidden)
-        for row, length in zip(scores, lengths.tolist(), strict=True)
-    ]
-
-
-def _best_path(scores: Tensor, forbidden: Tensor) -> list[int]:
-    """Return the Viterbi path of one sentence ``[T, K]``."""
-    penalty = torch.zeros_like(forbidden, dtype=scores.dtype).masked_fill(forbidden, -torch.inf)
-    best, came_from = scores[0], []
-    for step in scores[1:]:
-        best, previous = (best[:, None] + penalty).max(0)
-        best = best + step
-        came_from.append(previous)
-    path = [int(best.argmax())]
-    for previous in reversed(came_from):
-        path.append(int(previous[path[-1]]))
-    return path[::-1]
+    penalty = torch.zeros(forbidden.shape, device=scores.device).masked_fill(forbidden, -torch.inf)
+    paths = []
+    for row, length in zip(scores.float(), lengths.tolist(), strict=True):
+        best, came_from = row[0], []
+        for step in row[1:length]:
+            best, previous = (best[:, None] + penalty).max(0)
+            best = best + step
+            came_from.append(previous)
+        path = [int(best.argmax())]
+        for previous in reversed(came_from):
+            path.append(int(previous[path[-1]]))
+        paths.append(path[::-1])
+    return paths
 
 
 def forbidden_pairs(tags: Sequence[str]) -> Tensor:
@@ -172,10 +158,7 @@ def forbidden_pairs(tags: Sequence[str]) -> Tensor:
 def check_rows(split: str, words, flags, tags, marked: int, unknown: int):
     """Raise UsageError for a row without exactly one predicate, or with too few or unknown tags.
 
-    Args:
-        words, flags, tags: data sets of indices, each row ending with ``</s>``.
-        marked: index of the predicate's flag.
-        unknown: index of the unknown tag.
+    ``marked`` is the index of the predicate's flag, ``unknown`` that of the unknown tag.
     """
     for row in range(max(map(len, (words, flags, tags)))):
         columns = [column[row] if row < len(column) else () for column in (words, flags, tags)]

@@ -1,5 +1,7 @@
 """Files of word vectors: formats, frozen embeddings and errors."""
 
+from argparse import Namespace
+
 import pytest
 import torch
 from classifier_builder import PAD, dictionary
@@ -11,13 +13,18 @@ HEADER = "3 2\n"
 VECTORS = "word1 0.5 -1\nelsewhere 3 3\nword3 2 1e-1\n"
 
 
-def embedding(tmp_path, text, dim=2, **options):
+KNOWN = ("word1", "word3")
+
+
+def build(path, dim=2, freeze=False):
+    options = {"encoder_embed_dim": dim, "encoder_embed_path": path, "freeze_embeddings": freeze}
+    return build_embedding(dictionary(), Namespace(**options))
+
+
+def embedding(tmp_path, text, **options):
     path = tmp_path / "vectors.txt"
-    if isinstance(text, bytes):
-        path.write_bytes(text)
-    else:
-        path.write_text(text, encoding="utf-8")
-    return build_embedding(dictionary(), dim, str(path), **options)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return build(str(path), **options)
 
 
 @pytest.mark.parametrize("text", [HEADER + VECTORS, VECTORS])
@@ -34,9 +41,6 @@ def test_vectors_are_read_with_and_without_a_header(tmp_path, text):
     assert weight[others].ne(0).all()
 
 
-KNOWN = ("word1", "word3")
-
-
 def test_tokens_may_contain_spaces(tmp_path):
     """Some of GloVe's do."""
     weight = embedding(tmp_path, "3 2\n. . 0.5 1\nword1 2 3\n").weight
@@ -49,7 +53,7 @@ def test_freeze_excludes_embeddings_from_training(tmp_path, freeze):
 
 
 def test_embeddings_without_a_file_have_larger_values():
-    weight = build_embedding(dictionary(), 50).weight
+    weight = build(None, dim=50).weight
     assert weight[PAD].eq(0).all()
     assert weight[4:].abs().max() > UNKNOWN_RANGE
 
@@ -76,4 +80,4 @@ def test_invalid_files_are_refused_in_one_line(tmp_path, text, complaint):
 
 def test_missing_files_are_refused():
     with pytest.raises(UsageError, match="nowhere.txt: cannot be read: No such file"):
-        build_embedding(dictionary(), 2, "nowhere.txt")
+        build("nowhere.txt")
