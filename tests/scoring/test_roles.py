@@ -118,29 +118,3 @@ def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
     (warning,) = json.loads(output.out)["warnings"]
     assert "lacks 1 predicates" in warning
     assert warning in output.err
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
-    [
-        (PROPS, PROPS.replace("(A1*)", "(A1*"), "predicted.props:3: (A1* is never closed"),
-        (PROPS, "-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but 3 at"),
-        (PROPS, "", "predicted.props: 0 sentences, but 1 in"),
-        ("", "", "gold.props: no sentences"),
-    ],
-)
-def test_inconsistent_files_give_one_line_errors(tmp_path, capsys, gold, predicted, message):
-    assert srl(tmp_path, gold, predicted) == 1
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", [["srl", "--gold"], ["ranking", "--scores"]])
-def test_an_endless_line_is_refused(tmp_path, capsys, command):
-    path = tmp_path / "zeros"
-    with open(path, "wb") as file:
-        file.truncate(1 << 40)
-    rest = ["--predicted", str(path)] if command[0] == "srl" else []
-    assert main([*command, str(path), *rest]) == 1
-    assert f"{path}:1: a line of more than 16,777,216 bytes" in capsys.readouterr().err
