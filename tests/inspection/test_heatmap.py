@@ -29,7 +29,7 @@ def numbers_of_random_weights(tokens, heads=2):
 
 
 def panels(*figures):
-    """Return the axes with weights in them, without the colour bars."""
+    """Return the axes with weights in them, without the color bars."""
     axes = [axis for figure in figures for axis in figure.axes]
     return [axis for axis in axes if axis.images and axis.get_title()]
 
@@ -115,7 +115,7 @@ def test_the_picture_shows_the_numbers(build, labels_of):
             title = f"layer {sublayer['layer']}, {sublayer['sublayer']}, head {head['head']}"
             assert shown[title].images[0].get_array().tolist() == head["weights"]
     scales = {(axis.images[0].norm.vmin, axis.images[0].norm.vmax) for axis in shown.values()}
-    assert len(scales) == 1  # the same colour is the same weight
+    assert len(scales) == 1  # the same color is the same weight
     first = shown["layer 1, dman, head 1"]
     assert tick_texts(first.xaxis) == tick_texts(first.yaxis) == LETTERS
     assert first.get_xlabel() == "key (the token attended to)"
