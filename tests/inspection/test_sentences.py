@@ -15,7 +15,7 @@ from fairseq_posattn.text.manifest import Manifest
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 RULES = {
-    "translation": Manifest("own", "translation", "lowered-normalized-moses-escaped", True),
+    "translation": Manifest("own", "translation", "lowered-normalised-moses-escaped", True),
     "classification": Manifest("own", "sentence_prediction", "moses", True),
 }
 
