@@ -76,7 +76,8 @@ class GaussianAttention(Mechanism):
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)
         if self.causal:
-            raise ValueError("gaussian attention has no causal form: it needs the whole sentence")
+            known = "a decoder does not know the length of the whole sentence"
+            raise ValueError(f"gaussian attention has no causal form: {known}")
         head_dim = embed_dim // num_heads
         self.query_weight = nn.Parameter(torch.empty(num_heads, head_dim, head_dim))  # W_p'
         self.center_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_p

@@ -107,8 +107,6 @@ class MultiQueryPooling(nn.Module):
 
     def __init__(self, embed_dim: int, queries: int = 16, fuse: bool = True):
         super().__init__()
-        if queries < 1:
-            raise ValueError(f"--pooling-queries {queries}: must be 1 or more")
         self.attend = AttentionFunction(multi_query_attention)
         self.key_map = glorot_linear(embed_dim, embed_dim)  # W^h, b^h
         self.queries = nn.Parameter(torch.empty(queries, embed_dim))  # Q

@@ -40,7 +40,7 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-# Written by benchmarks/tiles.py: tiles by GPU and tiles_key.
+# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
 SEARCHED = Path(__file__).with_name("tiles.json")
 
 

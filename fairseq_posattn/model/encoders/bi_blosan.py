@@ -163,8 +163,6 @@ class BiBloSAN(nn.Module):
         activation: Callable[[Tensor], Tensor] = F.elu,
     ):
         super().__init__()
-        if block_length < 0:
-            raise ValueError(f"--block-length {block_length}: must be 0 or more")
         dim = halve_features(output_dim)
         self.directions = nn.ModuleList(
             BlockSelfAttention(input_dim, dim, mask, block_length, dropout, map_dropout, activation)
