@@ -13,7 +13,6 @@ from typing import NoReturn
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.classification import ClassificationPlan
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
@@ -152,6 +151,8 @@ def _stop(number: int, frame: FrameType | None) -> NoReturn:
 
 def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     """Print the table; with ``keep`` write it and draw its figures, too."""
+    from fairseq_posattn.recipes import rows, tables  # here, because they import NumPy
+
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
     made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)
