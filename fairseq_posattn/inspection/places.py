@@ -56,8 +56,7 @@ class Place:
     def weights(self, result: Tensor) -> Tensor:
         """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
 
-        Args:
-            result: the module's weights; those of each feature are averaged.
+        The module's weights of each feature are averaged.
         """
         if isinstance(self.owner, Source2TokenPooling):
             return result.mean(-1).unsqueeze(1)  # of [B, T, C]
@@ -100,11 +99,7 @@ def stack_places(
 ) -> list[Place]:
     """Return the places of an encoder's or decoder's layers, in the order of computation.
 
-    Args:
-        layers: the layers.
-        names: of the sublayers of each layer, in order.
-        kind: :class:`MultiheadSelfAttention` or :class:`MultiheadCrossAttention`.
-        page: part, query, key and call of the places.
+    Each layer has sublayers of these names; ``page`` are attributes of the places.
     """
     numbered = [
         f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
@@ -122,9 +117,6 @@ def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
     """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
 
     A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
-
-    Raises:
-        UsageError: its layers are not of this plugin.
     """
     levels = getattr(trained.model, "levels", None) if side == "encoder" else None
     places = []
@@ -145,11 +137,7 @@ def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
 
 
 def encoder_places(trained: TrainedModel) -> list[Place]:
-    """Return the places of an encoder where tokens attend to tokens.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the places of an encoder where tokens attend to tokens."""
     if not isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
         return sublayer_places(trained, "encoder")
     places = [place for place in classifier_places(trained) if place.query]
@@ -169,12 +157,7 @@ def translation_places(trained: TrainedModel) -> list[Place]:
 def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
     """Return the places of a classifier: encoder and pooling.
 
-    Args:
-        trained: the classifier.
-        apart: sentences of a pair are encoded apart, and each has its places.
-
-    Raises:
-        UsageError: it has none, or it reads documents sentence by sentence.
+    If sentences of a pair are encoded ``apart``, each has its places.
     """
     encoder = trained.model.encoder
     if encoder.sentences is not None:
@@ -224,11 +207,7 @@ def _attending(encoder: nn.Module, encoder_name: str, within: dict) -> Iterator[
 def choose(
     places: Sequence[Place], layers: Sequence[int] | None = None, names: Sequence[str] | None = None
 ) -> list[Place]:
-    """Return the places of the given layers and names; None for all.
-
-    Raises:
-        UsageError: there is no such layer or sublayer, or none of the one in the other.
-    """
+    """Return the places of the given layers and names; None for all."""
     depth = max(place.layer for place in places)
     for layer in layers or ():
         if not 1 <= layer <= depth:

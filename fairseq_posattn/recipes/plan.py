@@ -49,9 +49,6 @@ class Plan(ABC):
     Args:
         recipe, options: the recipe and the options of its command.
         data_bin, checkpoints: parents of the defaults of ``--data`` and ``--out``.
-
-    Raises:
-        UsageError: ``--rows`` has an unknown name, or ``--precision fp16`` has no GPU.
     """
 
     recipe: Recipe
@@ -201,10 +198,7 @@ def count_gpus() -> int:
 def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]:
     """Return environment variables that assign GPUs to concurrent runs, disjoint if possible.
 
-    Args:
-        jobs: concurrent runs.
-        gpus: GPUs a run.
-        available: GPUs of this machine.
+    Each of the concurrent ``jobs`` uses so many of the machine's ``available`` ``gpus``.
     """
     if jobs == 1 or available <= 1 or gpus == 0:
         return [{}] * jobs
@@ -219,15 +213,9 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
 def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
     """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
 
-    Each worker takes the fewest batches of at most ``size``. They are smaller if ``batches`` is not
-    divisible by the number of workers.
-
     Returns:
         the size of a worker's batches, their number, and a description with a warning if batches
-        are too small.
-
-    Raises:
-        UsageError: there are more workers than tokens.
+        are too small. A worker takes the fewest batches of at most ``size``.
     """
     frequency = -(-batches // workers)
     shared = size * batches // (workers * frequency)

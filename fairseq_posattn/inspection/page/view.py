@@ -31,13 +31,11 @@ class View:
     """A model and its attention modules; called with a text, it returns what to show.
 
     Attributes:
-        trained: the model.
         places: the places to show.
         about: what it does, in a few words.
         languages: of rows of words, where they are known.
         writes: whether it translates or summarizes.
         takes_pairs: whether a text is a pair of sentences, separated by a TAB.
-        unknown: counts of the words that its dictionary lacks.
     """
 
     about: str
@@ -57,16 +55,13 @@ class View:
         Args:
             text: plain.
             target: a translation, plain; None for the model's own.
-            room: largest number of weights.
+            room: largest number of weights; more raise :class:`TooMuchError`.
 
         Returns:
             ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
             ``attention``, of each place ``weights`` in thousandths and the result of
             :func:`.mechanism_plots.of_call`; ``size``, the number of weights; and ``notice`` if the
             text was cut.
-
-        Raises:
-            UsageError: the text cannot be read; :class:`TooMuchError`: it needs more room.
         """
         raise NotImplementedError
 
@@ -204,12 +199,7 @@ def open_view(
     names: Sequence[str] | None = None,
     **decoding,
 ) -> View:
-    """Load a model onto the CPU and return its view.
-
-    Args:
-        checkpoint, data: see :func:`fairseq_posattn.inference.translation.load`.
-        layers, names: of the sublayers to show; default all.
-        decoding: search settings of a model that translates.
+    """Load a model onto the CPU and return a view of the chosen layers and sublayers.
 
     Raises:
         UsageError: the model cannot be loaded, or has nothing to show.

@@ -43,9 +43,6 @@ def main(
         prog: name of the command.
         root: checkout whose data-bin, checkpoints and scripts are used; None uses the working
             directory.
-
-    Raises:
-        UsageError: options or data are invalid, or a run failed.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
