@@ -53,16 +53,22 @@ class Place:
         """Return the names in tables and figures."""
         return {"layer": self.layer, "sublayer": self.name}
 
+    def _feature_axis(self, result: Tensor) -> int | None:
+        if isinstance(self.owner, Source2TokenPooling):
+            return 2  # of [B, T, C]
+        if isinstance(self.owner, DirectionalBlock):
+            return 1  # of [B, C, T, T]
+        return 2 if result.dim() == 5 else None  # of MPSAN's [B, K, S, T, T]
+
     def weights(self, result: Tensor) -> Tensor:
         """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
 
         The module's weights of each feature are averaged.
         """
-        if isinstance(self.owner, Source2TokenPooling):
-            return result.mean(-1).unsqueeze(1)  # of [B, T, C]
-        if isinstance(self.owner, DirectionalBlock):
-            return result.mean(1, keepdim=True)  # of [B, C, T, T]
-        return result.mean(2) if result.dim() == 5 else result  # MPSAN's are [B, K, S, T, T]
+        axis = self._feature_axis(result)
+        if axis is None:
+            return result
+        return result.mean(axis) if result.dim() == 5 else result.mean(axis).unsqueeze(1)
 
     def note(self, result: Tensor) -> str:
         """Return how several weights of a pair of tokens are combined; may be empty."""
@@ -71,13 +77,11 @@ class Place:
                 "Weights of pairs of words (token2token). For each feature the model multiplies "
                 "them by a weight of the word attended to (source2token)."
             )
-        whom, features = "pair of words", result.size(2) if result.dim() == 5 else 1
-        if isinstance(self.owner, Source2TokenPooling):
-            whom, features = "word", result.size(-1)
-        elif isinstance(self.owner, DirectionalBlock):
-            features = result.size(1)
+        axis = self._feature_axis(result)
+        features = 1 if axis is None else result.size(axis)
         if features == 1:
             return ""
+        whom = "word" if isinstance(self.owner, Source2TokenPooling) else "pair of words"
         return (
             f"The model has a weight for each {whom} and each of {features} features: shown is the "
             "mean over the features."
@@ -128,11 +132,9 @@ def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
                 "sublayers; choose a model of this plugin, such as posattn_transformer"
             )
         flag, decoder = f"{side}_sublayers", side == "decoder"
-        names = parse_sublayers(
-            getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
-        )
-        prefixed = [f"{level}.{name}" if level else name for name in names]
-        places += stack_places(layers, prefixed, **page)
+        text = getattr(trained.config, flag)
+        names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
+        places += stack_places(layers, [f"{level}.{name}".lstrip(".") for name in names], **page)
     return places
 
 

@@ -58,6 +58,9 @@ class Plan(ABC):
         self.recipe = recipe
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
+        self.half = [] if options.precision == "fp32" else [f"--{options.precision}"]
+        # fairseq-generate and fairseq-validate have no bfloat16.
+        self.half_tested = self.half if self.half == ["--fp16"] else []
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
         regime, tiny_data, data = self._places(data_bin)
@@ -80,16 +83,6 @@ class Plan(ABC):
 
     @abstractmethod
     def _gpus(self) -> int: ...
-
-    @property
-    def half(self) -> list[str]:
-        """Return the flag of fairseq-train for half precision; none for float32."""
-        return [] if self.options.precision == "fp32" else [f"--{self.options.precision}"]
-
-    @property
-    def half_tested(self) -> list[str]:
-        """Return the flag for fairseq-generate and fairseq-validate, which have no bfloat16."""
-        return self.half if self.half == ["--fp16"] else []
 
     # --- Runs ----------------------------------------------------------------------------------
 

@@ -111,11 +111,9 @@ def _summary(scores: Mapping[str, float]) -> str:
 
 def _training_examples(run: Run) -> int | None:
     """Return the size of the training set; None if its text is missing."""
-    for column in ("label", "tags", "labels"):
-        text = Path(run.values["data"], "text", f"train.{column}")
-        if text.exists():
-            return len(read(text).splitlines())
-    return None
+    columns = ("label", "tags", "labels")
+    texts = [Path(run.values["data"], "text", f"train.{column}") for column in columns]
+    return next((len(read(text).splitlines()) for text in texts if text.exists()), None)
 
 
 def _best(log: "Log", metric: str) -> Result:
