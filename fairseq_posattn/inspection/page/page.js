@@ -37,14 +37,12 @@ function ofHead(heads, head) {
   return heads[0].map((_, row) => mean(heads.map((one) => one[row])));
 }
 
-/* The chosen query's weight of each key, from 0 to 1. */
-function shares() {
-  const heads = attention().weights.map((one) => (place().query ? one[query()] : one));
-  return ofHead(heads, state.head).map((weight) => weight / 1000);
-}
+/* The chosen query's weight of each key, in thousandths. */
+const weights = () =>
+  ofHead(attention().weights.map((one) => (place().query ? one[query()] : one)), state.head);
 
 /* Colors grow with the root: heads that look everywhere have small weights. */
-const depth = (share) => Math.sqrt(Math.min(Math.max(share, 0), 1)).toFixed(3);
+const depth = (weight) => Math.sqrt(Math.min(Math.max(weight / 1000, 0), 1)).toFixed(3);
 
 /* Points [distance of the key from the query, value] of the mechanism's positional part. */
 function plotPoints() {
@@ -122,7 +120,7 @@ function thumbnail(head) {
   const color = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
   for (const [y, line] of lines.entries()) {
     for (const [x, weight] of line.entries()) {
-      pen.fillStyle = `rgb(${color} / ${depth(weight / 1000)})`;
+      pen.fillStyle = `rgb(${color} / ${depth(weight)})`;
       pen.fillRect(x, y, 1, 1);
     }
   }
@@ -203,7 +201,7 @@ function move(event, words, rightToLeft) {
 
 function showAttention() {
   const here = place();
-  const given = shares();
+  const given = weights();
   if (here.query) {
     [...$(`row-${here.query}`).children].forEach((word, index) => {
       word.classList.toggle("chosen", index === query());
@@ -213,7 +211,7 @@ function showAttention() {
   }
   [...$(`row-${here.key}`).children].forEach((word, index) => {
     word.style.setProperty("--share", depth(given[index]));
-    const percent = Math.round(100 * given[index]);
+    const percent = Math.round(given[index] / 10);
     word.querySelector(".number").textContent = percent ? `${percent}` : "";
   });
   showStrongest(given);
@@ -247,7 +245,8 @@ function showStrongest(given) {
   const here = place();
   const word = here.query && element("bdi", {}, subword(rows()[here.query][query()]));
   const title = here.query ? ["Largest weights of ", word] : ["Largest pooling weights"];
-  $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
+  const list = bars(greatest(rows()[here.key], given.map((weight) => weight / 1000)));
+  $("strongest").replaceChildren(element("h2", {}, ...title), list);
 }
 
 function showPlot() {
