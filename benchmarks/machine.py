@@ -55,14 +55,13 @@ def describe(arguments: argparse.Namespace) -> dict:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A measurement: its options, its rows, and their tables.
+    """A measurement.
 
     Attributes:
         options: ``name: (default, help)`` or ``(default, help, choices)``. A list takes several
             values, False is a switch, a type has no default, and ``...`` is required.
         measure: yields the rows of the report; takes the parsed options.
-        tables: returns the report's Markdown by name; that of "" goes to FILE.md, that of NAME to
-            FILE_NAME.md.
+        tables: returns a report's Markdown by name: "" goes to FILE.md, NAME to FILE_NAME.md.
         settings: names of the options that the report repeats.
         describe: returns further entries of the report; takes the parsed options.
     """
@@ -220,9 +219,8 @@ def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
     """Return the peak memory of ``work()`` beyond what was in use after ``first()``.
 
-    On a CPU, work() runs in a forked process and the count is of resident memory, with freed blocks
-    returned at once; PyTorch must not have used several threads before. On a GPU it is what PyTorch
-    has allocated.
+    On a GPU it is what PyTorch has allocated; on a CPU the resident memory of a forked process, so
+    that PyTorch must not have used several threads before.
     """
     if device == "cuda":
         first()

@@ -22,18 +22,12 @@ register()
 
 @dataclass
 class Pair:
-    """A stock architecture with the flags that give it the parameters and settings of ours.
-
-    Attributes:
-        stock, flags: the stock architecture and its flags.
-        words: size of the joint dictionary.
-        sentences, source_length, target_length: sizes of a batch.
-    """
+    """A stock architecture with the flags that give it the parameters and settings of ours."""
 
     stock: str
     flags: str
-    words: int
-    sentences: int
+    words: int  # size of the joint dictionary
+    sentences: int  # sizes of a batch
     source_length: int
     target_length: int
 
@@ -69,9 +63,7 @@ PAIRS = {
 SMOOTHING = 0.1
 SIZES = ("sentences", "source_length", "target_length")
 BATCH = {
-    "sentences": (int, "sentences in a batch (default: the pair's)"),
-    "source_length": (int, "tokens of the longest source (default: the pair's)"),
-    "target_length": (int, "tokens of the longest target (default: the pair's)"),
+    name: (int, f"{name.replace('_', ' ')} of a batch (default: the pair's)") for name in SIZES
 }
 
 
@@ -81,13 +73,9 @@ def benchmark(
     options: dict[str, tuple],
     pairs: Iterable[str] = PAIRS,
 ) -> machine.Benchmark:
-    """Return a benchmark of pairs.
+    """Return a benchmark of pairs; ``options`` are those beyond pairs and batches.
 
-    Args:
-        measure: yields rows of a pair, from its name, dictionary, sizes of a batch and options.
-        tables: returns the Markdown of a report.
-        options: options beyond those of pairs and batches.
-        pairs: default of ``--pairs``.
+    ``measure`` yields the rows of a pair, from its name, dictionary, sizes of a batch and options.
     """
 
     def measure_pairs(arguments):
