@@ -122,7 +122,6 @@ def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
 
 
 def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
-    """Write a report and, beside it, its Markdown."""
     from fairseq_posattn.common.files import write_json, write_text
 
     write_json(path, report, indent=2)
@@ -131,7 +130,6 @@ def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
 
 
 def processor() -> str:
-    """Return the name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
@@ -207,7 +205,6 @@ def milliseconds(times: Sequence[float], digits: int = 1) -> float:
 
 
 def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
-    """Return median, lowest and highest ratio of our time over the stock model's, by round."""
     ratios = [a / b for a, b in zip(ours, stock, strict=True)]
     return {
         "time_ratio": round(statistics.median(ratios), 3),

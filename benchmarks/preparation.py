@@ -121,7 +121,6 @@ def measure_ours(source, folder, jobs):
 
 
 def measure_usual(source, folder, jobs):
-    """Yield the measurements of each step of the usual pipeline."""
     folder.mkdir()
     files = [
         {"split": split, "side": side, "raw": source / f"{name}.{side}"}
@@ -149,7 +148,6 @@ def measure(arguments):
 
 
 def tables(report):
-    """Return the report's Markdown."""
     rows = []
     for number, stage in enumerate((*STEPS, "all")):
         row = {"pairs": f"{report['pairs']:,}", "stage": stage}
