@@ -421,11 +421,11 @@ def test_word_vectors_are_the_prepared_ones(runs_of, tmp_path):
             *("classifiers/compare", "--rows", "cnn", "--datasets", "trec", "--seeds", 1),
             data=tmp_path,
         )
-        train = train_of(run)
-        return train.encoder_embed_path, train.encoder_embed_dim
+        train = vars(train_of(run))
+        return train.get("encoder_embed_path"), train["encoder_embed_dim"]
 
     (tmp_path / "trec").mkdir()
-    assert features() == ("", 300)
+    assert features() == (None, 300)
     (tmp_path / "trec/glove.txt").write_text("1 50\n")
     assert features() == (f"{tmp_path}/trec/glove.txt", 50)
 
