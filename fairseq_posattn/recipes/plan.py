@@ -84,8 +84,6 @@ class Plan(ABC):
     @abstractmethod
     def _gpus(self) -> int: ...
 
-    # --- Runs ----------------------------------------------------------------------------------
-
     @abstractmethod
     def runs(self) -> list[Run]:
         """Return the selected runs."""
@@ -137,8 +135,6 @@ class Plan(ABC):
         command = [*program, data, "--user-dir", PLUGIN, *flags, "--save-dir", str(folder)]
         command += [*SAVED, *LOGGED, *self.options.flags]
         return Step("train", tuple(command), log=folder / "train.log", done=folder / "trained")
-
-    # --- Data ----------------------------------------------------------------------------------
 
     @abstractmethod
     def preparation(self) -> Iterator[Step]:
