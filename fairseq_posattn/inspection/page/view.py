@@ -8,9 +8,9 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
-from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
 from fairseq_posattn.inspection.page import mechanism_plots
