@@ -131,11 +131,7 @@ def test_a_library_that_is_not_there_is_one_line(choose, monkeypatch):
 
 @pytest.mark.parametrize(
     ("intel", "capability", "chosen"),
-    [
-        (False, "AVX512", "onednn"),
-        (True, "AVX512", "torch"),
-        (False, "AVX2", "torch"),
-    ],
+    [(False, "AVX512", "onednn"), (True, "AVX512", "torch"), (False, "AVX2", "torch")],
 )
 def test_the_processor_decides(choose, monkeypatch, intel, capability, chosen):
     """MKL uses AVX-512 on Intel's processors; elsewhere oneDNN has it alone, if it is there."""

@@ -15,7 +15,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
@@ -30,7 +29,6 @@ from fairseq_posattn.attention.kernels.launch import (
     rows_of,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
-from fairseq_posattn.attention.masks import DistanceMask
 
 
 @triton.jit
@@ -266,28 +264,15 @@ def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
 differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
 
 
-def additive_attention_triton(
-    call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
-    mask: Tensor | DistanceMask | None,
-    constant: float,
-) -> Tensor:
+def additive_attention_triton(call, key_score, query_score, value, mask, constant):
     """Return the context ``[B, ..., Tq, C]`` of MPSAN."""
     batch, *heads, queries = query_score.shape
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
-    shape = (batch, query_score.size(1), queries)
-    context = differentiable(
-        query_score,
-        key_score,
-        value.reshape(batch, -1, keys, features),
-        *masks.mask_arguments(mask, shape, keys, multiplies=False),
-        call.key_padding_mask,
-        *draw_dropout(call.dropout_p, value.device),
-        float(constant),
-    )
+    inputs = query_score, key_score, value.reshape(batch, -1, keys, features)
+    given = masks.mask_arguments(mask, query_score.shape, keys, multiplies=False)
+    dropout = draw_dropout(call.dropout_p, value.device)
+    context = differentiable(*inputs, *given, call.key_padding_mask, *dropout, float(constant))
     return context.view(batch, *heads, queries, features)
