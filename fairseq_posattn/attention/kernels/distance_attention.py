@@ -96,11 +96,10 @@ class Given(NamedTuple):
 
 def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
-    query = given.query
-    cells = 1 if given.mechanism == "dman" else query.size(1)
-    width = line_width(query.size(2), given.key.size(2))
-    line = query.new_empty(cells, width, dtype=torch.float32)
-    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
+    query, cells = given.query, 1 if given.mechanism == "dman" else given.query.size(1)
+    log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
+    line = log_sum.new_empty(cells, line_width(query.size(2), given.key.size(2)))
+    return torch.empty_like(query), log_sum, line
 
 
 def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:

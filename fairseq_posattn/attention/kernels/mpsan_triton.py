@@ -2,9 +2,8 @@
 
 The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers
 instead of a dot product. Values may have any number of features; for each block of features the
-weights are recomputed. The forward pass is FlashAttention's. In the backward pass each program
-takes blocks of queries in turn and adds the gradients of the keys' scores to its own line. Every
-sum has a fixed order.
+weights are recomputed. In the backward pass each program takes blocks of queries in turn and adds
+the gradients of the keys' scores to its own line. Every sum has a fixed order.
 """
 
 from functools import lru_cache
@@ -143,11 +142,7 @@ def differentiate_values(
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of a block of features of the values of a block of keys, and of its scores.
-
-    Args:
-        LINES: gradients of the scores from the programs of :func:`differentiate_scores`.
-    """
+    """Write gradients of a block of features of values, and of keys' scores from the LINES."""
     block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature, first_key = tl.program_id(1) * BLOCK_D, block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
