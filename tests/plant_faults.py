@@ -72,9 +72,9 @@ FAULTS = [
     Fault("model/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
     Fault("model/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
     Fault("model/seq2seq.py", "x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
-    Fault("model/seq2seq.py", "return self.dropout_module(x)", "return x", DROPOUTS),
+    Fault("model/seq2seq.py", "return side.dropout_module(x)", "return x", DROPOUTS),
     Fault("model/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
-    Fault("model/seq2seq.py", "x = self.layernorm_embedding(x)", "pass", STOCK),
+    Fault("model/seq2seq.py", "x = side.layernorm_embedding(x)", "pass", STOCK),
     Fault("model/seq2seq.py", "x, padding)", "x)", STOCK),
     Fault("training/models/seq2seq.py", "else cfg.min_params_to_wrap", "else 1", FLAGS),
     Fault(
@@ -94,17 +94,17 @@ FAULTS = [
     Fault("model/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
     Fault(
         "model/seq2seq.py",
-        "encoder_dim=cfg.encoder.embed_dim",
-        "encoder_dim=cfg.decoder.embed_dim",
+        '"encoder_dim": cfg.encoder.embed_dim',
+        '"encoder_dim": cfg.decoder.embed_dim',
         STOCK,
     ),
     Fault(
         "model/seq2seq.py",
-        "max_positions=cfg.max_target_positions",
-        "max_positions=cfg.max_target_positions + 1",
+        "cfg.max_target_positions",
+        "cfg.max_target_positions + 1",
         FLAGS,
     ),
-    Fault("model/seq2seq.py", "causal=True,", "", STOCK),
+    Fault("model/seq2seq.py", "causal=True, ", "", STOCK),
     Fault("training/models/seq2seq.py", "    INITIALIZATIONS[str(cfg.start)](layer)\n", "", FLAGS),
     Fault(
         "training/models/seq2seq.py",
@@ -179,8 +179,8 @@ FAULTS = [
     Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
     Fault(
         "model/transformer_layer.py",
-        "layer.num_heads, mechanism, heads\n",
-        "layer.num_heads, mechanism\n",
+        "*sizes, mechanism, heads)",
+        "*sizes, mechanism)",
         MANS_LOOPS,
     ),
     Fault(
@@ -340,13 +340,11 @@ FAULTS = [
     Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
     Fault(
         "attention/headwise.py",
-        "draw_mask(_expand_heads(x, weight), p)",
-        "_expand_heads(draw_mask(x, p), weight)",
+        "drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)",
+        "drop(x, dropout, training).expand(-1, weight.size(0), -1, -1)",
         DROPOUTS,
     ),
     Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
-    Fault("attention/headwise.py", ".div_(1 - ctx.p)", "", MTSA_LOOPS),
-    Fault("attention/headwise.py", "addcmul_(d_seen, mask)", "add_(d_seen)", MTSA_LOOPS),
     Fault(
         "model/encoders/recurrent.py",
         "dropout=dropout if layers > 1 else 0.0",

@@ -156,7 +156,6 @@ def try_fairseq(command, flags):
 # --- The measurements, in miniature ------------------------------------------------------------
 
 PAIRS = "--pairs dman_iwslt_de_en --sentences 2 --source-length 3 --target-length 3 --warmup 0"
-FIXTURE = ROOT / "tests/fixtures/translation"
 MEASUREMENTS = {
     "classification": "--archs cspan_classifier --sentences 2 --length 3 --vocabulary 9"
     " --updates 1 --warmup 0",
@@ -164,9 +163,7 @@ MEASUREMENTS = {
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
     "training parts": f"{PAIRS} --updates 1 --criterion label_smoothed_cross_entropy_fused",
-    "training loss": "--rows 3 --words 9 --rounds 1",
-    "decoding text": f"--checkpoint {FIXTURE}/checkpoint.pt --data {FIXTURE}/data --beam 1"
-    f" --lines 9 --warmup 0 --rounds 1 --input {FIXTURE}/translations.txt",
+    "scale": "--sentences 2 --source-length 3 --target-length 3 --rounds 1",
 }
 
 

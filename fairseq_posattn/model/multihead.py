@@ -45,8 +45,11 @@ class ConcatenatedHeads:
     dropout: float = 0.0
 
 
+PLAIN = ConcatenatedHeads()
+
+
 class OutputLinear(Linear):
-    """Output projection of the concatenated heads, after their activation and dropout."""
+    """Output projection ``[T, B, C]`` of the concatenated heads, after activation and dropout."""
 
     def __init__(self, embed_dim: int, heads: ConcatenatedHeads):
         super().__init__(embed_dim, embed_dim)
@@ -58,7 +61,6 @@ class OutputLinear(Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, heads: Tensor) -> Tensor:
-        """Map ``[T, B, C]`` to ``[T, B, C]``."""
         activated = heads if self.activation is None else self.activation(heads)
         return super().forward(self.dropout(activated))
 
@@ -92,15 +94,27 @@ def is_identity_order(new_order: Tensor, count: int) -> bool:
     return torch.equal(new_order, torch.arange(count))
 
 
+@dataclass
+class EncodedCache:
+    """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses."""
+
+    tensors: tuple[Tensor, Tensor]
+    hypotheses: int
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
+        sentences = select_sentences(new_order, self.hypotheses)
+        if not is_identity_order(sentences, self.tensors[0].size(0)):
+            key, value = self.tensors
+            self.tensors = key.index_select(0, sentences), value.index_select(0, sentences)
+
+
 class PositionCache:
     """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
     A beam search reorders its hypotheses at each step. Their rows are copied when the next position
-    is appended, into a free buffer, which all layers share: nothing is allocated. Without a new
-    order the position is written in place.
-
-    Args:
-        free: buffers that no cache uses.
+    is appended, into one of the buffers ``free``, which all layers share: nothing is allocated.
+    Without a new order the position is written in place.
     """
 
     positions_at_once = 16  # a new buffer has room for so many more
@@ -161,30 +175,54 @@ def _no_padding(key: Tensor) -> Tensor:
     return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
 
 
-class MultiheadSelfAttention(nn.Module):
-    """Multi-head self attention by one mechanism.
+class MultiheadAttention(nn.Module):
+    """Multi-head attention by one mechanism.
 
     Args:
         embed_dim: C.
         num_heads: H, which divides C.
         mechanism: attention within the heads.
         heads: activation and dropout of the concatenated heads.
+        projections: linear layers of queries, keys and values, by attribute.
+
+    ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
+    ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
+    where padded. ``incremental_state`` is the cache of incremental decoding.
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
-    ):
+    def __init__(self, embed_dim, num_heads, mechanism, heads, **projections: PackedLinear):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.projects_key = mechanism.projects_key
-        self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
+        for name, projection in projections.items():
+            self.add_module(name, projection)
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, heads)
+
+    def attend(self, x, query, key, value, key_padding_mask, need_weights):
+        """Return the context ``[B, H, Tq, D]`` and the weights ``[B, H, Tq, Tk]`` or None."""
+        options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
+        attended = self.mechanism(x.transpose(0, 1), query, key, value, **options)
+        return attended if need_weights else (attended, None)
+
+    def reorder_incremental_state(
+        self, incremental_state: IncrementalState, new_order: Tensor
+    ) -> IncrementalState:
+        """Select and order the hypotheses of a beam search."""
+        if (self, "attention") in incremental_state:
+            incremental_state[self, "attention"].reorder(new_order)
+        return incremental_state
+
+
+class MultiheadSelfAttention(MultiheadAttention):
+    """Multi-head self attention."""
+
+    def __init__(
+        self, embed_dim: int, num_heads: int, mechanism: Mechanism, heads: ConcatenatedHeads = PLAIN
+    ):
+        qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if mechanism.projects_key else 2)
+        super().__init__(embed_dim, num_heads, mechanism, heads, qkv_proj=qkv_proj)
+        self.projects_key = mechanism.projects_key
 
     def forward(
         self,
@@ -195,13 +233,7 @@ class MultiheadSelfAttention(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to ``x`` and the cached positions before it.
 
-        Args:
-            x: ``[T, B, C]``; with ``incremental_state`` only the newest positions.
-            key_padding_mask: bool ``[B, T]`` of the same positions, True where padded.
-            need_weights: also return the weights.
-
-        Returns:
-            ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
+        With ``incremental_state``, ``x`` and its padding mask are those of the newest positions.
         """
         parts = self.qkv_proj.split(x)
         query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
@@ -214,35 +246,13 @@ class MultiheadSelfAttention(nn.Module):
             tensors = cached.append(newest)
             key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
             key_padding_mask = None if padding is None else padding.t()
-        query, key, value = (split_heads(part, self.num_heads) for part in (query, key, value))
-        attended = self.mechanism(
-            x.transpose(0, 1),
-            query,
-            key,
-            value,
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-        )
-        context, weights = attended if need_weights else (attended, None)
+        vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
+        context, weights = self.attend(x, *vectors, key_padding_mask, need_weights)
         return self.out_proj(merge_heads(context)), weights
 
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> IncrementalState:
-        """Select and order the hypotheses of a beam search."""
-        if (self, "attention") in incremental_state:
-            incremental_state[self, "attention"].reorder(new_order)
-        return incremental_state
 
-
-class MultiheadCrossAttention(nn.Module):
-    """Dot-product attention from a decoder to the encoder's output.
-
-    Args:
-        embed_dim: C of the decoder.
-        encoder_dim: features of the encoder's output.
-        num_heads, mechanism, heads: see :class:`MultiheadSelfAttention`; not causal.
-    """
+class MultiheadCrossAttention(MultiheadAttention):
+    """Attention from a decoder to the encoder's output, which has ``encoder_dim`` features."""
 
     def __init__(
         self,
@@ -250,15 +260,13 @@ class MultiheadCrossAttention(nn.Module):
         encoder_dim: int,
         num_heads: int,
         mechanism: Mechanism,
-        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
+        heads: ConcatenatedHeads = PLAIN,
     ):
-        super().__init__()
-        check_heads(embed_dim, num_heads)
-        self.num_heads = num_heads
-        self.query_proj = PackedLinear(embed_dim, embed_dim, parts=1)
-        self.kv_proj = PackedLinear(encoder_dim, embed_dim, parts=2)
-        self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, heads)
+        projections = {
+            "query_proj": PackedLinear(embed_dim, embed_dim, parts=1),
+            "kv_proj": PackedLinear(encoder_dim, embed_dim, parts=2),
+        }
+        super().__init__(embed_dim, num_heads, mechanism, heads, **projections)
 
     def forward(
         self,
@@ -274,54 +282,27 @@ class MultiheadCrossAttention(nn.Module):
             x: ``[T, B*N, C]``: N consecutive hypotheses of each encoded sentence, 1 in training.
                 They are queries of one attention, so that keys and values are read once.
             encoder_out: ``[S, B, encoder_dim]``, projected once per ``incremental_state``.
-            encoder_padding_mask: bool ``[B, S]``, True where padded.
-            need_weights: also return the weights.
-
-        Returns:
-            ``[T, B*N, C]`` and the weights ``[B*N, H, T, S]`` or None.
+            encoder_padding_mask: ``[B, S]``.
         """
         length, batch = x.size(0), encoder_out.size(1)
         hypotheses = x.size(1) // batch
         key, value = self._encoded(encoder_out, incremental_state, hypotheses)
         query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
-        attended = self.mechanism(
-            x.transpose(0, 1),
-            query,
-            key,
-            value,
-            key_padding_mask=encoder_padding_mask,
-            need_weights=need_weights,
-        )
-        context, weights = attended if need_weights else (attended, None)
+        context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
         context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
         output = self.out_proj(context.reshape(x.size(0), x.size(1), -1))  # [T, B*N, C]
         if weights is not None:  # [B, H, N*T, S]
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
 
-    def _encoded(
-        self, encoder_out: Tensor, incremental_state: IncrementalState | None, hypotheses: int
-    ) -> tuple[Tensor, Tensor]:
+    def _encoded(self, encoder_out, incremental_state, hypotheses) -> tuple[Tensor, Tensor]:
         """Return key and value, ``[B, H, S, D]``."""
         if incremental_state is not None and (self, "attention") in incremental_state:
-            return incremental_state[self, "attention"]
+            return incremental_state[self, "attention"].tensors
         parts = self.kv_proj.split(encoder_out)
         key, value = (split_heads(part, self.num_heads) for part in parts)
         if incremental_state is not None:  # copied once, not for the matmul of each step
             key, value = key.contiguous(), value.contiguous()
-            incremental_state[self, "attention"] = key, value
-            incremental_state[self, "hypotheses"] = hypotheses
+            incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
         return key, value
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> IncrementalState:
-        """Reorder the cached sentences; a sentence's hypotheses stay consecutive."""
-        if (self, "attention") in incremental_state:
-            tensors = incremental_state[self, "attention"]
-            sentences = select_sentences(new_order, incremental_state[self, "hypotheses"])
-            if not is_identity_order(sentences, tensors[0].size(0)):
-                selected = tuple(tensor.index_select(0, sentences) for tensor in tensors)
-                incremental_state[self, "attention"] = selected
-        return incremental_state

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.props import Piece, Proposition, Sentence
+from fairseq_posattn.text.props import Proposition, Sentence, Span
 
 __all__ = ["Counts", "arguments", "compare", "compare_propositions"]
 
@@ -50,7 +50,7 @@ class Counts:
         return table
 
 
-def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
+def arguments(pieces: Iterable[Span]) -> list[tuple[str, Spans]]:
     """Return the arguments that pieces, from left to right, make up: type and spans."""
     result: list[tuple[str, list[tuple[int, int]]]] = []
     last: dict[str, list[tuple[int, int]]] = {}
@@ -63,7 +63,7 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
     return [(label, tuple(spans)) for label, spans in result if label != PREDICATE]
 
 
-def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
+def compare_propositions(gold: Iterable[Span], predicted: Iterable[Span]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
     wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
     right, excess, missed = (
@@ -101,7 +101,7 @@ def compare(
             if same is None or same.predicate != proposition.predicate:
                 lacking += 1
                 same = Proposition(proposition.predicate, proposition.place)
-            counts += compare_propositions(proposition.pieces, same.pieces)
+            counts += compare_propositions(proposition.spans, same.spans)
         ignored += len(by_place)
     if lacking:
         message = f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; "

@@ -36,8 +36,8 @@ def test_launches_of_norms_dropouts_and_kernels_are_counted(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
     run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
-    (pair,) = json.loads((tmp_path / "json").read_text())["rows"]
-    counted = {group["group"]: group["launches"] for group in pair["groups"]}
+    rows = json.loads((tmp_path / "json").read_text())["rows"]
+    counted = {row["group"]: row["launches"] for row in rows}
     layers, sublayers = 6, 3
     all_sublayers = 2 * layers * sublayers
     assert counted["layer norms"] == 3 * (all_sublayers + 2)  # a final one on each side
@@ -45,9 +45,6 @@ def test_launches_of_norms_dropouts_and_kernels_are_counted(tmp_path):
     assert counted["dropout"] == 2 * (all_sublayers + 2 * layers + 2)
     kernels, fused = 4 * layers, 2 * 3 * layers  # six SDPA calls per layer of both sides
     assert counted["attention"] == kernels + fused + 1  # the softmax of the loss
-    inner = 2 * layers * (sublayers - 1)
-    traffic = 9 * (inner * 2 * 3.5) * 512 * 2
-    assert pair["norms"] == {"places": inner, "launches": 3 * inner, "bytes": traffic}
 
 
 # --- Updates on many GPUs ---------------------------------------------------------

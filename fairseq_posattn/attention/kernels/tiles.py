@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-# Written by benchmarks/tiles.py: tiles by GPU and tiles_key.
+# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
 SEARCHED = Path(__file__).with_name("tiles.json")
 # GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
 # Others may have 99 KiB, and take every factor from registers.

@@ -164,7 +164,6 @@ def test_sentences_longer_than_the_limit_are_refused():
         ("mpsan_classifier", "--encoder-hidden-dim=7", "--encoder mpsan has as many features"),
         ("cspan_classifier", "--encoder-hidden-dim=7", "--encoder cspan has as many features"),
         ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
-        ("cspan_classifier", "--pooling-queries=0", "--pooling-queries 0: must be"),
         (
             "disan_classifier",
             "--encoder-hidden-dim=7",
@@ -179,7 +178,6 @@ def test_sentences_longer_than_the_limit_are_refused():
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
         ("hierarchical_cnn_classifier", "--cnn-widths=0", "--cnn-widths 0"),
-        ("bi_blosan_classifier", "--block-length=-1", "--block-length -1"),
         ("transformer_classifier", "--encoder-sublayers=sann,ffn", "unknown sublayer 'sann'"),
         ("da_transformer_classifier", "--hierarchical --sentence-separator=|", "lacks the"),
         ("bilstm_classifier", "--word-ngrams=2", "--word-ngrams 2: needs --encoder none"),
