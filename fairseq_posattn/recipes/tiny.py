@@ -29,7 +29,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpora.nli import LABELS, MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpora.sentence_pairs import LABELS, MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 
 # --- Numbers -----------------------------------------------------------------------------------

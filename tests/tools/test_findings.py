@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tools.pages import findings
-from tools.pages.results import Results
+from tools.pages.tables import Results
 
 FAMILY = "All classifiers, small models"
 

@@ -8,7 +8,7 @@ import pytest
 
 from tools.pages import measurements
 from tools.pages.command import OF_TABLES, PLACE, PLACES, pages, write
-from tools.pages.results import Results
+from tools.pages.tables import Results
 
 ROOT = Path(__file__).parents[2]
 ROW = {

@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from tools.pages.command import results_of
-from tools.pages.results import Results, add, recipe_folders
+from tools.pages.tables import Results, add, recipe_folders
 
 ROOT = Path(__file__).parents[2]
 

@@ -87,7 +87,7 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
 
 
-def test_colours_show_the_weights(visit, translator):
+def test_colors_show_the_weights(visit, translator):
     shown, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
     weights = sentence["attention"][0]["weights"][1][0]
     depths = [float(re.search(r"[\d.]+(?=\)$)", shade)[0]) for shade in shown["shades"]]
@@ -260,7 +260,7 @@ def test_words_can_be_read_in_either_scheme(browser, visit, translator, scheme):
     """The contrast is at least 4.5 (WCAG), also on the deepest shade."""
     visit(translator(), "a b", scheme=scheme)
     contrast = """(() => {
-      const light = (colour) => colour.map((part) => part / 255).map((part) =>
+      const light = (color) => color.map((part) => part / 255).map((part) =>
         part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
         .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
       const numbers = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
