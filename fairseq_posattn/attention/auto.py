@@ -16,23 +16,21 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn import __version__
-from fairseq_posattn.attention.call import Arguments, Call, context_of
+from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
+from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
-
-if TYPE_CHECKING:
-    from fairseq_posattn.attention.declare import Attention
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +43,30 @@ NEXT_TO_NOTHING = 2.0**-18
 Tensors = dict[str, Tensor]
 _reasons: dict[tuple[object, ...], str | None] = {}
 _chosen: dict[tuple[object, ...], str] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class Declaration:
+    """Parts of an attention function: see :func:`fairseq_posattn.attention.declare.attention`.
+
+    Attributes:
+        attend: takes a ``Call`` and the arguments by name; returns the context, with
+            ``need_weights`` also the weights.
+    """
+
+    name: str
+    attend: Callable[..., Attended]
+    shapes: Shapes
+    implementations: tuple[str, ...]
+    causal: bool
+    check: Callable[[Arguments], None] | None
+    refuse: Callable[[str, Arguments], str | None] | None
+    spread: Mapping[str, float]
+
+    def random(self, sizes: Mapping[str, int], leading: Sequence[int], seed: int) -> Tensors:
+        """Return random tensors of the function's spreads: see :meth:`Shapes.random`."""
+        tensors = self.shapes.random(sizes, leading, seed)
+        return {name: tensor * self.spread.get(name, 1) for name, tensor in tensors.items()}
 
 
 class Kind(NamedTuple):
@@ -75,7 +97,7 @@ class Kind(NamedTuple):
         return ", ".join(words + [name for name, is_given in named.items() if is_given])
 
 
-def kind_of(attention: "Attention", call: Call, arguments: Arguments) -> Kind:
+def kind_of(attention: Declaration, call: Call, arguments: Arguments) -> Kind:
     """Return the kind of a call."""
     value, mask = arguments["value"], arguments.get("mask")
     tensors = {*attention.shapes.dimensions, "mask"}
@@ -87,7 +109,7 @@ def kind_of(attention: "Attention", call: Call, arguments: Arguments) -> Kind:
     )
 
 
-def self_check_reason(attention: "Attention", kind: Kind) -> str | None:
+def self_check_reason(attention: Declaration, kind: Kind) -> str | None:
     """Return why ``auto`` must not use the kernels for calls of this kind, or None.
 
     Raises:
@@ -101,7 +123,7 @@ def self_check_reason(attention: "Attention", kind: Kind) -> str | None:
     return _reasons[key]
 
 
-def _check(attention: "Attention", kind: Kind) -> str | None:
+def _check(attention: Declaration, kind: Kind) -> str | None:
     device = kind.device
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
@@ -125,7 +147,7 @@ def _check(attention: "Attention", kind: Kind) -> str | None:
 
 
 def _example(
-    attention: "Attention", kind: Kind, length: int
+    attention: Declaration, kind: Kind, length: int
 ) -> tuple[Tensors, Tensor | DistanceMask | None, Tensor]:
     """Return random tensors, a mask of the call's kind, and padding ``[B, Tk]``."""
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
@@ -144,7 +166,7 @@ def _example(
     return tensors, past, positions >= ends[:, None]
 
 
-def _disagreement(attention: "Attention", kind: Kind, length: int) -> float:
+def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     """Return the largest error of the kernels' results over the tolerance.
 
     The tolerance is four times the error of the reference in the same type plus some roundings,
@@ -220,7 +242,7 @@ def is_timed() -> bool:
     return named == CHOICES[0] and not torch.cuda.is_current_stream_capturing()
 
 
-def fastest(attention: "Attention", able: Iterable[str], call: Call, arguments: Arguments) -> str:
+def fastest(attention: Declaration, able: Iterable[str], call: Call, arguments: Arguments) -> str:
     """Return the fastest of the implementations that can serve a call."""
     value: Tensor = arguments["value"]
     query: Tensor = arguments["query"] if "query" in arguments else arguments["query_score"]
@@ -248,7 +270,7 @@ def fastest(attention: "Attention", able: Iterable[str], call: Call, arguments: 
 
 
 def _timed(
-    attention: "Attention", able: list[str], described: str, call: Call, arguments: Arguments
+    attention: Declaration, able: list[str], described: str, call: Call, arguments: Arguments
 ) -> str:
     """Return the fastest implementation by stored times, or by new ones."""
     path = times_file(arguments["value"].device)
@@ -285,7 +307,7 @@ def milliseconds(step: Callable[[], Any]) -> float:
     return float(do_bench(step, warmup=10, rep=50))
 
 
-def _milliseconds_of(attention: "Attention", impl: str, call: Call, arguments: Arguments) -> float:
+def _milliseconds_of(attention: Declaration, impl: str, call: Call, arguments: Arguments) -> float:
     """Return the time of a training step or, without gradients, of a forward pass."""
     copies = {
         name: one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one

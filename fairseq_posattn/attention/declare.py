@@ -3,8 +3,8 @@
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec
 
 import torch
@@ -20,26 +20,8 @@ IMPLEMENTATIONS = ("triton", "sdpa", "reference")
 Parameters = ParamSpec("Parameters")
 
 
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """Declaration of an attention function; calling it checks a call and dispatches it.
-
-    Attributes:
-        name: the function's name, for messages.
-        attend: takes a ``Call`` and the arguments by name; returns the context, with
-            ``need_weights`` also the weights.
-        shapes, implementations, causal, check, refuse, spread: see :func:`attention`. Only the
-            reference returns weights.
-    """
-
-    name: str
-    attend: Callable[..., Attended]
-    shapes: Shapes
-    implementations: tuple[str, ...]
-    causal: bool
-    check: Callable[[Arguments], None] | None
-    refuse: Callable[[str, Arguments], str | None] | None
-    spread: Mapping[str, float]
+class Attention(auto.Declaration):
+    """Attention function; calling it checks a call and dispatches it."""
 
     def __call__(self, arguments: Arguments) -> Attended:
         """Return the result for arguments and :class:`Options` by name.
@@ -106,11 +88,6 @@ class Attention:
     @constant
     def _check_kernels(self, *kind: Any) -> str | None:
         return auto.self_check_reason(self, auto.Kind(*kind))
-
-    def random(self, sizes: Mapping[str, int], leading: Sequence[int], seed: int) -> auto.Tensors:
-        """Return random tensors of the function's spreads: see :meth:`Shapes.random`."""
-        tensors = self.shapes.random(sizes, leading, seed)
-        return {name: tensor * self.spread.get(name, 1) for name, tensor in tensors.items()}
 
 
 def on_gpu(arguments: Arguments) -> bool:
