@@ -62,7 +62,7 @@ class Plan(ABC):
         # fairseq-generate and fairseq-validate have no bfloat16.
         self.half_tested = self.half if self.half == ["--fp16"] else []
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
-        self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
+        self.title = recipe.title + (" (tiny form: numbers mean nothing)" if options.tiny else "")
         regime, tiny_data, data = self._places(data_bin)
         regime += "-tiny" if options.tiny else ""
         self.out = options.out or checkpoints / recipe.paper / regime
