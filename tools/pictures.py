@@ -57,16 +57,15 @@ def draw_results(results: Results, path: Path) -> None:
                 shift = 0.0 if one.mechanism == panel else 0.3
                 _draw(axis, one, names.index(_label(one)) + shift)
     figure.suptitle("difference from plain attention, in points, with 95% interval", fontsize=11)
-    marks = {
-        "significant (p < 0.05)": ("o", ORANGE),
-        "not significant": ("o", GRAY),
-        "DMAN, paper form": ("D", GRAY),
-    }
     handles = [
         Line2D([], [], color=color, marker=marker, label=label)
-        for label, (marker, color) in marks.items()
+        for label, marker, color in (
+            ("significant (p < 0.05)", "o", ORANGE),
+            ("not significant", "o", GRAY),
+            ("DMAN, paper form", "D", GRAY),
+        )
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(marks), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     write_picture(figure, str(path))
 
 
