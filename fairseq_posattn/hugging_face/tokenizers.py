@@ -15,15 +15,13 @@ from fairseq_posattn.text.plain_text import CODES, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
+__all__ = ["DictionaryTokenizer", "PosAttnClassifierTokenizer", "PosAttnSeq2SeqTokenizer"]
+
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """Base of the tokenizers, with the vocabulary of a fairseq dictionary.
-
-    Args:
-        vocab_file: JSON file of source subwords and their indices.
-    """
+    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON."""
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"
@@ -32,13 +30,13 @@ class DictionaryTokenizer(PreTrainedTokenizer):
     def __init__(self, vocab_file: str, **kwargs):
         self.folder = Path(vocab_file).parent
         self.numbers = json.loads(Path(vocab_file).read_text(encoding="utf-8"))
-        self.written = self.numbers
         self.reads = True  # whether text is source, not target
-        self._name_pieces()
+        self._set_target_vocabulary(self.numbers)
         super().__init__(**{**MARKS, **kwargs})
 
-    def _name_pieces(self):
-        self.pieces = {number: piece for piece, number in self.written.items()}
+    def _set_target_vocabulary(self, numbers: dict[str, int]):
+        self.written = numbers
+        self.pieces = {number: piece for piece, number in numbers.items()}
 
     @property
     def vocab_size(self) -> int:
@@ -67,13 +65,9 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         """Return subwords; ``<unk>`` is never skipped, since the model generated it."""
         if isinstance(ids, int):
             return self._convert_id_to_token(ids)
-        skipped = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
-        numbers = [int(number) for number in ids]
-        return [
-            self._convert_id_to_token(number)
-            for number in numbers
-            if not (skip_special_tokens and number in skipped)
-        ]
+        marks = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
+        skipped = marks if skip_special_tokens else ()
+        return [self._convert_id_to_token(one) for one in map(int, ids) if one not in skipped]
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
         """Append ``</s>`` to each sentence."""
@@ -95,11 +89,8 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
     """Tokenizer of sentences and pairs, as in ``posattn predict``.
 
-    Args:
-        words: rule that splits text into words.
-        lower: lowercase the text.
-        apart: return ``token_type_ids`` for pairs.
-        before: indices of the symbols before each sentence, None for none.
+    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``. The
+    indices ``before`` are those of the symbols before each sentence, None for none.
     """
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
@@ -115,9 +106,8 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
     ):
         self.words, self.lower, self.apart, self.before = words, lower, apart, tuple(before)
         names = ["input_ids", "attention_mask", *(["token_type_ids"] if apart else [])]
-        kwargs["model_input_names"] = names
         settings = {"words": words, "lower": lower, "apart": apart, "before": list(before)}
-        super().__init__(vocab_file, **settings, **kwargs)
+        super().__init__(vocab_file, **{**kwargs, **settings, "model_input_names": names})
 
     def split(self, text: str) -> str:
         words = RULES[self.words](text)
@@ -143,11 +133,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
 
 
 class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
-    """Tokenizer of translation and summarization, as in ``posattn translate``.
-
-    Args:
-        source_lang, target_lang: languages, for language-specific rules.
-    """
+    """Tokenizer of translation and summarization, as in ``posattn translate``."""
 
     vocab_files_names = {
         "vocab_file": "vocab.json",
@@ -178,8 +164,8 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
         if target_vocab_file is not None:
-            self.written = json.loads(Path(target_vocab_file).read_text(encoding="utf-8"))
-            self._name_pieces()
+            text = Path(target_vocab_file).read_text(encoding="utf-8")
+            self._set_target_vocabulary(json.loads(text))
 
     def split(self, text: str) -> str:
         return self.to_pieces[self.reads](text)

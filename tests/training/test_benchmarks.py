@@ -50,9 +50,6 @@ def test_launches_of_norms_dropouts_and_kernels_are_counted(tmp_path):
     assert pair["norms"] == {"places": inner, "launches": 3 * inner, "bytes": traffic}
 
 
-# --- Updates on many GPUs ---------------------------------------------------------
-
-
 @pytest.fixture
 def scale(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
@@ -60,49 +57,6 @@ def scale(monkeypatch):
     import scale
 
     return scale
-
-
-def rates(scale, **different):
-    return scale.Rates(
-        **{"matrix": 1e12, "memory": 1e11, "network": 1e10, "latency": 0.0, "host": 0.0}
-        | {"overlap": 0.0}
-        | different
-    )
-
-
-def work(scale):
-    return scale.Work(parameters=10**9, operations=2e12, activations=5e10)
-
-
-def test_all_reduce_sends_nearly_twice_the_bytes(scale):
-    assert scale.all_reduce_seconds(1e10, 1, rates(scale, latency=1.0)) == 0
-    assert scale.all_reduce_seconds(1e10, 2, rates(scale)) == pytest.approx(1)
-    assert scale.all_reduce_seconds(1e10, 8, rates(scale)) == pytest.approx(2 * 7 / 8)
-    assert scale.all_reduce_seconds(0, 8, rates(scale, latency=1e-3)) == pytest.approx(6e-3)
-
-
-def test_an_update_is_batches_step_and_exposed_communication(scale):
-    """A batch takes 2 s of matmuls and 2 s of memory, the step 0.8 s, the network 0.4 s."""
-    row = scale.predict(work(scale), 3, 2, "float16", rates(scale))
-    assert row["batches_seconds"] == pytest.approx(12)
-    assert row["step_seconds"] == pytest.approx(10**9 * scale.STEP["float16"] / 1e11)
-    assert row["network_seconds"] == row["exposed_seconds"] == pytest.approx(2 * 10**9 / 1e10)
-    parts = ("batches_seconds", "step_seconds", "exposed_seconds")
-    assert row["update_seconds"] == pytest.approx(sum(row[part] for part in parts))
-    assert row["memory_bytes"] == pytest.approx(22e9 + 5e10)
-
-
-def test_communication_overlaps_with_the_last_batch_only(scale):
-    slow = rates(scale, network=1e8, overlap=0.5)  # 20 s, of which 2 overlap
-    row = scale.predict(work(scale), 3, 2, "float16", slow)
-    assert row["exposed_seconds"] == pytest.approx(18)
-    fast = scale.predict(work(scale), 3, 2, "float16", rates(scale, overlap=0.5))
-    assert fast["exposed_seconds"] == 0
-
-
-def test_the_host_bounds_the_time_of_a_batch(scale):
-    row = scale.predict(work(scale), 2, 1, "float32", rates(scale, host=7.0))
-    assert (row["device_seconds"], row["batches_seconds"]) == (pytest.approx(8), pytest.approx(14))
 
 
 class Bigram(nn.Module):

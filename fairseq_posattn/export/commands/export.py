@@ -2,8 +2,8 @@
 
     %(prog)s checkpoints/iwslt14/checkpoint_best.pt iwslt14-de-en
 
-writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of a model that
-translates, summarizes or classifies. Loading it does not need fairseq:
+writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of this plugin's
+models that translate, summarize or classify. Loading it does not need fairseq:
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -24,6 +24,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.search_options import DECODING, add_search
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
+__all__ = ["export", "main", "make_parser", "read_examples"]
+
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
 ONNX = ("onnx", "onnxruntime", "onnxscript")
@@ -34,28 +36,18 @@ def make_parser(prog=None):
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
     cli.add_data(parser)
-    parser.add_argument(
-        "--onnx",
-        action="store_true",
-        help="also write model.onnx: a classifier, or the encoder of a generation model, for "
-        "batches and sentences of any size",
-    )
+    text = "also write model.onnx: a classifier, or a generation model's encoder, for any sizes"
+    parser.add_argument("--onnx", action="store_true", help=text)
     parser.add_argument(
         "--int8",
         action="store_true",
         help="also write model.int8.onnx, an int8 classifier (generation models are quantized at "
         "load time by in_int8); with --text, print agreement and speed of both on this CPU",
     )
-    parser.add_argument(
-        "--text",
-        metavar="FILE",
-        help="plain text to compare on, one text a line or a pair separated by a TAB",
-    )
-    parser.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="correct label or translation of each line, to print accuracy or BLEU",
-    )
+    text = "plain text to compare on, one text a line or a pair separated by a TAB"
+    parser.add_argument("--text", metavar="FILE", help=text)
+    text = "correct label or translation of each line, to print accuracy or BLEU"
+    parser.add_argument("--labels", metavar="FILE", help=text)
     group = parser.add_argument_group("default search of generate(), as in fairseq-generate")
     add_search(group, DECODING, SEARCH)
     return parser

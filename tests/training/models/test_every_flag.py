@@ -132,9 +132,8 @@ CLASSIFICATION = """
 
 def rows(table):
     """Return the columns of each line by the option's name."""
-    lines = [
-        [*map(str.strip, line.split("|")), *[""] * 4][:5] for line in table.split("\n") if line
-    ]
+    columns = [list(map(str.strip, line.split("|"))) for line in table.split("\n") if line]
+    lines = [[*line, "", "", "", ""][:5] for line in columns]
     return {line[0].partition("=")[0][2:].replace("-", "_"): line for line in lines}
 
 
@@ -142,21 +141,9 @@ def attention(coder, number=0):
     return coder.layers[0].sublayers[number].sublayer
 
 
-def mechanism(model):
-    return attention(model.encoder).mechanism
-
-
-def shape(parameter):
-    return tuple(parameter.shape)
-
-
 def norms(coder):
     before = {residual.normalize_before for residual in coder.layers[0].sublayers}
     return before, getattr(coder, "layer_norm", None) is not None
-
-
-def implementations(model):
-    return {module.impl for module in model.modules() if hasattr(module, "impl")}
 
 
 def shared(model):
@@ -164,36 +151,10 @@ def shared(model):
     return encoder is decoder, model.decoder.output_projection.weight is decoder.weight
 
 
-def nones(model, attribute):
-    return [getattr(coder, attribute) is None for coder in (model.encoder, model.decoder)]
-
-
-def are_checkpointed(model):
-    return ["forward" in vars(coder.layers[0]) for coder in (model.encoder, model.decoder)]
-
-
-def offloads(model):
-    return model.encoder.layers[0].forward.args[-1]
-
-
-def starts_as_file(coder):
-    return coder.embed_tokens.weight[4].eq(0.5).all().item()
-
-
-def is_learned(positions):
-    return isinstance(positions, LearnedPositionalEmbedding)
-
-
-def name(module):
-    return type(module).__name__
-
-
-def words(model):
-    return model.encoder.words
-
-
-def head(model):
-    return model.classification_heads[classifier_builder.HEAD].layers
+def activations(model):
+    encoder = words(model).encoder
+    parts = [encoder, encoder.attention.source, words(model).pooling, head(model)[4]]
+    return [*(name(part.activation) for part in parts), name(head(model)[2])]
 
 
 def pair_width(model):
@@ -202,22 +163,32 @@ def pair_width(model):
     return pairs.layers[1].in_features // model.encoder.output_dim
 
 
-def fusion(model):
-    return name(words(model).encoder.fusion)
+# Further names of the tables.
+def words(model):
+    return model.encoder.words
 
 
-def drops(model):
-    return words(model).dropout.p, words(model).pooling.dropout
+def name(module):
+    return type(module).__name__
 
 
-def kernels(model):
-    return [convolution.kernel_size[0] for convolution in words(model).encoder.convolutions]
+def head(model):
+    return model.classification_heads[classifier_builder.HEAD].layers
 
 
-def activations(model):
-    encoder = words(model).encoder
-    parts = [encoder, encoder.attention.source, words(model).pooling, head(model)[4]]
-    return [*(name(part.activation) for part in parts), name(head(model)[2])]
+NAMES = {
+    "mechanism": lambda m: attention(m.encoder).mechanism,
+    "shape": lambda parameter: tuple(parameter.shape),
+    "implementations": lambda m: {one.impl for one in m.modules() if hasattr(one, "impl")},
+    "nones": lambda m, what: [getattr(one, what) is None for one in (m.encoder, m.decoder)],
+    "are_checkpointed": lambda m: ["forward" in vars(x.layers[0]) for x in (m.encoder, m.decoder)],
+    "offloads": lambda m: m.encoder.layers[0].forward.args[-1],
+    "starts_as_file": lambda coder: coder.embed_tokens.weight[4].eq(0.5).all().item(),
+    "is_learned": lambda positions: isinstance(positions, LearnedPositionalEmbedding),
+    "fusion": lambda m: name(words(m).encoder.fusion),
+    "drops": lambda m: (words(m).dropout.p, words(m).pooling.dropout),
+    "kernels": lambda m: [one.kernel_size[0] for one in words(m).encoder.convolutions],
+}
 
 
 @pytest.fixture
@@ -235,10 +206,9 @@ def vectors(tmp_path):
 @pytest.fixture
 def translator(build_model, vectors):
     def build(flags):
+        lengths = ["--max-source-positions=64", "--max-target-positions=64"]
         flags = flags.format(vectors=vectors(16)).split()
-        return build_model(
-            "posattn_transformer", "--max-source-positions=64", "--max-target-positions=64", *flags
-        )
+        return build_model("posattn_transformer", *lengths, *flags)
 
     return build
 
@@ -256,10 +226,9 @@ def language_model(tmp_path_factory):
 @pytest.fixture
 def classifier(vectors, language_model):
     def build(flags):
-        flags = flags.format(
-            vectors=vectors(16), language_model=language_model, config=CONFIG
-        ).split()
+        files = {"vectors": vectors(16), "language_model": language_model, "config": CONFIG}
         widths = ["--encoder-embed-dim=16", "--encoder-ffn-embed-dim=16", "--max-positions=64"]
+        flags = flags.format(**files).split()
         return classifier_builder.build("posattn_classifier", *widths, *flags)
 
     return build
@@ -291,7 +260,7 @@ def check(line, build, compute):
         assert first.shape == second.shape and not torch.allclose(first, second)
         return
     for model, expected in ((without, before), (with_flag, after)):
-        assert eval(named, globals(), {"m": model}) == eval(expected)
+        assert eval(named, globals() | NAMES, {"m": model}) == eval(expected)
 
 
 @pytest.mark.parametrize("option", rows(TRANSLATION + MECHANISMS))
