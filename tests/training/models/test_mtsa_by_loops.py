@@ -71,8 +71,7 @@ def factor_dropout(p):
     return 1 - math.sqrt(1 - p)
 
 
-# --- Classifier (Tables 1, 3 and 5) -----------------------------------------------
-
+# Classifier (Tables 1, 3 and 5)
 WORDS, LAYER, CLASSES, T = 3, 5, 3, 4
 LENGTHS = {"first": (4, 2), "second": (1, 4)}
 SETS = {
@@ -148,7 +147,7 @@ def classifier_dropouts(sides, highway, p, attention):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("data", SETS)
-def test_the_classifier_equals_the_loops(data, training, monkeypatch):
+def test_the_classifier_equals_the_reference(data, training, monkeypatch):
     """Pairs with the settings of SNLI, and single sentences with those of CR."""
     activation, highway, p, attention = SETS[data]
     sides = ["first", "second"] if highway else ["first"]
@@ -179,38 +178,24 @@ def test_the_classifier_equals_the_loops(data, training, monkeypatch):
     model.check(output, classify(model, features, activation, highway, drawn))
 
 
-# --- Tagger (Table 4) -------------------------------------------------------------
-
+# Tagger (Table 4)
 INNER, LAYERS, SENTENCES = 5, 2, (4, 3)
 
 
-def tagger_dropouts(inner, residual, attention):
-    """Return probability and shape of each dropout; in the layers tensors are [T, B, C]."""
-    batch, longest, places = len(SENTENCES), max(SENTENCES), {}
-    for layer in range(LAYERS):
-        places[layer, "inner"] = inner, (longest, batch, INNER)
-        places[layer, "ffn"] = residual, (longest, batch, C)
-        places[layer, "pairs"] = factor_dropout(attention), (batch, HEADS, longest, longest)
-        places[layer, "tokens"] = factor_dropout(attention), (batch, HEADS, longest, D)
-        places[layer, "mtsa"] = residual, (longest, batch, C)
-    return places
-
-
-def tag(model, tokens, predicate, drawn, row):
+def tag(model, tokens, predicate):
     """Return the logits of a sentence: feed-forward sublayers first, layer norms after the sums."""
-    length, parameters = len(tokens), model.parameters
+    parameters, ones = model.parameters, torch.ones(()).double()
     x = [parameters["embed_tokens.weight"][tokens], parameters["embed_predicate.weight"][predicate]]
     x = torch.cat(x, dim=-1) * math.sqrt(C) + parameters["bias"]
     for layer in range(LAYERS):
         ffn, mtsa = (f"encoder.layers.{layer}.sublayers.{number}" for number in (0, 1))
 
-        def add(residual, x, y, name, layer=layer):
+        def add(residual, x, y):
             norm = [parameters[f"{residual}.layer_norm.{kind}"] for kind in ("weight", "bias")]
-            return F.layer_norm(x + y * drawn[layer, name][:length, row], [C], *norm, 1e-6)
+            return F.layer_norm(x + y, [C], *norm, 1e-6)
 
         inner = F.relu(model.linear(f"{ffn}.sublayer.fc1", x))
-        inner = inner * drawn[layer, "inner"][:length, row]
-        x = add(ffn, x, model.linear(f"{ffn}.sublayer.fc2", inner), "ffn")
+        x = add(ffn, x, model.linear(f"{ffn}.sublayer.fc2", inner))
 
         packed = model.linear(f"{mtsa}.sublayer.qkv_proj", x).split(C, dim=-1)
         source = model.linear(f"{mtsa}.sublayer.mechanism.source_input", x)
@@ -218,32 +203,24 @@ def tag(model, tokens, predicate, drawn, row):
         for head in range(HEADS):
             features = slice(head * D, (head + 1) * D)
             per_head = [part[:, features] for part in (*packed, source)]
-            pairs = drawn[layer, "pairs"][row, head, :length, :length]
-            kept = drawn[layer, "tokens"][row, head, :length]
-            contexts.append(tensorized(*per_head, head, torch.exp, pairs, kept))
+            contexts.append(tensorized(*per_head, head, torch.exp, ones, ones))
         output = model.linear(f"{mtsa}.sublayer.out_proj", torch.cat(contexts, dim=-1))
-        x = add(mtsa, x, output, "mtsa")
+        x = add(mtsa, x, output)
     return model.linear("output", x)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_tagger_equals_the_loops(training, monkeypatch):
-    """Dropouts are the published ones."""
+def test_the_tagger_equals_the_reference():
     words = classifier_builder.dictionary()
     task = {"source_dictionary": words, "tag_names": ["B-A0", "B-V", "O"]}
     sizes = {"encoder_embed_dim": 3, "predicate_embed_dim": 1, "encoder_ffn_embed_dim": INNER}
     sizes |= {"encoder_attention_heads": HEADS, "encoder_layers": LAYERS, "max_positions": 20}
-    built = classifier_builder.build_from_config(
-        "mtsa_tagger", task, attention_impl="reference", **sizes
-    )
-    model, draws = Model(built.train(training)), Draws(monkeypatch)
+    build, impl = classifier_builder.build_from_config, "reference"
+    model = Model(build("mtsa_tagger", task, attention_impl=impl, **sizes).eval())
     tokens = torch.tensor([[4, 5, 6, 7], [8, 9, 4, classifier_builder.PAD]])
     predicate = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])
     output, _ = model.model(src_tokens=tokens, predicate=predicate)
-    probabilities = (0.1, 0.2, 0.19) if training else (0, 0, 0)
-    drawn = dropout_factors(draws, tagger_dropouts(*probabilities))
-    results, expected = [], []
-    for row, length in enumerate(SENTENCES):
-        results.append(output[row, :length])
-        expected.append(tag(model, tokens[row, :length], predicate[row, :length], drawn, row))
+    lengths = [slice(length) for length in SENTENCES]
+    results = [output[row, length] for row, length in enumerate(lengths)]
+    rows = zip(tokens, predicate, lengths, strict=True)
+    expected = [tag(model, row[length], marks[length]) for row, marks, length in rows]
     model.check(torch.cat(results), torch.cat(expected))
