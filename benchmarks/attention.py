@@ -1,14 +1,22 @@
-"""Time and memory of the attention functions beside plain attention, by length.
+"""Time of the attention functions by length, and the kernels' best tiles.
 
     python benchmarks/attention.py --device cuda --json attention.json
+    python benchmarks/attention.py tiles --device cuda --mechanisms dman mtsa
 
 Measures every mechanism by every implementation that serves the call on this machine, forward alone
 and as a training step (forward and backward), beside PyTorch's ``scaled_dot_product_attention``
 without a mask ("plain"), on a GPU by FlashAttention-2 and by cuDNN. A batch has as many sentences
 as make up --tokens. All take turns; a ratio to the first plain attention is the median over rounds.
 Memory, on a GPU, is the peak of a pass beyond its inputs.
+
+tiles: search for the kernels' best tile sizes, warps and stages. A choice must reproduce the
+reference before it is timed. The choice with the fastest training steps over all lengths is stored
+in fairseq_posattn/attention/kernels/tiles.json under the GPU's name, where the kernels look it up.
 """
 
+import itertools
+import json
+import math
 import statistics
 import sys
 from functools import partial
@@ -19,14 +27,22 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
 from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
+from fairseq_posattn.common.files import write_json  # noqa: E402
 
 MIB = 2**20
-PASSES = ("forward", "training")
 IMPLEMENTATIONS = ["reference", "sdpa", "triton"]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
 ON_GPU = torch.cuda.is_available()
+SIZES = {
+    "tokens": (8192, "positions of a batch"),
+    "heads": (8, "attention heads"),
+    "features": (64, "features per head"),
+    "device": ("cuda" if ON_GPU else "cpu", *machine.DEVICE["device"][1:]),
+    "dtype": ("bfloat16" if ON_GPU else "float32", *machine.DEVICE["dtype"][1:]),
+}
 
 
 def plain(query, key, value, impl, **dropout):
@@ -37,40 +53,46 @@ def plain(query, key, value, impl, **dropout):
         return F.scaled_dot_product_attention(query, key, value, **dropout)
 
 
-def make_step(name, impl, sizes, arguments, training):
-    """Return a function that computes a mechanism by one implementation, with gradients or not."""
+def make_step(name, length, arguments, dtype, training=True, **options):
+    """Return a function that computes a mechanism; it returns context and gradients, if any."""
+    batch = max(1, arguments.tokens // length)
+    sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
     case = CASES["san" if name == "plain" else name]
-    given = case.arguments(sizes, getattr(torch, arguments.dtype), arguments.device)
-    function = plain if name == "plain" else case.function
-    tensors = [one for one in given.values() if torch.is_tensor(one) and one.requires_grad]
-    attend = partial(function, **given, impl=impl, dropout_p=arguments.dropout)
+    given = case.arguments(sizes, dtype, arguments.device)
+    attend = partial(plain if name == "plain" else case.function, **given, **options)
+    leaves = [tensor for tensor in given.values() if torch.is_tensor(tensor)]
 
-    def step():
-        for tensor in tensors:
+    def step(**options):
+        for tensor in leaves:
             tensor.grad = None
         with torch.set_grad_enabled(training):
-            context = attend()
+            context = attend(**options)
         if training:
             context.backward(context.detach())
+        return [context.detach(), *(tensor.grad for tensor in leaves if tensor.requires_grad)]
 
     return step
 
 
+# --- By length ---------------------------------------------------------------------------------
+
+
 def steps(arguments, length, training):
     """Return steps by name and implementation, and why the others do not serve the call."""
-    batch = max(1, arguments.tokens // length)
-    sizes = Sizes(batch, arguments.heads, length, length, arguments.features)
-    pairs_gib = batch * arguments.heads * length**2 * 4 / 2**30
+    pairs_gib = max(1, arguments.tokens // length) * arguments.heads * length**2 * 4 / 2**30
     fused = arguments.device == "cuda" and arguments.dtype != "float32"
     wanted = [("plain", impl) for impl in (BACKENDS if fused else ["sdpa"])]
-    wanted += [(n, impl) for n in arguments.mechanisms for impl in arguments.implementations]
+    wanted += itertools.product(arguments.mechanisms, arguments.implementations)
     able, unable = {}, {}
     for name, impl in wanted:
         has_pairs = name != "plain" and impl in ("reference", "sdpa")
         if has_pairs and pairs_gib > arguments.largest_matrix:
             unable[name, impl] = f"a tensor of all pairs has {pairs_gib:.1f} GiB"
             continue
-        step = make_step(name, impl, sizes, arguments, training)
+        options = {"impl": impl, "dropout_p": arguments.dropout}
+        step = make_step(
+            name, length, arguments, getattr(torch, arguments.dtype), training, **options
+        )
         try:
             step()
             able[name, impl] = step
@@ -82,24 +104,21 @@ def steps(arguments, length, training):
 def measure(arguments):
     """Yield a row for each length, pass, mechanism and implementation."""
     on_gpu = arguments.device == "cuda"
-    rounds = arguments.rounds, arguments.warmup, arguments.device, machine.seconds_on_gpu
-    for length in arguments.lengths:
-        for which in PASSES:
-            able, unable = steps(arguments, length, which == "training")
-            peaks = [
-                machine.peak_bytes(one, "cuda") / MIB if on_gpu else None for one in able.values()
-            ]
-            seconds = machine.take_turns(f"{length} {which}", list(able.values()), *rounds)
-            for (name, impl), times, peak in zip(able, seconds, peaks, strict=True):
-                yield {
-                    **{"mechanism": name, "implementation": impl, "length": length, "pass": which},
-                    "milliseconds": round(1000 * statistics.median(times), 3),
-                    "peak_mib": peak,
-                    **machine.compare(times, seconds[0]),
-                }
-            for (name, impl), reason in unable.items():
-                named = {"mechanism": name, "implementation": impl, "length": length}
-                yield {**named, "pass": which, "reason": reason}
+    rounds = arguments.rounds, arguments.warmup, arguments.device
+    for length, which in itertools.product(arguments.lengths, ("forward", "training")):
+        able, unable = steps(arguments, length, which == "training")
+        turns = list(able.values())
+        peaks = [machine.peak_bytes(one, "cuda") / MIB if on_gpu else None for one in turns]
+        seconds = machine.take_turns(f"{length} {which}", turns, *rounds)
+        for (name, impl), times, peak in zip(able, seconds, peaks, strict=True):
+            yield {
+                **{"mechanism": name, "implementation": impl, "length": length, "pass": which},
+                **{"milliseconds": machine.milliseconds(times, digits=3), "peak_mib": peak},
+                **machine.compare(times, seconds[0]),
+            }
+        for (name, impl), reason in unable.items():
+            named = {"mechanism": name, "implementation": impl, "length": length}
+            yield {**named, "pass": which, "reason": reason}
 
 
 def tables(report):
@@ -125,18 +144,115 @@ def tables(report):
     return {"": "\n\n".join([machine.table(rows), *notes])}
 
 
+# --- Tiles -------------------------------------------------------------------------------------
+
+KERNELS = dict.fromkeys(("dman", "da"), "distance_scores")
+KERNELS |= dict.fromkeys(("mtsa", "mtsa_identity"), "tensor_scores")
+LONGEST_CHECKED = 1024
+TABLE = str(ROOT / "fairseq_posattn/attention/kernels/tiles.json")
+
+
+def choices(kernels):
+    """Yield tiles of the forward pass and of both gradients; the defaults come early."""
+    from fairseq_posattn.attention.kernels.tiles import Tile, Tiles
+
+    forward = [(128, 4, 2), (128, 8, 2), (64, 4, 2), (128, 4, 3), (128, 8, 3)]
+    queries = [(64, 4, 2), (64, 8, 2), (32, 4, 2), (64, 4, 1)]
+    keys = [(64, 4, 2), (32, 8, 2), (32, 4, 2), (64, 8, 1)]
+    for passes in itertools.product(forward, queries, keys):
+        # Diagonals are summed in squares; all have equally many keys.
+        block = passes[1][0] if kernels == "distance_scores" else 64
+        yield Tiles(*(Tile(rows, block, *options) for rows, *options in passes))
+
+
+def is_wrong(ours, rough, exact):
+    """Return whether a result is further off than the kernels' self check allows.
+
+    It allows four times the reference's error in the same type, and rounding errors, which grow
+    with the square root of the number of summands.
+    """
+    eps = torch.finfo(ours[0].dtype).eps
+    for got, reference, right in zip(ours, rough, exact, strict=True):
+        summands = max(1.0, exact[0].numel() / right.numel())
+        rounding = 16 * eps * (1 + right.abs().max()) * math.sqrt(summands)
+        allowed = 4 * (reference.double() - right).abs().max() + rounding
+        if not (got.double() - right).abs().max() <= allowed:  # true for NaN
+            return True
+    return False
+
+
+def milliseconds(name, length, arguments):
+    """Return the time of a step with the present tiles; raise ArithmeticError if it is wrong."""
+    step = make_step(name, length, arguments, getattr(torch, arguments.dtype))
+    if length <= LONGEST_CHECKED:
+        exact = make_step(name, length, arguments, torch.float64)(impl="reference")
+        if is_wrong(step(impl="triton"), step(impl="reference"), exact):
+            raise ArithmeticError(f"wrong results at {length}")
+    if arguments.device == "cuda":
+        from triton.testing import do_bench  # launches back to back
+
+        return do_bench(partial(step, impl="triton"))
+    return 1000 * machine.seconds_of(partial(step, impl="triton"), "cpu")
+
+
+def measure_tiles(arguments):
+    """Yield a row for each choice with correct results, and store the fastest tiles."""
+    from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
+    from fairseq_posattn.attention.kernels.tiles import searched_tiles, tiles_key
+
+    dtype, device, fastest = getattr(torch, arguments.dtype), torch.device(arguments.device), []
+    for name in arguments.mechanisms:
+        kind = tiles_key(KERNELS[name], dtype, arguments.features)
+        for tiles in itertools.islice(choices(KERNELS[name]), arguments.choices):
+            searched_tiles(device)[kind] = tiles
+            for module in (distance_attention, mtsa_triton):
+                module.plan_of.cache_clear()
+            try:
+                times = [milliseconds(name, length, arguments) for length in arguments.lengths]
+            except Exception as failure:  # too many resources, with various exception types
+                first_line = str(failure).partition("\n")[0]
+                print(f"{name} {tiles}: {type(failure).__name__}: {first_line}", flush=True)
+                continue
+            row = {"mechanism": name, "kind": kind, "milliseconds": times}
+            row |= {"tiles": {part: list(tile) for part, tile in tiles._asdict().items()}}
+            fastest = best([*fastest, row])
+            yield row
+    path = Path(arguments.table)
+    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    found = {row["kind"]: list(row["tiles"].values()) for row in fastest}
+    known.setdefault(machine.describe(arguments)["device"], {}).update(found)
+    write_json(path, known, indent=2)
+
+
+def best(rows):
+    """Return the row of each kind with the lowest geometric mean of times."""
+
+    def mean(row):
+        return statistics.fmean(map(math.log, row["milliseconds"]))
+
+    kinds = dict.fromkeys(row["kind"] for row in rows)
+    return [min((row for row in rows if row["kind"] == kind), key=mean) for kind in kinds]
+
+
+def tables_of_tiles(report):
+    """Return the report's Markdown: the fastest tiles of each kind."""
+    rows = []
+    for row in best(report["rows"]):
+        times = zip(report["lengths"], row["milliseconds"], strict=True)
+        tiles = {part: tuple(tile) for part, tile in row["tiles"].items()}
+        columns = {f"ms at {length}": round(ms, 3) for length, ms in times}
+        rows.append({"kind": row["kind"], **tiles, **columns})
+    return {"": machine.table(rows) if rows else "No choice was correct."}
+
+
 BENCHMARKS = {
     "": machine.Benchmark(
         {
             "mechanisms": (["dman", "da", "mtsa", "mtsa_identity", "mpsan"], "mechanisms", CASES),
             "implementations": (IMPLEMENTATIONS, "implementations", IMPLEMENTATIONS),
             "lengths": ([32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], "positions"),
-            "tokens": (8192, "positions of a batch"),
-            "heads": (8, "attention heads"),
-            "features": (64, "features per head"),
+            **SIZES,
             "dropout": (0.0, "probability, also of plain"),
-            "device": ("cuda" if ON_GPU else "cpu", *machine.DEVICE["device"][1:]),
-            "dtype": ("bfloat16" if ON_GPU else "float32", *machine.DEVICE["dtype"][1:]),
             "rounds": (20, "counted rounds"),
             "warmup": (5, "rounds before those"),
             "largest_matrix": (
@@ -147,8 +263,20 @@ BENCHMARKS = {
         measure,
         tables,
         settings=("tokens", "heads", "features", "dropout", "rounds", "lengths"),
-    )
+    ),
+    "tiles": machine.Benchmark(
+        {
+            "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
+            "lengths": ([512, 2048], "positions"),
+            **SIZES,
+            "choices": (int, "number of choices to try (default: all)"),
+            "table": (TABLE, "file to store the tiles in"),
+        },
+        measure_tiles,
+        tables_of_tiles,
+        settings=("lengths",),
+    ),
 }
 
 if __name__ == "__main__":
-    machine.main(BENCHMARKS, __doc__)
+    sys.exit(0 if machine.main(BENCHMARKS, __doc__)["rows"] else 1)

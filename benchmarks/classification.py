@@ -9,7 +9,6 @@ pass, the cross-entropy, the backward pass and a step of Adam. Word vectors are 
 --freeze-embeddings.
 """
 
-import statistics
 from types import SimpleNamespace
 
 import machine
@@ -26,24 +25,19 @@ HEADS = {256: 16, 300: 10, 512: 8, 600: 8}
 UNTIMED = ("fasttext_classifier", "han_classifier")
 TIMED = [arch for arch in ARCHITECTURES["posattn_classifier"] if arch not in UNTIMED]
 TRANSFORMERS = {
-    f"transformer {width}": [
-        "transformer_classifier",
-        f"--encoder-hidden-dim={width}",
-        f"--encoder-attention-heads={heads}",
-        f"--encoder-ffn-embed-dim={4 * width}",
-    ]
+    f"transformer {width}": f"transformer_classifier --encoder-hidden-dim={width} "
+    f"--encoder-attention-heads={heads} --encoder-ffn-embed-dim={4 * width}"
     for width, heads in HEADS.items()
 }
 
 
-def build(flags, words, arguments):
-    """Return a classifier."""
-    task = ["--task", "sentence_prediction", "--num-classes", str(CLASSES)]
-    flags = [*task, "--criterion", "sentence_prediction", "--arch", *flags]
-    flags += ["--freeze-embeddings"] * arguments.freeze_embeddings
+def build(arch, words, arguments):
+    """Return a classifier; flags may follow the architecture."""
+    flags = f"--task sentence_prediction --criterion sentence_prediction --arch {arch}"
+    flags += f" --num-classes {CLASSES}" + " --freeze-embeddings" * arguments.freeze_embeddings
     if arguments.dropout is not None:
-        flags.append(f"--dropout={arguments.dropout}")
-    model = pairs.build_model(flags, SimpleNamespace(source_dictionary=words))
+        flags += f" --dropout={arguments.dropout}"
+    model = pairs.build_model(flags.split(), SimpleNamespace(source_dictionary=words))
     model.register_classification_head("head", CLASSES)
     return model.to(arguments.device, getattr(torch, arguments.dtype)).train()
 
@@ -73,32 +67,24 @@ def random_batch(words, arguments):
     return SimpleNamespace(tokens=tokens.to(arguments.device), target=target.to(arguments.device))
 
 
-def width(model):
-    """Return the features of the encoder's output."""
-    return model.encoder.words.encoder.output_dim
-
-
 def measure(arguments):
     """Yield a row for each architecture and each Transformer of their widths."""
     words = pairs.dictionary(arguments.vocabulary)
     batch = random_batch(words, arguments)
-    ours = {arch: build([arch], words, arguments) for arch in arguments.archs}
-    widths = {name: f"transformer {width(model)}" for name, model in ours.items()}
-    stock = {
-        name: build(flags, words, arguments)
-        for name, flags in TRANSFORMERS.items()
-        if name in widths.values()
-    }
-    models = {**stock, **ours}
+    models = {arch: build(arch, words, arguments) for arch in arguments.archs}
+    widths = {name: model.encoder.words.encoder.output_dim for name, model in models.items()}
+    for width in sorted(set(widths.values())):
+        name = f"transformer {width}"
+        models[name], widths[name] = build(TRANSFORMERS[name], words, arguments), width
     turns = [trainer(model, batch) for model in models.values()]
     rounds = arguments.updates, arguments.warmup, arguments.device
     seconds = dict(zip(models, machine.take_turns("update", turns, *rounds), strict=True))
     for name, model in models.items():
         yield {
-            **{"name": name, "width": width(model)},
+            **{"name": name, "width": widths[name]},
             "parameters": pairs.parameters(model) - model.encoder.embed_tokens.weight.numel(),
-            "milliseconds": round(1000 * statistics.median(seconds[name]), 1),
-            **machine.compare(seconds[name], seconds[widths.get(name, name)]),
+            "milliseconds": machine.milliseconds(seconds[name]),
+            **machine.compare(seconds[name], seconds[f"transformer {widths[name]}"]),
         }
 
 

@@ -13,6 +13,7 @@ benchmarks/results/gpu and run ``python scripts/fill_numbers.py``.
 import argparse
 import importlib.util
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -25,12 +26,65 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
 ARCHIVE = "gpu.tar.gz"
-MECHANISMS = ("dman", "da", "mtsa", "mtsa_identity", "mpsan")
-PAIRS = ("dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization")
-# Attention of dman_iwslt_de_en.
-FLAGSHIP = ("--dtype", "float16", "--heads", 4, "--features", 128, "--dropout", 0.1)
 # Seconds that a step needs at least, and that writing the archive may take.
 LEAST, RESERVE = 15, 5
+
+TESTS = "-m pytest -q -p no:cacheprovider tests/attention/"
+ATTENTION = "attention.py --device cuda --mechanisms dman da mtsa mtsa_identity mpsan --lengths"
+TILES = "attention.py tiles --device cuda --table {folder}/tiles.json --mechanisms"
+PAIRS = ("dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization")
+
+
+def steps_of(pair: str) -> dict[str, str]:
+    """Return the steps of a pair of models."""
+    chosen = f"--device cuda --pairs {pair}"
+    return {
+        f"update_{pair}": f"training.py parts {chosen} --dtype float16",
+        f"switches_{pair}": f"training.py switches {chosen}",
+        f"training_{pair}": f"training.py {chosen} --dtype float16",
+        f"decoding_{pair}": f"decoding.py {chosen} --dtype float16",
+    }
+
+
+# The parts, most informative first: the arguments of Python by the name of the step.
+PARTS = {
+    "kernels": {"kernels": f"{TESTS}test_kernels.py"},
+    "attention": {
+        # As of dman_iwslt_de_en.
+        "attention_flagship": f"{ATTENTION} 26 64 128 --dtype float16 --heads 4 --features 128 "
+        "--dropout 0.1",
+        "attention_long": f"{ATTENTION} 2048",
+    },
+    "tiles": {
+        "tiles_dman_float16_128": f"{TILES} dman --dtype float16 --features 128 --heads 4 "
+        "--lengths 64 128",
+        "tiles_dman_bfloat16_64": f"{TILES} dman --dtype bfloat16 --features 64",
+        "tiles_mtsa_bfloat16_64": f"{TILES} mtsa --dtype bfloat16 --features 64",
+    },
+    "training": steps_of(PAIRS[0]),
+    "multi30k": {"multi30k": "examples/recipe.py multi30k/run"},
+    "rest": {
+        "kernel_launches": f"{TESTS}test_kernel_launches.py",
+        "attention_others": f"{ATTENTION} 512 32 8192 128 1024",
+        **steps_of(PAIRS[1]),
+        **steps_of(PAIRS[2]),
+    },
+}
+MINUTES = {"kernels": 4.5, "kernel": 4.5, "attention": 5, "multi30k": 8.5}  # others: 4
+# Arguments of a rehearsal, by the start of the step's name; the last value of an option counts.
+FEW = "-k 'lone or cannot_return or repeats_from_the_seed'"
+SMALL = "--device cpu --tokens 8 --heads 1 --features 16 --lengths 8"
+PAIR = "--device cpu --sentences 1 --source-length 4 --target-length 3 --warmup 0"
+TINY = {
+    **{"kernels": FEW, "kernel": FEW, "multi30k": "--tiny --dry-run"},
+    "attention": f"{SMALL} --mechanisms dman --dtype float32 --dropout 0 --rounds 1 --warmup 0",
+    "tiles": f"{SMALL} --choices 1",
+    "update": f"{PAIR} --updates 1 --dtype float32",
+    "switches": f"{PAIR} --updates 1",
+    "training": f"{PAIR} --updates 1 --dtype float32",
+    "decoding": f"{PAIR} --batches 1 --beam 2 --dtype float32",
+}
+LEFT_OUT = (*PAIRS[1:], "_64")  # of a rehearsal, by the end of the step's name
 
 
 @dataclass(frozen=True)
@@ -42,78 +96,36 @@ class Step:
 
     name: str  # stem of its result file and log
     command: tuple[str, ...]
-    minutes: float = 8.5
+    minutes: float = 4
 
 
-def benchmark(name: str, script: str, *options: object, minutes: float = 4) -> Step:
-    """Return the step of a measurement; its script may be followed by one of its names."""
-    words = (*options, "--json", "{json}")
-    script, *named = script.split()
-    command = (PYTHON, f"benchmarks/{script}.py", *named, *map(str, words))
-    return Step(name, command, minutes)
+def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
+    """Return a step of ``PARTS``."""
+    kind = name.partition("_")[0]
+    words = shlex.split(command)
+    if words[0] in ("attention.py", "training.py", "decoding.py"):
+        words = [f"benchmarks/{words[0]}", *words[1:], "--json", "{json}"]
+    if tiny:
+        words += shlex.split(TINY[kind])
+    elif words[0] == "-m" and importlib.util.find_spec("xdist"):
+        words += ["-n", str(os.cpu_count())]
+    elif kind == "multi30k" and multi30k:
+        words += ["--prepare", "--source", str(multi30k.resolve())]
+    return Step(name, (PYTHON, *words), MINUTES.get(kind, 4))
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
-    """Return the steps of every part, most informative first; ``tiny`` for a CPU.
+    """Return the steps of every part; ``tiny`` for a rehearsal on a CPU.
 
     ``multi30k`` is the folder of the published files; None if data-bin/ has the prepared ones.
     """
-    device, mechanisms, pairs = ("--device", "cuda"), MECHANISMS, PAIRS
-    small, search, updates, batches, half = (), (), (), (), ("--dtype", "float16")
-    recipe = ("--prepare", "--source", str(multi30k.resolve())) if multi30k else ()
-    tests = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    if importlib.util.find_spec("xdist") and not tiny:
-        tests += ["-n", str(os.cpu_count())]
-    lengths = {"flagship": (26, 64, 128), "long": (2048,), "others": (512, 32, 8192, 128, 1024)}
-    if tiny:
-        device, mechanisms, pairs, half = ("--device", "cpu"), ("dman",), PAIRS[:1], ()
-        tests += ["-k", "lone or cannot_return or repeats_from_the_seed"]
-        lengths = dict.fromkeys(lengths, (8,))
-        sizes = ("--tokens", 8, "--heads", 1, "--features", 16)
-        small = (*sizes, "--rounds", 1, "--warmup", 0)
-        search = (*sizes, "--lengths", 8, "--choices", 1)
-        sizes = ("--sentences", 1, "--source-length", 4, "--target-length", 3, "--warmup", 0)
-        updates, batches = (*sizes, "--updates", 1), (*sizes, "--batches", 1, "--beam", 2)
-        recipe = ("--tiny", "--dry-run")
-
-    def kernel_tests(name: str) -> Step:
-        return Step(name, (*tests, f"tests/attention/test_{name}.py"), 4.5)
-
-    def attention(name: str, *options: object) -> Step:
-        chosen = (*device, *options, "--mechanisms", *mechanisms, *small)
-        chosen += ("--lengths", *lengths[name])
-        return benchmark(f"attention_{name}", "attention", *chosen, minutes=5)
-
-    def tiles(mechanism: str, dtype: str, features: int, *options: object) -> Step:
-        chosen = ("--mechanisms", mechanism, "--dtype", dtype, "--features", features, *options)
-        name = f"tiles_{mechanism}_{dtype}_{features}"
-        return benchmark(name, "tiles", *device, *chosen, *search, "--table", "{folder}/tiles.json")
-
-    def training(pair: str) -> list[Step]:
-        chosen = ("--pairs", pair, *device)
-        return [
-            benchmark(f"update_{pair}", "training parts", *chosen, *half, *updates),
-            benchmark(f"switches_{pair}", "training switches", *chosen, *updates),
-            benchmark(f"training_{pair}", "training", *chosen, *half, *updates),
-            benchmark(f"decoding_{pair}", "decoding", *chosen, *half, *batches),
-        ]
-
-    searched = [
-        tiles("dman", "float16", 128, "--heads", 4, "--lengths", 64, 128),
-        tiles("dman", "bfloat16", 64),
-        tiles("mtsa", "bfloat16", 64),
-    ]
     return {
-        "kernels": [kernel_tests("kernels")],
-        "attention": [attention("flagship", *(() if tiny else FLAGSHIP)), attention("long")],
-        "tiles": searched[: 1 if tiny else None],
-        "training": training(pairs[0]),
-        "multi30k": [Step("multi30k", (PYTHON, "examples/recipe.py", "multi30k/run", *recipe))],
-        "rest": [
-            kernel_tests("kernel_launches"),
-            attention("others"),
-            *(step for pair in pairs[1:] for step in training(pair)),
-        ],
+        part: [
+            make_step(name, command, tiny, multi30k)
+            for name, command in steps.items()
+            if not (tiny and name.endswith(LEFT_OUT))
+        ]
+        for part, steps in PARTS.items()
     }
 
 
@@ -187,7 +199,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = list(parts(tiny=False))
+    names = list(PARTS)
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(names)} (all)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, on the CPU")
     parser.add_argument(

@@ -73,15 +73,16 @@ def counts(compiled, options):
         usage = _output(ASSEMBLER / "cuobjdump", "-res-usage", binary)
     instructions, loop = largest_loop(code.splitlines())
     warps, shared = compiled.metadata.num_warps, compiled.metadata.shared
-    rows = options.get("BLOCK_Q", options.get("BLOCK"))
-    pairs = rows * options.get("BLOCK_K", options.get("BLOCK")) if rows else None
-    special = sum("MUFU" in line for line in loop)
+    block = options.get("BLOCK", 0)
+    pairs = options.get("BLOCK_Q", block) * options.get("BLOCK_K", block)
+
+    def per_pair(count):
+        return round(count * warps * 32 / pairs, 1) if pairs and loop else None
+
     return {
-        "warps": warps,
-        "instructions": instructions,
-        "in the loop": len(loop),
-        "a pair": round(len(loop) * warps * 32 / pairs, 1) if pairs and loop else None,
-        "special": round(special * warps * 32 / pairs, 1) if pairs and loop else None,
+        **{"warps": warps, "instructions": instructions, "in the loop": len(loop)},
+        "a pair": per_pair(len(loop)),
+        "special": per_pair(sum("MUFU" in line for line in loop)),
         "registers": int(re.search(r"REG:(\d+)", usage)[1]),
         "spills": sum(bool(re.search(r"\b(STL|LDL)\b", line)) for line in loop),
         "shared KiB": -(-shared // 1024),

@@ -1,28 +1,36 @@
-"""Kernel launches of a half-precision update on a GPU and the bytes they move, without a GPU.
+"""Kernel launches and the bytes they move, counted without a GPU.
 
     python benchmarks/launches.py --sentences 157 --json FILE
+    python benchmarks/launches.py attention --json FILE
 
-fairseq's trainer makes an update on the CPU in float16, patched to choose as on a GPU: the Triton
-kernels (which do nothing here), PyTorch's fused attention and dropout. An operation that computes
-counts as one launch, the backward pass of a layer norm as two, one on a list of tensors as one per
-64 tensors. Bytes are those of operands and results. Not counted: the batch, put together by the
-host, and dropout of attention weights, which PyTorch's fused attention lacks on a CPU.
+An operation that computes counts as one launch, the backward pass of a layer norm as two, one on a
+list of tensors as one per 64 tensors. Bytes are those of operands and results.
+
+- A half-precision update: fairseq's trainer makes it on the CPU in float16, patched to choose as on
+  a GPU: the Triton kernels (which do nothing here), PyTorch's fused attention and dropout. Not
+  counted: the batch, put together by the host, and dropout of attention weights, which PyTorch's
+  fused attention lacks on a CPU.
+- attention: a training step of attention functions in bfloat16. Bytes are per pair of positions, of
+  tensors that have all pairs, ``[B, H, Tq, Tk]``.
 """
 
 import collections
 import contextlib
 from unittest.mock import patch
 
+import kernels
 import machine
+import no_driver
 import torch
 import torch.nn.functional as F
-import traffic
 import training
 import translation_pairs as pairs
 from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._pytree import tree_leaves
 
 from fairseq_posattn.attention import cpu, declare
+from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
@@ -49,21 +57,32 @@ GROUP_OF = {name: group for group, names in GROUPS.items() for name in names}
 NO_LAUNCH = ("empty", "detach", "view", "promote_types", "_local_scalar", "profiler")
 HALF = "--fp16 --attention-dropout 0"
 OTHERS = "others"
+MECHANISMS = ("dman", "da", "mtsa", "mpsan")
+SIZES = Sizes(2, 2, 128, 128, 16)
+PAIRS = 2 * 2 * 128 * 128
 
 
 class Counter(TorchDispatchMode):
-    """Counts of launches and bytes by group of operations."""
+    """Counts of launches and bytes by group of operations.
 
-    def __init__(self):
+    Only tensors with ``smallest`` elements count as bytes; expanded dimensions count once.
+    """
+
+    def __init__(self, smallest=0):
         super().__init__()
         self.launches, self.bytes = collections.Counter(), collections.Counter()
+        self.smallest = smallest
 
     def add(self, name, values):
         group = GROUP_OF.get(name, OTHERS)
-        tensors = traffic.tensors_in(values)
+        tensors = [value for value in tree_leaves(values) if torch.is_tensor(value)]
         together = len(tensors) // 2 if name.startswith("_foreach") else 1
         self.launches[group] += -(-together // 64) + (name == "native_layer_norm_backward")
-        self.bytes[group] += sum(map(traffic.bytes_of, tensors))
+        self.bytes[group] += sum(
+            min(tensor.numel() * tensor.element_size(), tensor.untyped_storage().nbytes())
+            for tensor in tensors
+            if tensor.numel() >= self.smallest
+        )
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
@@ -104,7 +123,7 @@ def as_on_a_gpu(counter):
 
 
 def count(flags, stock, name, words, sample):
-    """Return the counts of an update, and the model."""
+    """Return the counts of an update."""
     counter = Counter()
     with contextlib.ExitStack() as patches:
         for change in as_on_a_gpu(counter):
@@ -116,68 +135,63 @@ def count(flags, stock, name, words, sample):
         counter.bytes.clear()
         with counter:
             trainer.train_step([sample])
-    return counter, trainer.model
-
-
-def saved_by_norms(model, shape):
-    """Return what fused kernels of residual sum, dropout and the next layer norm would save.
-
-    Where norms precede their sublayers, all but a layer's first follow a sum of that layer. Forward
-    and backward pass have 7 launches and would have 4 (with that of a seed). They read and write 18
-    tensors of all tokens' features (dropout's bytes count half) and would do so with 9.
-    """
-    places = words = 0
-    for side, length in ((model.encoder, "source_length"), (model.decoder, "target_length")):
-        within = sum(part.normalize_before for layer in side.layers for part in layer.sublayers[1:])
-        places += within
-        words += within * shape["sentences"] * shape[length]
-    features = model.encoder.layers[0].sublayers[0].layer_norm.normalized_shape[0]
-    return {
-        "places": places,
-        "launches": (7 - 4) * places,
-        "bytes": (18 - 9) * words * features * 2,
-    }
+    return counter
 
 
 def measure(name, words, shape, arguments):
     """Yield the counts of a pair."""
     rows = training.sentences(words, shape)
     sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
-    ours, model = count(training.FUSED_LOSS, False, name, words, sample)
-    stock, _ = count(f"{training.OLD_ADAM} {training.LOSS}", True, name, words, sample)
-    groups = [
-        {
+    ours = count(training.FUSED_LOSS, False, name, words, sample)
+    stock = count(f"{training.OLD_ADAM} {training.LOSS}", True, name, words, sample)
+    for group in (*GROUPS, OTHERS):
+        yield {
             "group": group,
-            "launches": ours.launches[group],
-            "stock_launches": stock.launches[group],
-            "bytes": ours.bytes[group],
-            "stock_bytes": stock.bytes[group],
+            **{"launches": ours.launches[group], "stock_launches": stock.launches[group]},
+            **{"bytes": ours.bytes[group], "stock_bytes": stock.bytes[group]},
         }
-        for group in (*GROUPS, OTHERS)
-    ]
-    yield {"groups": groups, "norms": saved_by_norms(model, shape)}
 
 
 def tables(report):
-    """Return the report's Markdown: launches by group, and what fused norms would save."""
-    rows, norms = [], []
-    for pair in report["rows"]:
-        keys = "launches", "stock_launches", "bytes", "stock_bytes"
-        total = {key: sum(group[key] for group in pair["groups"]) for key in keys}
-        for group in [*pair["groups"], {"group": "all", **total}]:
-            row = {"operations": group["group"], "launches": f"{group['launches']:,}"}
-            row["fairseq's launches"] = f"{group['stock_launches']:,}"
-            row["MB"] = f"{group['bytes'] / 1e6:,.0f}"
-            row["fairseq's MB"] = f"{group['stock_bytes'] / 1e6:,.0f}"
-            rows.append(row)
-        saved = pair["norms"]
-        norms.append(
-            f"Fused kernels for the {saved['places']} norms of `{pair['arch']}` that follow a sum "
-            f"of their layer would save {saved['launches']} of {total['launches']:,} launches "
-            f"({saved['launches'] / total['launches']:.0%}) and {saved['bytes'] / 1e6:,.0f} of "
-            f"{total['bytes'] / 1e6:,.0f} MB ({saved['bytes'] / total['bytes']:.0%})."
-        )
-    return {"": machine.table(rows), "norms": "\n\n".join(norms)}
+    """Return the Markdown of the counts of updates: launches and bytes by group, and in all."""
+    keys = ("launches", "stock_launches", "bytes", "stock_bytes")
+    total = {key: sum(row[key] for row in report["rows"]) for key in keys}
+    rows = [
+        {
+            "operations": row["group"],
+            "launches": f"{row['launches']:,}",
+            "fairseq's launches": f"{row['stock_launches']:,}",
+            "MB": f"{row['bytes'] / 1e6:,.0f}",
+            "fairseq's MB": f"{row['stock_bytes'] / 1e6:,.0f}",
+        }
+        for row in [*report["rows"], {"group": "all", **total}]
+    ]
+    return {"": machine.table(rows)}
+
+
+def measure_attention(arguments):
+    """Yield launches and bytes per pair of each mechanism and implementation."""
+    no_driver.install()
+    for name in MECHANISMS:
+        for impl in ("reference", "triton"):
+            given = CASES[name].arguments(SIZES, torch.bfloat16)
+            row = {"mechanism": name, "implementation": impl}
+            with kernels.recording(compiling=False) as launches:
+                with Counter(PAIRS) as forward:
+                    context = CASES[name](given, impl=impl)
+                row |= counts_of("forward", forward, launches)
+                gradient = torch.ones_like(context)
+                with Counter(PAIRS) as backward:
+                    context.backward(gradient)
+                row |= counts_of("backward", backward, launches)
+            yield row
+
+
+def counts_of(which, counter, launches):
+    """Return a pass's columns and clear its list of launches of kernels."""
+    count = counter.launches.total() + len(launches)
+    launches.clear()
+    return {which: count, f"bytes {which}": round(counter.bytes.total() / PAIRS)}
 
 
 BENCHMARKS = {
@@ -186,7 +200,13 @@ BENCHMARKS = {
         tables,
         {"device": ("cpu", "device", ["cpu"]), "dtype": ("float16", "precision", ["float16"])},
         pairs=["dman_iwslt_de_en"],
-    )
+    ),
+    "attention": machine.Benchmark(
+        {},
+        measure_attention,
+        machine.one_table(lambda row, report: row),
+        describe=lambda _: {"torch": torch.__version__},
+    ),
 }
 
 if __name__ == "__main__":

@@ -74,37 +74,30 @@ class Benchmark:
     describe: Callable[[argparse.Namespace], dict] = describe
 
 
-class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """The description as it stands, and the default of each option that has one."""
-
-    def _get_help_string(self, action):
-        has_default = action.default is not None and action.default is not False
-        return super()._get_help_string(action) if has_default else action.help
-
-
 def make_parser(about: str | None, options: dict[str, tuple]) -> argparse.ArgumentParser:
     """Return a parser of the options of a :class:`Benchmark`, and ``--json``."""
     from fairseq_posattn.common.files import output_file
 
-    parser = argparse.ArgumentParser(description=about, formatter_class=_Help)
-    parser.add_argument(
-        "--json", type=output_file, metavar="FILE", help="write the report here, Markdown beside it"
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    text = "write the report here, Markdown beside it"
+    parser.add_argument("--json", type=output_file, metavar="FILE", help=text)
     for name, (default, text, *choices) in options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if default is False:
+            parser.add_argument(flag, action="store_true", help=text)
+            continue
         first = default[0] if isinstance(default, list) else default
         kind = str if first is ... else first if isinstance(first, type) else type(first)
-        given: dict = {"help": text}
-        if default is False:
-            given["action"] = "store_true"
-        else:
-            given |= {"type": kind, "required": first is ...}
+        given: dict = {"type": kind, "required": first is ..., "help": text}
+        if first not in (..., kind):
+            given |= {"default": default, "help": f"{text} (default: %(default)s)"}
         if isinstance(default, list):
             given["nargs"] = "*"
-        if first not in (..., kind):
-            given["default"] = default
         if choices:
             given["choices"] = choices[0]
-        parser.add_argument(f"--{name.replace('_', '-')}", **given)
+        parser.add_argument(flag, **given)
     return parser
 
 
@@ -140,12 +133,10 @@ def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
 
 def processor() -> str:
     """Return the name of the processor."""
-    try:
-        with open("/proc/cpuinfo") as file:
-            names = {line.split(":")[1].strip() for line in file if line.startswith("model name")}
-        return ", ".join(sorted(names)) or platform.processor()
-    except OSError:
-        return platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
+    names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
+    return ", ".join(sorted(names)) or platform.processor()
 
 
 # --- Tables ------------------------------------------------------------------------------------
@@ -180,26 +171,14 @@ def ratio(row: dict, rounds: str = "") -> str:
 # --- Time and memory ---------------------------------------------------------------------------
 
 
-def now(device: str) -> float:
-    """Return seconds after synchronization; on a CPU those of the processor, all threads."""
-    if device == "cpu":
-        return time.process_time()
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def seconds_of(work: Callable, device: str) -> float:
-    """Return the seconds of ``work()``, after synchronization."""
-    start = now(device)
-    work()
-    return now(device) - start
-
-
-def seconds_on_gpu(work: Callable, device: str) -> float:
-    """Return the seconds of ``work()`` between two events of the GPU, else those of the CPU."""
+    """Return the seconds of ``work()``: between two events of the GPU, or the processor's."""
     if device == "cpu":
-        return seconds_of(work, device)
+        before = time.process_time()  # of all threads
+        work()
+        return time.process_time() - before
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda.synchronize()
     start.record()
     work()
     end.record()
@@ -208,12 +187,7 @@ def seconds_on_gpu(work: Callable, device: str) -> float:
 
 
 def take_turns(
-    name: str,
-    contestants: Sequence[Callable],
-    rounds: int,
-    warmup: int,
-    device: str,
-    clock: Callable = seconds_of,
+    name: str, contestants: Sequence[Callable], rounds: int, warmup: int, device: str
 ) -> list[list[float]]:
     """Call all contestants round by round; return the seconds of each one's counted rounds.
 
@@ -222,10 +196,15 @@ def take_turns(
     seconds: list[list[float]] = [[] for _ in contestants]
     for number in tqdm(range(warmup + rounds), desc=name, unit="round"):
         for contestant, times in zip(contestants, seconds, strict=True):
-            elapsed = clock(contestant, device)
+            elapsed = seconds_of(contestant, device)
             if number >= warmup:
                 times.append(elapsed)
     return seconds
+
+
+def milliseconds(times: Sequence[float], digits: int = 1) -> float:
+    """Return the median of seconds in milliseconds."""
+    return round(1000 * statistics.median(times), digits)
 
 
 def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
@@ -236,16 +215,6 @@ def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
         "time_ratio_lowest": round(min(ratios), 3),
         "time_ratio_highest": round(max(ratios), 3),
     }
-
-
-def beside_stock(
-    name: str, ours: Callable, stock: Callable, rounds: int, warmup: int, device: str
-) -> dict:
-    """Time two functions in turns; return milliseconds of both and the ratio."""
-    times = take_turns(name, [ours, stock], rounds, warmup, device)
-    milliseconds = [round(1e3 * statistics.median(each), 1) for each in times]
-    both = dict(zip(("milliseconds", "stock_milliseconds"), milliseconds, strict=True))
-    return {**both, **compare(*times)}
 
 
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:

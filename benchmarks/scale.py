@@ -5,25 +5,19 @@
 A batch takes its floating-point operations at the matmul rate plus its memory traffic at the memory
 rate, or the host's launch time if that is longer. An update takes its batches, the optimizer step,
 and the part of the all-reduce that the last backward pass does not hide. PyTorch counts operations
-and activations on tensors without data. The same sum is compared with training by one and by two
-processes on this CPU, whose rates are measured. No GPU is used: its rates are the inputs below.
+and activations on tensors without data. The same sum is compared with an update on this CPU, whose
+rates are measured. No GPU is used: its rates are the inputs below.
 """
 
-import json
 import math
 import os
-import statistics
-import tempfile
-import time
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import machine
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
+import training
 import translation_pairs as pairs
-from torch.nn.parallel import DistributedDataParallel
 from torch.utils.flop_counter import FlopCounterMode
 
 os.environ["POSATTN_LINEAR"] = "torch"  # the FLOP counter does not know oneDNN's
@@ -79,9 +73,7 @@ class Rates:
     network: float
     latency: float  # seconds of a step of the all-reduce
     host: float  # seconds to launch a batch; 0 on a CPU
-    # Share of the computation that hides an all-reduce: 2/3 (the backward pass), 0 on a CPU, which
-    # also does the communication.
-    overlap: float
+    overlap: float  # share of the computation that hides an all-reduce
 
 
 def all_reduce_seconds(size: float, processes: int, rates: Rates) -> float:
@@ -112,15 +104,6 @@ def predict(work: Work, batches: int, processes: int, dtype: str, rates: Rates) 
     }
 
 
-def loss_of(model, batch, padding):
-    """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
-    logits = model(batch.source, batch.lengths, batch.previous)[0]
-    target = batch.target.flatten()
-    return F.cross_entropy(
-        logits.flatten(0, 1).float(), target, ignore_index=padding, label_smoothing=0.1
-    )
-
-
 def count(model, batch, padding) -> Work:
     """Return the work of an update; tensors may be on the meta device."""
     parameters = {parameter.untyped_storage()._cdata for parameter in model.parameters()}
@@ -134,7 +117,7 @@ def count(model, batch, padding) -> Work:
 
     with FlopCounterMode(display=False) as counter:
         with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-            loss = loss_of(model.train(), batch, padding)
+            loss = pairs.loss_of(model.train(), batch, padding)
         loss.backward()
     return Work(pairs.parameters(model), counter.get_total_flops(), sum(saved.values()))
 
@@ -160,79 +143,32 @@ def on_gpus(inputs: dict):
                 network * inputs["network_share"],
                 inputs["latency"],
                 inputs["host_seconds"],
-                overlap=2 / 3,
+                overlap=2 / 3,  # the backward pass
             )
             row = {"arch": arch, "gpus": gpus, "tokens": tokens, "batches": batches}
             row |= asdict(work) | predict(work, batches, gpus, "float16", rates)
             yield row | {"words_per_second": gpus * tokens * batches / row["update_seconds"]}
 
 
-def median_seconds(function, rounds: int) -> float:
-    """Return the median of the processor's seconds, all threads; the first call is not counted."""
-    times = []
-    for _ in range(rounds + 1):
-        dist.barrier()
-        start = time.process_time()
-        function()
-        times.append(time.process_time() - start)
-    return statistics.median(times[1:])
-
-
-def measured_rates(rounds: int) -> Rates:
-    """Return the rates of this machine while all processes work."""
-    x, weight = torch.randn(1024, 512), torch.randn(512, 512)
-    with torch.no_grad():
-        product = median_seconds(lambda: F.linear(x, weight), rounds)
-        large = torch.zeros(2**25)
-        moved = median_seconds(lambda: large.add_(1.0), rounds)
-    network, latency, processes = math.inf, 0.0, dist.get_world_size()
-    if processes > 1:
-        few, many = torch.zeros(2**10), torch.zeros(2**24)
-        steps = 2 * math.ceil(math.log2(processes))
-        latency = median_seconds(lambda: dist.all_reduce(few), rounds) / steps
-        seconds = median_seconds(lambda: dist.all_reduce(many), rounds) - steps * latency
-        network = 2 * (processes - 1) / processes * many.nbytes / max(seconds, 1e-9)
-    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
-    return Rates(matrix, memory, network, latency, host=0.0, overlap=0.0)
-
-
-def train_here(rank: int, processes: int, rendezvous: str, arguments, result: Path) -> None:
-    """Measure an update by so many processes, and predict it from the measured rates."""
-    dist.init_process_group(
-        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=processes
-    )
-    torch.set_num_threads(1)
+def measure(arguments):
+    """Yield rows of GPUs, and one of an update here, measured and predicted from measured rates."""
+    yield from on_gpus(vars(arguments))
     words = pairs.dictionary(pairs.PAIRS[arguments.pair].words)
     batch = pairs.random_batch(words, pairs.batch_shape(arguments.pair, arguments), "cpu")
     model = pairs.build_pair(arguments.pair, words, arguments)[0].train()
+    x, weight, large = torch.randn(1024, 512), torch.randn(512, 512), torch.zeros(2**25)
+    works = [
+        lambda: F.linear(x, weight),
+        lambda: large.add_(1.0),
+        training.trainer(model, batch, words.pad()),
+    ]
+    times = machine.take_turns("here", works, arguments.rounds, 1, "cpu")
+    product, moved, update = (machine.milliseconds(each, digits=6) / 1000 for each in times)
+    matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
+    rates = Rates(matrix, memory, math.inf, latency=0.0, host=0.0, overlap=0.0)
     work = count(model, batch, words.pad())
-    rates = measured_rates(arguments.rounds)
-    trained = DistributedDataParallel(model)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-5, eps=1e-4)
-
-    def update():
-        optimizer.zero_grad()
-        loss_of(trained, batch, words.pad()).backward()
-        optimizer.step()
-
-    seconds = median_seconds(update, arguments.rounds)
-    if rank == 0:
-        row = {"processes": processes, "measured_seconds": seconds} | asdict(rates) | asdict(work)
-        row |= predict(work, 1, processes, "float32", rates)
-        row["network"] = rates.network if processes > 1 else None
-        result.write_text(json.dumps(row), encoding="utf-8")
-    dist.destroy_process_group()
-
-
-def measure(arguments):
-    """Yield rows of GPUs, then of one and two processes of this machine."""
-    yield from on_gpus(vars(arguments))
-    for processes in (1, 2):
-        with tempfile.TemporaryDirectory() as folder:
-            result = Path(folder, "row.json")
-            given = processes, f"{folder}/met", arguments, result
-            torch.multiprocessing.spawn(train_here, given, nprocs=processes)
-            yield json.loads(result.read_text(encoding="utf-8"))
+    row = {"measured_seconds": update, "matrix": matrix, "memory": memory}
+    yield row | asdict(work) | predict(work, 1, 1, "float32", rates)
 
 
 def tables(report):
@@ -255,18 +191,16 @@ def tables(report):
         for row in report["rows"]
         if "gpus" in row
     ]
-    here = [
+    checked = [
         {
-            "processes": row["processes"],
             "matmul, GFLOP/s": f"{row['matrix'] / 1e9:.0f}",
             "memory, GB/s": f"{row['memory'] / 1e9:.1f}",
-            "network, GB/s": f"{row['network'] / 1e9:.2f}" if row["network"] else "",
             "predicted, s": f"{row['update_seconds']:.2f}",
             "measured, s": f"{row['measured_seconds']:.2f}",
             "measured / predicted": f"{row['measured_seconds'] / row['update_seconds']:.2f}",
         }
         for row in report["rows"]
-        if "processes" in row
+        if "measured_seconds" in row
     ]
     inputs = [
         {"input": f"`--{name.replace('_', '-')}`", "value": f"{value['value']:g}"}
@@ -274,11 +208,11 @@ def tables(report):
         for name, value in report["inputs"].items()
     ]
     note = (
-        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens per "
-        "process; {device}, one thread each, {dtype}, PyTorch {torch}, {date}.".format(**report)
+        "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens; "
+        "{device}, {threads} thread, {dtype}, PyTorch {torch}, {date}.".format(**report)
     )
-    checked = f"{machine.table(here)}\n\n{note}"
-    return {"": machine.table(gpus), "here": checked, "inputs": machine.table(inputs)}
+    here = f"{machine.table(checked)}\n\n{note}"
+    return {"": machine.table(gpus), "here": here, "inputs": machine.table(inputs)}
 
 
 def describe(arguments):

@@ -4,7 +4,6 @@
     python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
     python benchmarks/training.py parts --criterion label_smoothed_cross_entropy_fused
     python benchmarks/training.py switches --device cuda --json FILE
-    python benchmarks/training.py loss --rows 4096 --words 37000
 
 Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
 the same random sentences.
@@ -14,13 +13,11 @@ the same random sentences.
 - parts: synchronized batch, forward pass, loss, backward pass, norm and optimizer step. Their sum
   is more than an update takes. The stock model has fairseq's loss and Adam.
 - switches: an update of fairseq's trainer under each switch that makes it faster.
-- loss: the fused label-smoothed loss beside fairseq's, forward and backward.
 
 Launches are kernels on a GPU and PyTorch's operations on a CPU. Waits are synchronizations of host
 and GPU.
 """
 
-import statistics
 from dataclasses import dataclass
 from functools import partial
 from types import SimpleNamespace
@@ -30,18 +27,12 @@ import torch
 import translation_pairs as pairs
 from fairseq import options, utils
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
-from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch.profiler import ProfilerActivity, profile
-
-from fairseq_posattn.training.criterions.fused_cross_entropy import smoothed_loss
-
-SMOOTHING, PADDING = 0.1, 1
-
 
 # --- Updates of both models of a pair ----------------------------------------------------------
 
@@ -52,14 +43,7 @@ def trainer(model, batch, padding):
 
     def update():
         optimizer.zero_grad()
-        output = model(batch.source, batch.lengths, batch.previous)[0]
-        loss = torch.nn.functional.cross_entropy(
-            output.flatten(0, 1).float(),
-            batch.target.flatten(),
-            ignore_index=padding,
-            label_smoothing=SMOOTHING,
-        )
-        loss.backward()
+        pairs.loss_of(model, batch, padding).backward()
         optimizer.step()
 
     return update
@@ -79,16 +63,22 @@ def measure_updates(name, words, shape, arguments):
     peaks = [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
     models = pairs.build_pair(name, words, arguments)
     updates = [trainer(model, batch, words.pad()) for model in models]
+    times = machine.take_turns(name, updates, arguments.updates, arguments.warmup, device)
     yield {
         "updates": arguments.updates,
-        **dict(zip(("parameters", "stock_parameters"), map(pairs.parameters, models), strict=True)),
-        **dict(zip(("peak_bytes", "stock_peak_bytes"), peaks, strict=True)),
-        **machine.beside_stock(name, *updates, arguments.updates, arguments.warmup, device),
+        **both("parameters", map(pairs.parameters, models)),
+        **both("peak_bytes", peaks),
+        **both("milliseconds", map(machine.milliseconds, times)),
+        **machine.compare(*times),
     }
 
 
+def both(key, values):
+    """Return entries of our value and the stock model's."""
+    return dict(zip((key, f"stock_{key}"), values, strict=True))
+
+
 def cells_of_updates(pair, report):
-    """Return a table's row."""
     sizes = [f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters")]
     peaks = [f"{pair[key] / 1e6:,.0f}" for key in ("peak_bytes", "stock_peak_bytes")]
     return {
@@ -110,9 +100,10 @@ def update_parts(model, rows, words, arguments, stock):
     """Return the functions of ``PARTS``, each of which continues from the last one."""
     device, state = arguments.device, SimpleNamespace()
     name = LOSSES[0] if stock else arguments.criterion
-    smoothed = CRITERION_DATACLASS_REGISTRY[name](label_smoothing=SMOOTHING, sentence_avg=False)
-    task = SimpleNamespace(target_dictionary=words)
-    criterion = CRITERION_REGISTRY[name].build_criterion(smoothed, task)
+    smoothing = {"label_smoothing": pairs.SMOOTHING, "sentence_avg": False}
+    criterion = CRITERION_REGISTRY[name].build_criterion(
+        CRITERION_DATACLASS_REGISTRY[name](**smoothing), SimpleNamespace(target_dictionary=words)
+    )
     adam = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-4, "lr": [1e-5], "tpu": False}
     parameters = list(model.train().parameters())
     optimizer = FairseqAdam(FairseqAdamConfig(**adam, use_old_adam=stock), parameters)
@@ -158,13 +149,10 @@ def count_launches(events, device):
 
 def sentences(words, shape):
     """Return random sentences as rows for fairseq's collater."""
-    batch = pairs.random_batch(words, shape, "cpu")
-    rows = zip(batch.source, batch.target, strict=True)
-    sides = ("source", "target")
+    batch, pad = pairs.random_batch(words, shape, "cpu"), words.pad()
     return [
-        {"id": number}
-        | {side: row[row != words.pad()] for side, row in zip(sides, both, strict=True)}
-        for number, both in enumerate(rows)
+        {"id": number, "source": source[source != pad], "target": target[target != pad]}
+        for number, (source, target) in enumerate(zip(batch.source, batch.target, strict=True))
     ]
 
 
@@ -178,19 +166,17 @@ def measure_parts(name, words, shape, arguments):
         for part in update_parts(model, rows, words, arguments, stock)
     ]
     seconds = machine.take_turns(name, parts, arguments.updates, arguments.warmup, device)
-    milliseconds = [round(1e3 * statistics.median(times), 2) for times in seconds]
+    milliseconds = [machine.milliseconds(times, digits=2) for times in seconds]
     launches = [count_launches(events_of(part), device) for part in parts]
-    for ours, part in enumerate(PARTS):
-        stock = ours + len(PARTS)
+    for number, part in enumerate(PARTS):
         yield {
             **{"criterion": arguments.criterion, "part": part},
-            **{"milliseconds": milliseconds[ours], "stock_milliseconds": milliseconds[stock]},
-            **{"launches": launches[ours], "stock_launches": launches[stock]},
+            **both("milliseconds", milliseconds[number :: len(PARTS)]),
+            **both("launches", launches[number :: len(PARTS)]),
         }
 
 
 def cells_of_parts(row, report):
-    """Return a table's row."""
     return {
         **{"part": row["part"], "model": f"`{row['arch']}`"},
         **{"ms": row["milliseconds"], "fairseq's ms": row["stock_milliseconds"]},
@@ -204,7 +190,6 @@ TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label
 OLD_ADAM = "--use-old-adam"
 FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
 LOSS = "--criterion label_smoothed_cross_entropy"
-HALF = {"cpu": "--bf16", "cuda": "--fp16"}
 
 
 @dataclass
@@ -214,17 +199,13 @@ class Contestant:
     name: str
     flags: str
     stock: bool = False
-    compiled: bool = False
 
 
-def contestants(device: str, compiled: bool) -> list[Contestant]:
+def contestants(device: str) -> list[Contestant]:
     """Return the models to compare; the first is the stock model."""
-    half = HALF[device]
-    stock = Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True)
-    if compiled:
-        return [stock, Contestant("both, compiled", FUSED_LOSS, compiled=True)]
+    half = "--fp16" if device == "cuda" else "--bf16"
     models = [
-        stock,
+        Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True),
         Contestant("ours", f"{OLD_ADAM} {LOSS}"),
         Contestant("fused Adam", LOSS),
         Contestant("fused loss", f"{OLD_ADAM} {FUSED_LOSS}"),
@@ -247,17 +228,15 @@ def build_trainer(contestant: Contestant, name: str, words, device: str) -> Trai
     args = options.parse_args_and_arch(options.get_training_parser(), command.split())
     cfg = convert_namespace_to_omegaconf(args)
     task = TranslationTask(cfg.task, words, words)
-    model = task.build_model(cfg.model)
-    if contestant.compiled:
-        model.compile(dynamic=True)
-    return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
+    model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
+    return Trainer(cfg, task, model, criterion)
 
 
 def measure_switches(name, words, shape, arguments):
     """Yield time, launches and waits of each contestant."""
     device = arguments.device
     sample = collate(sentences(words, shape), words.pad(), words.eos(), left_pad_source=True)
-    chosen = contestants(device, arguments.compile)
+    chosen = contestants(device)
     steps = [
         partial(build_trainer(contestant, name, words, device).train_step, [sample])
         for contestant in chosen
@@ -267,7 +246,7 @@ def measure_switches(name, words, shape, arguments):
         events = events_of(step)
         yield {
             **{"updates": arguments.updates, "name": contestant.name, "flags": contestant.flags},
-            "milliseconds": round(1e3 * statistics.median(times), 1),
+            "milliseconds": machine.milliseconds(times),
             **machine.compare(times, seconds[0]),
             "launches": count_launches(events, device),
             "waits": sum(event.name == "cudaStreamSynchronize" for event in events),
@@ -275,47 +254,10 @@ def measure_switches(name, words, shape, arguments):
 
 
 def cells_of_switches(row, report):
-    """Return a table's row."""
     return {
         **{"update": row["name"], "flags": f"`{row['flags']}`", "model": f"`{row['arch']}`"},
         **{"device": machine.name_of_device(report), "ms": f"{row['milliseconds']:,.0f}"},
         **{"launches": f"{row['launches']:,}", "time / fairseq's": machine.ratio(row)},
-    }
-
-
-# --- The loss ----------------------------------------------------------------------------------
-
-
-def stock_loss(logits, target):
-    """Return fairseq's loss."""
-    log_probs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
-    return label_smoothed_nll_loss(log_probs, target, SMOOTHING, ignore_index=PADDING)[0]
-
-
-def measure_losses(arguments):
-    """Yield the times for each size of dictionary."""
-    for words in arguments.words:
-        shape, device = (arguments.rows, words), arguments.device
-        logits = torch.randn(shape, device=device, dtype=getattr(torch, arguments.dtype))
-        logits.requires_grad_()
-        target = torch.randint(PADDING + 1, words, shape[:1], device=device)
-
-        def step(loss, logits=logits, target=target):
-            logits.grad = None
-            loss(logits, target).backward()
-
-        fused = partial(step, lambda *given: smoothed_loss(*given, SMOOTHING, PADDING)[0])
-        stock = partial(step, stock_loss)
-        times = machine.beside_stock(f"{words} words", fused, stock, arguments.rounds, 2, device)
-        yield {"rows": arguments.rows, "words": words, "rounds": arguments.rounds, **times}
-
-
-def cells_of_losses(row, report):
-    """Return a table's row."""
-    return {
-        "tokens x dictionary": f"{row['rows']} x {row['words']:,}",
-        **{"ms": row["milliseconds"], "fairseq's ms": row["stock_milliseconds"]},
-        "ours / fairseq's (rounds)": machine.ratio(row, "rounds"),
     }
 
 
@@ -333,21 +275,7 @@ BENCHMARKS = {
     "switches": pairs.benchmark(
         measure_switches,
         machine.one_table(cells_of_switches),
-        {
-            **pairs.rounds(5, 2),
-            "device": machine.DEVICE["device"],
-            "compile": (False, "compare with torch.compile only (minutes)"),
-        },
-    ),
-    "loss": machine.Benchmark(
-        {
-            "rows": (832, "tokens of a batch"),
-            "words": ([10152, 37000], "dictionary sizes"),
-            "rounds": (9, "counted rounds"),
-            **machine.DEVICE,
-        },
-        measure_losses,
-        machine.one_table(cells_of_losses),
+        {**pairs.rounds(5, 2), "device": machine.DEVICE["device"]},
     ),
 }
 

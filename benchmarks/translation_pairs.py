@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import machine
 import torch
+import torch.nn.functional as F
 
 warnings.filterwarnings("ignore")
 
@@ -65,6 +66,7 @@ PAIRS = {
     ),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
+SMOOTHING = 0.1
 SIZES = ("sentences", "source_length", "target_length")
 BATCH = {
     "sentences": (int, "sentences in a batch (default: the pair's)"),
@@ -178,6 +180,13 @@ def random_batch(words: Dictionary, shape: dict, device: str):
     }
     tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
     return SimpleNamespace(**tensors, words=int(source_lengths.sum() + target_lengths.sum()))
+
+
+def loss_of(model, batch, padding: int) -> torch.Tensor:
+    """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
+    logits = model(batch.source, batch.lengths, batch.previous)[0].flatten(0, 1).float()
+    target = batch.target.flatten()
+    return F.cross_entropy(logits, target, ignore_index=padding, label_smoothing=SMOOTHING)
 
 
 def parameters(model) -> int:

@@ -22,11 +22,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from fairseq_posattn import attention  # noqa: E402
-from fairseq_posattn.common.figures import COLOURS, new_figure, write_picture  # noqa: E402
+from fairseq_posattn.common.figures import COLORS, new_figure, write_picture  # noqa: E402
 
 TOKENS, HEADS, FEATURES = 16, 2, 8
 DISTANCES = torch.arange(1 - TOKENS, TOKENS)
-BLUE, _, GREEN = COLOURS[:3]
+BLUE, _, GREEN = COLORS[:3]
 GREY = "#777777"
 # The sublayers of the left side: name, explanation, colour.
 LAYER = (

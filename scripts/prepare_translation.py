@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepares translation data for fairseq-train: text, subwords, binarised data.
+"""Prepares translation data for fairseq-train: text, subwords, binarized data.
 
     python scripts/prepare_translation.py iwslt14
     python scripts/prepare_translation.py wmt14_en_de --source FOLDER --dest data-bin/wmt14_en_de

@@ -25,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 from matplotlib.lines import Line2D  # noqa: E402
 
 from fairseq_posattn.common.figures import (  # noqa: E402
-    COLOURS,
+    COLORS,
     line_style,
     new_figure,
     write_picture,
@@ -36,7 +36,7 @@ from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.results import Results  # noqa: E402
 
-ORANGE, GREY = COLOURS[1], "#777777"
+ORANGE, GREY = COLORS[1], "#777777"
 # The tables of the results, by the starts of their titles.
 FAMILIES = ("Mechanisms in translation", "All classifiers, small", "Semantic roles")
 LIMIT = 6.0  # of the horizontal axes, in points

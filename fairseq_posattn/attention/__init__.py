@@ -22,25 +22,27 @@ from fairseq_posattn.attention.disan import (
     directional_attention,
 )
 from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
-from fairseq_posattn.attention.fusion import PositionFusion, position_fusion
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
-from fairseq_posattn.attention.masked import (
-    MaskedDotProductAttention,
-    masked_dot_product_attention,
-)
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
+    PositionFusion,
     additive_attention,
+    position_fusion,
 )
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
 )
-from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
+from fairseq_posattn.attention.san import (
+    DotProductAttention,
+    MaskedDotProductAttention,
+    dot_product_attention,
+    masked_dot_product_attention,
+)
 from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,

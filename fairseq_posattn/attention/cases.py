@@ -15,10 +15,6 @@ from fairseq_posattn.attention.declare import Attention, declaration_of
 from fairseq_posattn.attention.disan import directional_attention
 from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
-from fairseq_posattn.attention.masked import (
-    MaskedDotProductAttention,
-    masked_dot_product_attention,
-)
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import additive_attention
@@ -27,7 +23,12 @@ from fairseq_posattn.attention.rpr import (
     RelativePositionAttention,
     relative_position_attention,
 )
-from fairseq_posattn.attention.san import DotProductAttention, dot_product_attention
+from fairseq_posattn.attention.san import (
+    DotProductAttention,
+    MaskedDotProductAttention,
+    dot_product_attention,
+    masked_dot_product_attention,
+)
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,

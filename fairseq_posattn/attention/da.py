@@ -38,7 +38,10 @@ LARGEST = 2.0**64
 
 def _check(arguments: Arguments) -> None:
     check_choice("adjustment", arguments["adjustment"], ADJUSTMENTS)
-    check_mapping(arguments["mapping"], arguments["sigmoid_shift"])
+    mapping = arguments["mapping"]
+    check_choice("mapping", mapping, MAPPINGS)
+    if mapping in SHIFTED_MAPPINGS and arguments["sigmoid_shift"] is None:
+        raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
 
 
 def _refuse(impl: str, arguments: Arguments) -> str | None:
@@ -70,8 +73,8 @@ def distance_aware_attention(
 ) -> Attended:
     """Return ``softmax(relu(Q K') * f(w |t-s|; v) / sqrt(D)) V`` (DA-Transformer eq. 6).
 
-    That is ``early_multiply``. With R the raw scores ``Q K' / sqrt(D)``, the other adjustments are:
-    ``early_add`` ``softmax(R + f) V``, ``late_multiply`` ``(softmax(R) * f) V``, ``late_add``
+    That is ``early_multiply``. With R the raw scores ``Q K' / sqrt(D)``, ``early_add`` is
+    ``softmax(R + f) V``, ``late_multiply`` ``(softmax(R) * f) V`` and ``late_add``
     ``(softmax(R) + f) V``. The late ones change the sum of the weights, as the paper says; blocked
     keys get none in any case. ``triton`` serves ``early_multiply`` only, ``sdpa`` ``early_add``.
 
@@ -83,13 +86,9 @@ def distance_aware_attention(
         distance_weight: ``[H]``, w: positive prefers far keys, negative near ones.
         sigmoid_shift: ``[H]``, the mapping's second parameter (:func:`rescaled_coefficients`), or
             None.
-        mapping: f: ``clip``, ``linear``, ``exponential``, ``sigmoid`` or ``learnable_sigmoid``.
+        mapping: f, see :func:`rescaled_coefficients`.
         adjustment: ``late_add``, ``late_multiply``, ``early_add`` or ``early_multiply``.
         clip_threshold: T of the mapping ``clip``.
-
-    Raises:
-        ValueError: ``mapping`` or ``adjustment`` is unknown, or the mapping needs a
-            ``sigmoid_shift``.
     """
     lengths = query.size(-2), key.size(-2)
     line = rescaled_coefficients(
@@ -140,48 +139,35 @@ def rescaled_coefficients(
 
     Args:
         distances: ``[L]``, in tokens, not negative.
-        distance_weight: ``[H]``, w.
-        sigmoid_shift: ``[H]``, v of ``learnable_sigmoid``, b of ``linear``; others ignore it.
+        distance_weight, sigmoid_shift: ``[H]``, w and the second parameter.
         largest: bound of a coefficient's size; at the bound there is no gradient.
 
     Returns:
         ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments.
         A gradient that overflows a float16 parameter is infinite, so that loss scaling detects it.
     """
-    check_mapping(mapping, sigmoid_shift)
-    if sigmoid_shift is not None:
-        shift = _widen(sigmoid_shift)[:, None]  # [H, 1]
-    weight = _widen(distance_weight)[:, None]  # [H, 1]
-    weighted = weight * distances.to(weight.dtype)  # [H, L]
+    wide = torch.promote_types(distance_weight.dtype, torch.float32)
+    weighted = distance_weight.to(wide)[:, None] * distances.to(wide)  # [H, L]
+    log_largest = math.log(largest)
     if mapping == "clip":
         return weighted.clamp(max=clip_threshold).clamp(-largest, largest)
-    if mapping == "linear":
-        return (weighted + shift).clamp(-largest, largest)
     if mapping == "sigmoid":
         return weighted.sigmoid()
-    log_largest = math.log(largest)
     if mapping == "exponential":
         return weighted.clamp(max=log_largest).exp()
+    assert sigmoid_shift is not None  # checked with the other arguments
+    shift = sigmoid_shift.to(wide)[:, None]  # [H, 1]
+    if mapping == "linear":
+        return (weighted + shift).clamp(-largest, largest)
     # f = 1 / (sigmoid(-v) + sigmoid(v) exp(-x)): its logarithm neither overflows nor cancels.
     log_f = -torch.logaddexp(F.logsigmoid(-shift), F.logsigmoid(shift) - weighted)
     f = log_f.clamp(max=log_largest).exp()
     return torch.where(distances == 0, 1.0, f)  # exactly, where rounding may miss it
 
 
-def check_mapping(mapping: str, sigmoid_shift: Tensor | None) -> None:
-    """Raise ValueError if a mapping is unknown or lacks its second parameter."""
-    check_choice("mapping", mapping, MAPPINGS)
-    if mapping in SHIFTED_MAPPINGS and sigmoid_shift is None:
-        raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
-
-
 def largest_coefficient(dtype: torch.dtype) -> float:
     """Return the bound of the coefficients of scores of this type."""
     return LARGEST_IN_HALF if dtype == torch.float16 else LARGEST
-
-
-def _widen(parameter: Tensor) -> Tensor:
-    return parameter.to(torch.promote_types(parameter.dtype, torch.float32))
 
 
 class DistanceAwareAttention(Mechanism):

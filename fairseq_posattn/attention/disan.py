@@ -9,6 +9,7 @@ them.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -16,8 +17,9 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Options, context_of, map_context
-from fairseq_posattn.attention.cpu import Linear, drop
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import masked_softmax_attention
@@ -59,28 +61,6 @@ def directional_attention(
     value = value.transpose(1, 2).unsqueeze(-1)  # [B, C, Tk, 1]
     attended = masked_softmax_attention(call, scores, value, mask)
     return map_context(lambda context: context.squeeze(-1).transpose(1, 2), attended)
-
-
-class FusionGate(nn.Module):
-    """DiSAN's gate between a token's features h and its context s: ``F h + (1 - F) s``.
-
-    ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters.
-
-    Args:
-        dim: C.
-        dropout: probability of dropping an input feature of the gate; default 0.
-    """
-
-    def __init__(self, dim: int, dropout: float = 0.0):
-        super().__init__()
-        self.map = glorot_linear(2 * dim, dim)
-        self.dropout = dropout
-
-    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
-        """Gate two ``[..., C]`` into one."""
-        seen = drop(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
-        gate = torch.sigmoid(self.map(seen))
-        return gate * hidden + (1 - gate) * context
 
 
 class DirectionalBlock(nn.Module):
@@ -139,40 +119,16 @@ class DirectionalBlock(nn.Module):
 class DirectionalSelfAttention(nn.Module):
     """Two concatenated blocks, one of the past and one of the future: DiSAN before its pooling.
 
-    Args:
-        embed_dim: features of the input.
-        hidden_dim: C, features of each block.
-        dropout, map_dropout, activation, impl: see :class:`DirectionalBlock`.
-
-    Attributes:
-        output_dim: 2 C.
+    ``output_dim`` is 2 C. Arguments: see :class:`DirectionalBlock`.
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        hidden_dim: int,
-        dropout: float = 0.0,
-        map_dropout: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-        impl: str = "auto",
-    ):
+    def __init__(self, embed_dim: int, hidden_dim: int, **options: Any):
         super().__init__()
         self.blocks = nn.ModuleList(
-            DirectionalBlock(embed_dim, hidden_dim, mask, dropout, map_dropout, activation, impl)
-            for mask in ("past", "future")
+            DirectionalBlock(embed_dim, hidden_dim, mask, **options) for mask in ("past", "future")
         )
         self.output_dim = 2 * hidden_dim
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         """Map ``[B, T, embed_dim]`` to ``[B, T, 2 C]``; ``key_padding_mask`` is bool ``[B, T]``."""
         return torch.cat([block(tokens, key_padding_mask) for block in self.blocks], dim=-1)
-
-
-def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> Linear:
-    """Return a linear layer initialized as in DiSAN and MPSAN: Xavier uniform, zero bias."""
-    linear = Linear(input_dim, output_dim, bias=bias)
-    nn.init.xavier_uniform_(linear.weight)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear

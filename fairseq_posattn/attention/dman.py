@@ -54,7 +54,7 @@ def dynamic_mask_attention(
 
 def _log_mask(logits: Tensor) -> Tensor:
     """Return ``log max(sigmoid(x), floor)``; overwrites the logits."""
-    # Half of the time of F.logsigmoid on a CPU. In float16 the floor would be 0.
+    # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
     wide = torch.promote_types(logits.dtype, torch.float32)
     return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
 
@@ -94,14 +94,12 @@ class DynamicMaskAttention(Mechanism):
     ):
         super().__init__(**shared)
         self.activation = activation
-        future = None if self.causal else nn.Parameter(torch.empty(max_distance))
         self.query_weight = nn.Parameter(torch.empty(embed_dim, 1))  # W
-        self.past_bias = nn.Parameter(torch.empty(max_distance))  # P_1, P_2, ...
-        self.future_bias = future  # P_-1, P_-2, ...
-        self.head_bias = nn.Parameter(torch.empty(num_heads))  # U
         nn.init.xavier_uniform_(self.query_weight)
-        for bias in (self.past_bias, self.head_bias, *([] if future is None else [future])):
-            nn.init.normal_(bias)
+        self.past_bias = nn.Parameter(torch.randn(max_distance))  # P_1, P_2, ...
+        future = None if self.causal else nn.Parameter(torch.randn(max_distance))
+        self.future_bias = future  # P_-1, P_-2, ...
+        self.head_bias = nn.Parameter(torch.randn(num_heads))  # U
 
     def distance_bias(self) -> Tensor:
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""

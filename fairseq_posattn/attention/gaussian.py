@@ -52,13 +52,7 @@ def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Te
 def gaussian_bias(
     center_logit: Tensor, window_logit: Tensor, position: Tensor, length: Tensor
 ) -> Tensor:
-    """Return ``G``, ``[B, H, Tq, Tk]`` in float32 at least.
-
-    Args:
-        center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
-        position: ``[B, Tk]``, of the keys, or ``[1, Tk]``.
-        length: ``[B]`` or ``[1]``, I.
-    """
+    """Return ``G``, ``[B, H, Tq, Tk]`` in float32 at least; B of position and length may be 1."""
     wide = torch.promote_types(center_logit.dtype, torch.float32)
     length = length[:, None, None]  # [B, 1, 1]
     center = length * torch.sigmoid(center_logit.to(wide))  # [B, H, Tq]
@@ -74,9 +68,7 @@ class GaussianAttention(Mechanism):
     ``p_t = U_p' tanh(W_p q_t)`` and ``z_t = U_d' tanh(W_p q_t)``, with ``W_p``, ``U_p`` and
     ``U_d`` for each head, which are initialized Xavier uniform.
 
-    Raises:
-        ValueError: ``causal`` is True: position and window are fractions of the whole sentence's
-            length.
+    It has no causal form: position and window are fractions of the whole sentence's length.
     """
 
     function = staticmethod(gaussian_attention)
@@ -84,10 +76,8 @@ class GaussianAttention(Mechanism):
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)
         if self.causal:
-            raise ValueError(
-                "gaussian attention has no causal form: it needs the length of the whole sentence, "
-                "which a decoder does not know"
-            )
+            known = "a decoder does not know the length of the whole sentence"
+            raise ValueError(f"gaussian attention has no causal form: {known}")
         head_dim = embed_dim // num_heads
         self.query_weight = nn.Parameter(torch.empty(num_heads, head_dim, head_dim))  # W_p'
         self.center_weight = nn.Parameter(torch.empty(num_heads, head_dim, 1))  # U_p

@@ -1,13 +1,18 @@
-"""Per-head linear layers and fusion gates."""
-
-from collections.abc import Iterator
-from typing import Any
+"""Linear layers with Glorot uniform weights, for all heads or per head, and fusion gates."""
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu import draw_mask, drop, product, uses_byte_masks, weight_gradient
+from fairseq_posattn.attention.cpu import Linear, drop, linear, uses_byte_masks
+
+
+def glorot_linear(input_dim: int, output_dim: int, bias: bool = True) -> Linear:
+    """Return a linear layer with Glorot (Xavier) uniform weights and zero bias."""
+    layer = Linear(input_dim, output_dim, bias=bias)
+    nn.init.xavier_uniform_(layer.weight)
+    if bias:
+        nn.init.zeros_(layer.bias)
+    return layer
 
 
 def map_heads(
@@ -27,12 +32,11 @@ def map_heads(
     Returns:
         ``[B, H, T, D]``.
     """
-    if training and uses_byte_masks(x, dropout):
-        arguments = x, weight, bias, dropout
-        # torch has no types for apply
-        dropped: Tensor = _DropoutLinear.apply(*arguments)  # type: ignore[no-untyped-call]
-        return dropped
-    seen = drop(_expand_heads(x, weight), dropout, training)
+    seen = drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)
+    if training and uses_byte_masks(x, dropout):  # in training on a CPU, by the faster library
+        biases = [None] * weight.size(0) if bias is None else bias.unbind(0)
+        heads = zip(seen.unbind(1), weight.unbind(0), biases, strict=True)
+        return torch.stack([linear(*head) for head in heads], dim=1)
     mapped = torch.einsum("bhtc,hdc->bhtd", seen, weight)
     return mapped if bias is None else mapped + bias.unsqueeze(1)
 
@@ -56,49 +60,6 @@ def map_to_heads(
     return map_heads(x.unsqueeze(1), linear.weight.unflatten(0, (heads, -1)), bias, dropout)
 
 
-def _expand_heads(x: Tensor, weight: Tensor) -> Tensor:
-    return x.expand(-1, weight.size(0), -1, -1)
-
-
-class _DropoutLinear(torch.autograd.Function):
-    """Linear layers one head at a time, so that a head's masked input fits into the cache."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, p: float) -> Tensor:
-        kept = draw_mask(_expand_heads(x, weight), p)
-        weight = weight / (1 - p)
-        ctx.save_for_backward(x, weight, kept)
-        ctx.p = p
-        mapped = x.new_empty(*kept.shape[:-1], weight.size(1))
-        for head, (_, seen) in enumerate(_masked_inputs(x, kept)):
-            rows = product(seen, weight[head], None if bias is None else bias[head])
-            mapped[:, head].copy_(rows.view_as(mapped[:, head]))
-        return mapped
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, kept = ctx.saved_tensors
-        d_x = torch.zeros_like(x)
-        d_weight, d_bias = [], []
-        for head, (mask, seen) in enumerate(_masked_inputs(x, kept)):
-            rows = gradient[:, head].flatten(0, 1)  # [B T, D]
-            d_weight.append(weight_gradient(rows, seen))
-            d_bias.append(rows.sum(0))
-            if ctx.needs_input_grad[0]:
-                d_seen = product(rows, weight[head].t()).view_as(mask)
-                d_x[:, head % x.size(1)].addcmul_(d_seen, mask)
-        biases = torch.stack(d_bias) if ctx.needs_input_grad[2] else None
-        return d_x, torch.stack(d_weight).div_(1 - ctx.p), biases, None
-
-
-def _masked_inputs(x: Tensor, kept: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield each head's dropout mask ``[B, T, C]`` and masked, unscaled input ``[B T, C]``."""
-    for head in range(kept.size(1)):
-        mask = kept[:, head].to(x.dtype)
-        yield mask, (x[:, head % x.size(1)] * mask).flatten(0, 1)
-
-
 class HeadwiseLinear(nn.Module):
     """Per-head linear layer; weights are initialized Glorot uniform.
 
@@ -120,13 +81,11 @@ class HeadwiseLinear(nn.Module):
         super().__init__()
         self.dropout = dropout
         self.weight = nn.Parameter(torch.empty(num_heads, input_dim, output_dim))
-        biases = None if bias is None else nn.Parameter(torch.empty(num_heads, 1, output_dim))
-        self.bias: nn.Parameter | None
-        self.register_parameter("bias", biases)
         for weight in self.weight:
             nn.init.xavier_uniform_(weight)
-        if biases is not None and bias is not None:
-            nn.init.constant_(biases, bias)
+        self.bias: nn.Parameter | None = None
+        if bias is not None:
+            self.bias = nn.Parameter(torch.full((num_heads, 1, output_dim), float(bias)))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map ``[B, H, T, input_dim]`` to ``[B, H, T, output_dim]``."""
@@ -135,15 +94,32 @@ class HeadwiseLinear(nn.Module):
         return map_heads(x, weight, bias, self.dropout, self.training)
 
 
+class FusionGate(nn.Module):
+    """DiSAN's gate between a token's features h and its context s: ``F h + (1 - F) s``.
+
+    ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters.
+
+    Args:
+        dim: C.
+        dropout: probability of dropping an input feature of the gate; default 0.
+    """
+
+    def __init__(self, dim: int, dropout: float = 0.0):
+        super().__init__()
+        self.map = glorot_linear(2 * dim, dim)
+        self.dropout = dropout
+
+    def forward(self, hidden: Tensor, context: Tensor) -> Tensor:
+        """Gate two ``[..., C]`` into one."""
+        seen = drop(torch.cat([context, hidden], dim=-1), self.dropout, self.training)
+        gate = torch.sigmoid(self.map(seen))
+        return gate * hidden + (1 - gate) * context
+
+
 class HeadwiseFusionGate(nn.Module):
     """Per-head gate ``g * v + (1 - g) * context``, ``g = sigmoid(linear([v; context]))``.
 
-    The published classification models have it; the paper does not mention it.
-
-    Args:
-        num_heads: H.
-        head_dim: D.
-        dropout: probability of dropping an input feature of the gate; default 0.
+    MTSA's published classification models have it; the paper does not mention it.
     """
 
     def __init__(self, num_heads: int, head_dim: int, dropout: float = 0.0):

@@ -27,7 +27,6 @@ Users type these names, joined by ``+``: ``past+scaled_distance``.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -35,48 +34,19 @@ from torch.types import Device
 
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 
-# A mask as a function of the distances t - s (query less key), in float64: [n] to [n].
-OfDistance = Callable[[Tensor], Tensor]
+# Masks by distance t - s (query minus key position).
+MASKS: dict[str, Callable[[Tensor], Tensor]] = {
+    "past": lambda distances: _allow(distances > 0),
+    "future": lambda distances: _allow(distances < 0),
+    "others": lambda distances: _allow(distances != 0),
+    "distance": lambda distances: (-distances.abs()).double(),
+    "scaled_distance": lambda distances: 0 - distances.abs().clamp(min=1).double().log(),
+}
+WINDOW = "window"
 
 
 def _allow(visible: Tensor) -> Tensor:
     return torch.zeros_like(visible, dtype=torch.float64).masked_fill(~visible, -math.inf)
-
-
-# Named functions, since models are pickled.
-def _past(distances: Tensor) -> Tensor:
-    return _allow(distances > 0)
-
-
-def _future(distances: Tensor) -> Tensor:
-    return _allow(distances < 0)
-
-
-def _others(distances: Tensor) -> Tensor:
-    return _allow(distances != 0)
-
-
-def _window(distances: Tensor, radius: int) -> Tensor:
-    return _allow((distances.abs() <= radius) & (distances != 0))
-
-
-def _distance(distances: Tensor) -> Tensor:
-    return (-distances.abs()).double()
-
-
-def _scaled_distance(distances: Tensor) -> Tensor:
-    return 0 - distances.abs().clamp(min=1).double().log()
-
-
-MASKS: dict[str, Callable[..., Tensor]] = {
-    "past": _past,
-    "future": _future,
-    "others": _others,
-    "window": _window,
-    "distance": _distance,
-    "scaled_distance": _scaled_distance,
-}
-WITH_RADIUS = {"window"}
 
 
 def mask_by_name(
@@ -90,43 +60,49 @@ def mask_by_name(
     Raises:
         ValueError: the name is unknown, or the sum allows no key.
     """
-    line = parse_mask(name)(signed_distances(length, length, device))
+    check_name(name)
+    line = _at_distances(name, signed_distances(length, length, device))
     return distance_matrix(line.to(dtype or torch.get_default_dtype()), length, length)
 
 
 def looks_ahead(name: str) -> bool:
     """Return whether the mask of this name allows keys after the query."""
-    # A mask that allows any later key allows the next one.
-    return _allows(parse_mask(name), -1)
+    check_name(name)
+    return _allows(name, -1)  # a mask that allows any later key allows the next one
 
 
-def parse_mask(name: str) -> OfDistance:
-    """Return the function of distance of a name; raise ValueError as :func:`mask_by_name`."""
-    mask = partial(_sum, [_parse_part(part.strip(), name) for part in name.split("+")])
+def check_name(name: str) -> None:
+    """Raise ValueError as :func:`mask_by_name`."""
+    for part in _parts(name):
+        kind, colon, radius = part.partition(":")
+        if kind == WINDOW and (not radius.isdecimal() or int(radius) == 0):
+            raise ValueError(f"mask {name!r}: {kind} needs a radius of 1 or more, as in '{kind}:2'")
+        if kind != WINDOW and part not in MASKS:
+            known = ", ".join([*MASKS, f"{WINDOW}:RADIUS"])
+            raise ValueError(f"mask {name!r}: unknown part {part!r}; known: {known}, joined by '+'")
     # A mask that allows any key allows one of the nearest.
-    if not any(_allows(mask, distance) for distance in (-1, 1)):
+    if not (_allows(name, -1) or _allows(name, 1)):
         raise ValueError(f"mask {name!r} allows no key; a sum allows the keys that all parts allow")
-    return mask
 
 
-def _sum(masks: Sequence[OfDistance], distances: Tensor) -> Tensor:
-    return torch.stack([mask(distances) for mask in masks]).sum(0)
+def _parts(name: str) -> list[str]:
+    return [part.strip() for part in name.split("+")]
 
 
-def _parse_part(part: str, name: str) -> OfDistance:
-    kind, colon, radius = part.partition(":")
-    if kind not in MASKS or (colon and kind not in WITH_RADIUS):
-        known = ", ".join(f"{mask}:RADIUS" if mask in WITH_RADIUS else mask for mask in MASKS)
-        raise ValueError(f"mask {name!r}: unknown part {part!r}; known: {known}, joined by '+'")
-    if kind not in WITH_RADIUS:
-        return MASKS[kind]
-    if not radius.isdecimal() or int(radius) == 0:
-        raise ValueError(f"mask {name!r}: {kind} needs a radius of 1 or more, as in '{kind}:2'")
-    return partial(MASKS[kind], radius=int(radius))
+def _at_distances(name: str, distances: Tensor) -> Tensor:
+    """Return the mask of a checked name at these distances: ``[n]`` to float64 ``[n]``."""
+    masks = []
+    for part in _parts(name):
+        kind, _, radius = part.partition(":")
+        if kind == WINDOW:
+            masks.append(_allow((distances.abs() <= int(radius)) & (distances != 0)))
+        else:
+            masks.append(MASKS[kind](distances))
+    return torch.stack(masks).sum(0)
 
 
-def _allows(mask: OfDistance, distance: int) -> bool:
-    return bool(mask(torch.tensor([distance], device="cpu")).isfinite())
+def _allows(name: str, distance: int) -> bool:
+    return bool(_at_distances(name, torch.tensor([distance], device="cpu")).isfinite())
 
 
 @dataclass(frozen=True)
@@ -181,14 +157,18 @@ class MaskBank:
         if not names:
             raise ValueError("no masks given")
         self.names = [name.strip() for name in names]
-        self._masks = [parse_mask(name) for name in self.names]
+        for name in self.names:
+            check_name(name)
         self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
         self._reach = torch.empty(len(names), 2, dtype=torch.int32)
         self._longest = 0
 
     @classmethod
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
-        """Build one mask for each head; the names are divided evenly among the heads in order.
+        """Build one mask for each head.
+
+        The names (:func:`mask_by_name`) are divided evenly among the heads in order: of two, the
+        first half has the first.
 
         Raises:
             ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead
@@ -235,4 +215,4 @@ class MaskBank:
         self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]
 
     def _at(self, distances: Tensor) -> Tensor:
-        return torch.stack([mask(distances) for mask in self._masks])  # [K, n]
+        return torch.stack([_at_distances(name, distances) for name in self.names])  # [K, n]

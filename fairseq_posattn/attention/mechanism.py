@@ -19,18 +19,13 @@ class Shared(TypedDict, total=False):
 
 
 class AttentionFunction(nn.Module):
-    """Attention function as a module, so that forward hooks see its calls.
-
-    Args:
-        function: takes ``need_weights`` and then returns its result and the weights.
-    """
+    """Attention function as a module, so that forward hooks see its calls."""
 
     def __init__(self, function: Callable[..., Attended]):
         super().__init__()
         self.function = function
 
     def forward(self, *args: Any, **kwargs: Any) -> Attended:
-        """Call the function."""
         return self.function(*args, **kwargs)
 
 

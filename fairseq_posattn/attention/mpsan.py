@@ -15,8 +15,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Attended, Call, Options, check_choice, context_of
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.fusion import FUSIONS
-from fairseq_posattn.attention.headwise import map_heads, map_to_heads
+from fairseq_posattn.attention.headwise import FusionGate, glorot_linear, map_heads, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import masked_softmax_attention
@@ -102,30 +101,25 @@ class PositionalSelfAttention(nn.Module):
         self.hidden_map = Linear(embed_dim, self.units * embed_dim)  # W_h, b_h
         self.key_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # U
         self.query_weight = nn.Parameter(torch.empty(self.units, self.scores, embed_dim))  # V
-        self.query_bias = nn.Parameter(torch.empty(self.units, self.scores))  # b
+        self.query_bias = nn.Parameter(torch.zeros(self.units, self.scores))  # b
         # Vector scores have two biases, whose sum is that of eq. 6: a model of two such units then
         # has the paper's 1.09m parameters; with one bias it has 1.08m.
-        key_bias = nn.Parameter(torch.empty(self.units, self.scores)) if multi_dimensional else None
-        self.key_bias: nn.Parameter | None
-        self.register_parameter("key_bias", key_bias)
+        self.key_bias: nn.Parameter | None = None
+        if multi_dimensional:
+            self.key_bias = nn.Parameter(torch.zeros(self.units, self.scores))
+        nn.init.zeros_(self.hidden_map.bias)
         hidden_weights = self.hidden_map.weight.chunk(self.units)
         for weight in (*hidden_weights, *self.key_weight, *self.query_weight):
             nn.init.xavier_uniform_(weight)
-        for bias in (self.hidden_map.bias, self.query_bias, self.key_bias):
-            if bias is not None:
-                nn.init.zeros_(bias)
 
     def forward(
         self, tokens: Tensor, key_padding_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Return every unit's context of every token, and its features h.
+        """Return every unit's context of every token, and its features h: ``[B, K, T, C]`` each.
 
         Args:
             tokens: ``[B, T, C]``.
             key_padding_mask: bool ``[B, T]``, True where padded.
-
-        Returns:
-            contexts ``[B, K, T, C]`` and hidden ``[B, K, T, C]``.
         """
         length, dropping = tokens.size(1), (self.map_dropout, self.training)
         hidden = self.activation(map_to_heads(self.hidden_map, tokens, self.units, *dropping))
@@ -149,20 +143,77 @@ class PositionalSelfAttention(nn.Module):
         return contexts, hidden
 
 
+def position_fusion(contexts: Tensor, tokens: Tensor, logits: Tensor) -> Tensor:
+    """Return the sum of contexts and tokens weighted per feature by a softmax (eq. 15, 16).
+
+    Args:
+        contexts: ``[B, K, T, C]``, one for each mask unit.
+        tokens: ``[B, T, C]``.
+        logits: ``[B, K+1, T, C]``, ``W_P w + b_P``; the last group is the tokens'.
+    """
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    weights = logits.softmax(1, dtype=wide)
+    fused = (weights[:, :-1] * contexts).sum(1) + weights[:, -1] * tokens
+    return fused.to(torch.promote_types(contexts.dtype, tokens.dtype))
+
+
+class PositionFusion(nn.Module):
+    """MPSAN's tokens-position-weight, TPW: see :func:`position_fusion`.
+
+    All fusions are built from C, K and the probability of dropping a feature before a linear layer.
+    They fuse the units' contexts ``[B, K, T, C]``, their features h ``[B, K, T, C]`` and the tokens
+    ``[B, T, C]`` to ``[B, T, output_dim]``.
+    """
+
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
+        super().__init__()
+        self.groups = units + 1
+        self.map_dropout = map_dropout
+        self.map = glorot_linear(embed_dim, self.groups * embed_dim)  # W_P, b_P
+        self.output_dim = embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, tokens: Tensor) -> Tensor:
+        logits = self.map(drop(tokens, self.map_dropout, self.training))
+        by_group = logits.unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
+        return position_fusion(contexts, tokens, by_group)
+
+
+class GateFusion(nn.Module):
+    """Table 3's FG: DiSAN's fusion gate in every unit, with concatenated outputs, K C features."""
+
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
+        super().__init__()
+        self.gates = nn.ModuleList(FusionGate(embed_dim, map_dropout) for _ in range(units))
+        self.output_dim = units * embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, tokens: Tensor) -> Tensor:
+        units = zip(self.gates, hidden.unbind(1), contexts.unbind(1), strict=True)
+        return torch.cat([gate(h, s) for gate, h, s in units], dim=-1)
+
+
+class SumFusion(nn.Module):
+    """No fusion layer (Table 5): the sum of the units; the paper does not specify it."""
+
+    def __init__(self, embed_dim: int, units: int, map_dropout: float = 0.0):
+        super().__init__()
+        self.output_dim = embed_dim
+
+    def forward(self, contexts: Tensor, hidden: Tensor, tokens: Tensor) -> Tensor:
+        return contexts.sum(1)
+
+
+FUSIONS = {"position": PositionFusion, "gate": GateFusion, "sum": SumFusion}
+
+
 class MultiplePositionalSelfAttention(nn.Module):
-    """MPSAN before its pooling: mask units, dropout, fusion.
+    """MPSAN before its pooling: mask units, dropout, fusion to ``output_dim`` features.
 
     Args:
         embed_dim: C.
-        masks: a name for each unit, see :func:`fairseq_posattn.attention.masks.mask_by_name`.
         fusion: ``position`` (default), ``gate`` or ``sum``.
-        multi_dimensional: see :class:`PositionalSelfAttention`.
         dropout: probability of dropping a feature of a unit's context before the fusion.
         map_dropout: the same before each linear layer, those of the fusion included.
-        activation: of a unit.
-
-    Attributes:
-        output_dim: C, or K C where the fusion is ``gate``.
+        masks, multi_dimensional, activation: see :class:`PositionalSelfAttention`.
 
     Raises:
         ValueError: a mask's or the fusion's name is unknown.

@@ -41,8 +41,8 @@ SMALLEST_WEIGHT = 1e-26
 
 
 def _check(arguments: Arguments) -> None:
-    check_choice("token_scale", arguments["token_scale"], SCALES)
-    check_choice("source_scale", arguments["source_scale"], SCALES)
+    for name in ("token_scale", "source_scale"):
+        check_choice(name, arguments[name], SCALES)
 
 
 def _refuse(impl: str, arguments: Arguments) -> str | None:
@@ -90,9 +90,6 @@ def tensorized_attention(
             or a function of the distance, which the kernels read faster.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``. ``sdpa``
             needs ``token_scale="identity"``.
-
-    Raises:
-        ValueError: ``token_scale`` or ``source_scale`` is unknown.
     """
     wide = torch.promote_types(query.dtype, torch.float32)
     mask = mask.matrix(wide) if isinstance(mask, DistanceMask) else mask
@@ -132,18 +129,14 @@ class TensorizedAttention(Mechanism):
     classification models have ``SourceMaps("value")`` and the fusion gate.
 
     Args:
-        masks: names (:func:`~fairseq_posattn.attention.masks.mask_by_name`), divided evenly among
-            the heads in order. Empty: all heads see all keys, where ``causal`` the past and self.
+        masks: see :meth:`~fairseq_posattn.attention.masks.MaskBank.for_heads`. Empty: all heads see
+            all keys, where ``causal`` the past and self.
         include_self: a query sees its own position under any mask; default False.
-        token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``.
+        token_scale, source_scale: see :func:`tensorized_attention`.
         source: how S is computed.
         fusion_gate: gate between a query's value and its context; default False.
         map_dropout: probability of dropping an input feature of the layers of S and of the gate,
             drawn for every head.
-
-    Raises:
-        ValueError: a name is unknown, the masks do not divide the heads, or one of them looks ahead
-            where ``causal``.
     """
 
     function = staticmethod(tensorized_attention)
@@ -174,9 +167,8 @@ class TensorizedAttention(Mechanism):
         self.map_dropout = map_dropout
         layers = source.build_layers(num_heads, head_dim, map_dropout)
         self.source_hidden, self.source_input, self.source_output = layers
-        self.fusion_gate = (
-            HeadwiseFusionGate(num_heads, head_dim, map_dropout) if fusion_gate else None
-        )
+        sizes = num_heads, head_dim, map_dropout
+        self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is ``[B, Tk, H D]``."""

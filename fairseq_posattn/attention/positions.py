@@ -15,20 +15,16 @@ from fairseq_posattn.attention.passes import once_a_pass
 def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
     """Return every distance ``t - s`` (query minus key position) that occurs, ascending.
 
-    Returns:
-        ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key comes first.
+    They are ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key is first.
     """
     return torch.arange(1 - query_length, key_length, device=device)
 
 
 def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
-    """Return a function of distance as a matrix with constant diagonals.
+    """Return a function of distance as a matrix ``[..., Tq, Tk]`` with constant diagonals.
 
     Args:
         line: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
-
-    Returns:
-        ``[..., Tq, Tk]``, at (t, s) the value for the distance between those positions.
     """
     if torch.compiler.is_exporting():  # ONNX has no windows of symbolic length
         queries = torch.arange(key_length - query_length, key_length, device=line.device)
@@ -39,6 +35,13 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
     return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 
+def either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """Return the keys that one of two masks blocks; None blocks nothing."""
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
+
+
 @once_a_pass
 def blocked_keys(
     query_length: int,
@@ -47,23 +50,18 @@ def blocked_keys(
     causal: bool = False,
     device: Device = None,
 ) -> Tensor | None:
-    """Return the keys that a query may not see.
+    """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None.
 
     Args:
         key_padding_mask: bool ``[B, Tk]``, True where padded.
         causal: block the keys after each query; default False.
-
-    Returns:
-        bool, broadcastable to ``[B, H, Tq, Tk]``, True where blocked; None if nothing is.
     """
     blocked = None
     if causal and query_length > 1:
         distances = signed_distances(query_length, key_length, device)
         blocked = distance_matrix(distances < 0, query_length, key_length)[None, None]
-    if key_padding_mask is not None:
-        padding = key_padding_mask[:, None, None, :]
-        blocked = padding if blocked is None else blocked | padding
-    return blocked
+    padding = None if key_padding_mask is None else key_padding_mask[:, None, None, :]
+    return either(blocked, padding)
 
 
 # Scores by distance. A query's scores are computed once for each distance, [..., Tq, Tq+Tk-1], and
@@ -109,10 +107,8 @@ def relative_sinusoids(
     """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
 
     Feature pair i has the frequency ``10000^(-2i/features)`` (Vaswani et al., 2017, section 3.5).
-    Only the sines distinguish keys before and after the query.
-
-    Returns:
-        ``[Tq+Tk-1, features]`` at :func:`signed_distances`, computed in float32 at least.
+    Only the sines distinguish keys before and after the query. The result is
+    ``[Tq+Tk-1, features]`` at :func:`signed_distances`, computed in float32 at least.
     """
     wide = torch.promote_types(dtype, torch.float32)
     distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]

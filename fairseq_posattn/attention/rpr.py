@@ -53,8 +53,7 @@ def label_reach(
 ) -> tuple[slice | Tensor, int, int]:
     """Return the part of a table ``[..., 2k+1, D]`` that the distances of these lengths need.
 
-    Returns:
-        index into the table, and the numbers of past and of future distances that are clipped.
+    It is an index into the table, and the numbers of past and of future distances that are clipped.
     """
     furthest = table.size(-2) // 2
     past, future = key_length - 1, query_length - 1
@@ -74,8 +73,6 @@ def repeat_ends(by_label: Tensor, past: int, future: int) -> Tensor:
 
 def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
     """Add the first ``past`` entries into the next, and the last ``future`` into the one before."""
-    if past == future == 0:
-        return by_distance
     labels = by_distance.size(-1) - past - future
     within: Tensor
     before, within, after = by_distance.split([past, labels, future], dim=-1)

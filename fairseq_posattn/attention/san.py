@@ -1,12 +1,18 @@
-"""Scaled dot-product attention, SAN (Vaswani et al., 2017; MANs eq. 1: the mask of ones)."""
+"""Scaled dot-product attention, SAN (Vaswani et al., 2017; MANs eq. 1), and under named masks.
+
+Under the masks of MPSAN and DiSAN, each head has its own mask.
+"""
+
+from collections.abc import Sequence
 
 from torch import Tensor
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention
+from fairseq_posattn.attention.masks import MaskBank
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention, separate_mask
 
 
 @attention(sdpa=True)
@@ -24,3 +30,34 @@ class DotProductAttention(Mechanism):
     """Scaled dot-product attention as a mechanism; it has no parameters."""
 
     function = staticmethod(dot_product_attention)
+
+
+@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
+def masked_dot_product_attention(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
+) -> Attended:
+    """Return ``softmax(Q K' / sqrt(D) + M) V``.
+
+    Args:
+        mask: float ``[H, Tq, Tk]``, or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty.
+    """
+    penalties, closed = separate_mask(mask.to(query.dtype))
+    return biased_attention(call, query, key, value, bias=penalties, blocked=closed)
+
+
+class MaskedDotProductAttention(Mechanism):
+    """Dot-product attention under named masks as a mechanism; it has no parameters.
+
+    Args:
+        masks: see :meth:`~fairseq_posattn.attention.masks.MaskBank.for_heads`.
+    """
+
+    function = staticmethod(masked_dot_product_attention)
+
+    def __init__(self, num_heads: int, masks: Sequence[str], **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        self.masks = MaskBank.for_heads(masks, num_heads, self.causal)
+
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        mask = self.masks(query.size(-2), key.size(-2), device=query.device, dtype=query.dtype)
+        return {"mask": mask[None]}  # [1, H, Tq, Tk]

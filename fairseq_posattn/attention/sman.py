@@ -44,10 +44,13 @@ def static_mask_attention(
     **options: Unpack[Options],
 ) -> Attended:
     """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11)."""
-    padding, causal = call.key_padding_mask, call.causal
-    lengths = query.size(-2), key.size(-2)
     mask = static_mask(
-        *lengths, radius, key_padding_mask=padding, causal=causal, device=query.device
+        query.size(-2),
+        key.size(-2),
+        radius,
+        key_padding_mask=call.key_padding_mask,
+        causal=call.causal,
+        device=query.device,
     )
     return biased_attention(call, query, key, value, blocked=mask == 0)
 
@@ -66,8 +69,7 @@ def static_mask(
     Args:
         radius: b. None is the b of SMAN1, ``sqrt(L / 2)``. L is the number of keys that the query
             may see: the sentence's length, or where ``causal`` the length of the prefix.
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        causal: block the keys after each query.
+        key_padding_mask, causal: see :class:`~fairseq_posattn.attention.call.Options`.
 
     Returns:
         float, broadcastable to ``[B, H, Tq, Tk]``.
@@ -98,8 +100,8 @@ class StaticMaskAttention(Mechanism):
         **shared: Unpack[Shared],
     ):
         super().__init__(**shared)
-        self.activation = activation
         self.radius = radius
+        self.activation = activation
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         return {"radius": self.radius}

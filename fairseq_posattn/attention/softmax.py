@@ -16,6 +16,7 @@ from torch.autograd.function import once_differentiable
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded
 from fairseq_posattn.attention.passes import once_a_pass
+from fairseq_posattn.attention.positions import either
 
 Elementwise = Callable[[Tensor], Tensor]
 
@@ -30,9 +31,8 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
 def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     """Unblock the rows ``[..., Tq, Tk]`` that block every key, so that the softmax is finite.
 
-    Returns:
-        the new mask, and the unblocked rows, bool ``[..., Tq, 1]``. The caller sets the results of
-        those rows to zero, which also stops their gradients.
+    Returns the new mask, and the unblocked rows, bool ``[..., Tq, 1]``. The caller sets the results
+    of those rows to zero, which also stops their gradients.
     """
     dead = blocked.all(-1, keepdim=True)
     return blocked & ~dead, dead
@@ -57,8 +57,7 @@ def block_padding(
     if key_padding_mask is None:
         return blocked
     batch, key_length = key_padding_mask.shape
-    padding = key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length)
-    return padding if blocked is None else blocked | padding
+    return either(blocked, key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length))
 
 
 def softmax_attention(
@@ -133,11 +132,7 @@ def biased_attention(
         bias: broadcastable to ``[B, H, Tq, Tk]``. The reference adds it in the wider type.
         blocked: keys to block beside those of the call, bool broadcastable to ``[B, H, Tq, Tk]``.
     """
-    others = call.blocked(query, key)
-    if blocked is None or others is None:
-        blocked = others if blocked is None else blocked
-    else:
-        blocked = blocked | others
+    blocked = either(blocked, call.blocked(query, key))
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
@@ -172,9 +167,7 @@ def sdpa_attention(
             mask = additive_mask(blocked, query.dtype)
         else:
             mask = mask.masked_fill(blocked, float("-inf"))
-    context = F.scaled_dot_product_attention(
-        query, key, value, attn_mask=mask, dropout_p=dropout_p, is_causal=causal
-    )
+    context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
     return context if dead is None else context.masked_fill(dead, 0.0)
 
 
@@ -185,9 +178,6 @@ def sum_bias(rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementw
         rows: ``[B, H, Tq, 1]``.
         pairs: ``[Tq, Tk]``, the same for all heads.
         function, slope: elementwise, the derivative second; both may overwrite their argument.
-
-    Returns:
-        ``[B, H, Tq, Tk]``.
     """
     # torch has no types for apply
     bias: Tensor = _SumBias.apply(rows, pairs, function, slope)  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.call import Attended, check_choice
 from fairseq_posattn.attention.cpu import Linear, drop
-from fairseq_posattn.attention.headwise import HeadwiseLinear
+from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear
 from fairseq_posattn.attention.softmax import (
     block_padding,
     open_dead_rows,
@@ -50,29 +50,24 @@ class SourceMaps:
         check_choice("source", self.of, SOURCES)
         if self.layers not in (0, 1, 2):
             raise ValueError(f"{self.layers} layers of the source2token scores; choose 0, 1 or 2")
-        if self.from_input and (causal or self.layers != 1):
+        if self.of == "input" and self.layers > 0 and (causal or self.layers != 1):
             raise ValueError(
                 f"source 'input' takes one linear layer, not {self.layers}, and is not causal"
             )
-
-    @property
-    def from_input(self) -> bool:
-        return self.of == "input" and self.layers > 0
 
     def build_layers(
         self, num_heads: int, head_dim: int, dropout: float
     ) -> tuple[HeadwiseLinear | None, Linear | None, HeadwiseLinear | None]:
         """Build the per-head hidden layer, the layer of the input and the per-head output layer."""
-        sizes = num_heads, head_dim, head_dim
-        hidden = HeadwiseLinear(*sizes, dropout=dropout) if self.layers == 2 else None
         if self.layers == 0:
             return None, None, None
-        if not self.from_input:
-            return hidden, None, HeadwiseLinear(*sizes, bias=self.bias, dropout=dropout)
-        layer = Linear(num_heads * head_dim, num_heads * head_dim)
-        nn.init.xavier_uniform_(layer.weight)
-        nn.init.constant_(layer.bias, self.bias)
-        return hidden, layer, None
+        if self.of == "input":
+            layer = glorot_linear(num_heads * head_dim, num_heads * head_dim)
+            nn.init.constant_(layer.bias, self.bias)
+            return None, layer, None
+        sizes = num_heads, head_dim, head_dim
+        hidden = HeadwiseLinear(*sizes, dropout=dropout) if self.layers == 2 else None
+        return hidden, None, HeadwiseLinear(*sizes, bias=self.bias, dropout=dropout)
 
 
 def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
@@ -173,13 +168,10 @@ class Source2TokenPooling(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        self.hidden = Linear(embed_dim, embed_dim)
-        self.output = Linear(embed_dim, embed_dim)
+        self.hidden = glorot_linear(embed_dim, embed_dim)
+        self.output = glorot_linear(embed_dim, embed_dim)
         self.activation = activation
         self.dropout = dropout
-        for linear in (self.hidden, self.output):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
 
     def forward(
         self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False

@@ -30,8 +30,9 @@ def adapted_attention(
     Args:
         content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
     """
+    (length, features), keys = query.shape[-2:], key.size(-2)
     sinusoids = relative_sinusoids(
-        *(query.size(-2), key.size(-2), query.size(-1)), device=query.device, dtype=query.dtype
+        length, keys, features, device=query.device, dtype=query.dtype
     )  # [Tq+Tk-1, D], eq. 17
     tensors = query, key, value, sinusoids, content_bias, position_bias
     return relative_attention(call, *tensors, scaled=False)
@@ -46,8 +47,9 @@ class AdaptedAttention(Mechanism):
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)
-        self.content_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # u
-        self.position_bias = nn.Parameter(torch.empty(num_heads, embed_dim // num_heads))  # v
+        head_dim = embed_dim // num_heads
+        self.content_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # u
+        self.position_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # v
         nn.init.xavier_normal_(self.content_bias)
         nn.init.xavier_normal_(self.position_bias)
 

@@ -101,8 +101,5 @@ class TransformerXLAttention(Mechanism):
         return by_head.transpose(0, 1)
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {
-            "relative_key": self.relative_key(query.size(-2), key.size(-2)),
-            "content_bias": self.content_bias,
-            "position_bias": self.position_bias,
-        }
+        biases = {"content_bias": self.content_bias, "position_bias": self.position_bias}
+        return {"relative_key": self.relative_key(query.size(-2), key.size(-2)), **biases}

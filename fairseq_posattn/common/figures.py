@@ -1,4 +1,4 @@
-"""Shared parts of the figures: matplotlib, which is optional, colours, fonts and files."""
+"""Shared parts of the figures: matplotlib, which is optional, colors, fonts and files."""
 
 import io
 import logging
@@ -18,15 +18,15 @@ SUFFIXES = (".png", ".pdf")
 LARGEST = 100  # inches
 NEEDS = "pictures need matplotlib: pip install 'fairseq_posattn[analysis]'"
 
-# Okabe and Ito's colours for the colour-blind, without the yellow, too pale for lines.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Okabe and Ito's colors for the color-blind, without the yellow, too pale for lines.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 LINE_STYLES = ("-", "--", ":", "-.")
 
 
 def line_style(index: int) -> dict[str, str]:
-    """Return colour and line style of a line; the first 28 differ."""
-    repeats, colour = divmod(index, len(COLOURS))
-    return {"color": COLOURS[colour], "linestyle": LINE_STYLES[repeats % len(LINE_STYLES)]}
+    """Return color and line style of a line; the first 28 differ."""
+    repeats, color = divmod(index, len(COLORS))
+    return {"color": COLORS[color], "linestyle": LINE_STYLES[repeats % len(LINE_STYLES)]}
 
 
 def new_figure(width: float, height: float) -> Any:

@@ -16,7 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
-from fairseq_posattn.text.props import SEPARATOR, Sentence, pieces_of_tags
+from fairseq_posattn.text.props import SEPARATOR, Sentence, spans_of_tags
 
 __all__ = ["RolePrediction", "RolePredictor", "as_props"]
 
@@ -44,7 +44,7 @@ class RolePrediction:
             return asdict(piece) | {"text": " ".join(self.words[piece.start : piece.end + 1])}
 
         propositions = [
-            {"predicate": place, "arguments": list(map(argument, pieces_of_tags(tags)))}
+            {"predicate": place, "arguments": list(map(argument, spans_of_tags(tags)))}
             for place, tags in self.tags
         ]
         return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
@@ -52,7 +52,7 @@ class RolePrediction:
 
 def _bracketed(words, tags):
     shown = list(words)
-    for piece in pieces_of_tags(tags):
+    for piece in spans_of_tags(tags):
         shown[piece.start] = f"[{piece.label} {shown[piece.start]}"
         shown[piece.end] += "]"
     return " ".join(shown)
@@ -167,8 +167,8 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
                     f"props file, line {sentence.line}: other predicates than those tagged; give "
                     "the .roles and the .props of one split"
                 )
-            pieces = pieces_of_tags(prediction.tags[0][1])
-            propositions.append(replace(proposition, pieces=pieces))
+            spans = spans_of_tags(prediction.tags[0][1])
+            propositions.append(replace(proposition, spans=spans))
         yield Sentence(sentence.length, propositions)
     if next(predictions, None) is not None:
         raise UsageError("props file: fewer predicates than were tagged")

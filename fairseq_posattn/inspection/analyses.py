@@ -5,43 +5,32 @@ import torch
 from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
 from fairseq_posattn.common import figures
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_writable, write_json
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.inference.trained_model import TrainedModel, load
-from fairseq_posattn.inspection import (
-    cost,
-    dynamic_mask,
-    heatmap,
-    locality,
-    places,
-    rescaling,
-    sentences,
-)
+from fairseq_posattn.inspection import heatmap, measures, parameters, places, sentences
 from fairseq_posattn.inspection.sentences import encoder_of
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 # The mechanism that each `parameters --plot` needs, and how its numbers are drawn.
 PLOTS = {
-    "weights": (DistanceAwareAttention, rescaling.draw_weights),
-    "curves": (DistanceAwareAttention, rescaling.draw_curves),
-    "matrices": (DistanceAwareAttention, rescaling.draw_matrices),
-    "mask": (DynamicMaskAttention, dynamic_mask.draw_masks),
+    "weights": (DistanceAwareAttention, parameters.draw_weights),
+    "curves": (DistanceAwareAttention, parameters.draw_curves),
+    "matrices": (DistanceAwareAttention, parameters.draw_matrices),
+    "mask": (DynamicMaskAttention, parameters.draw_masks),
 }
 
 
 def run_locality(args):
-    check_json(args)
     trained, chosen = load_attention(args)
     texts = list(read_sentences(trained, args).values())
-    rows = locality.locality(encoder_of(trained), chosen, texts, args.windows)
-    if args.json:
-        numbers = {"checkpoint": args.checkpoint, "sentences": len(texts), "rows": rows}
-        write_json(args.json, numbers)
+    rows = measures.locality(encoder_of(trained), chosen, texts, args.windows)
+    write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {len(texts)} sentences")
-    print(locality.locality_table(rows))
+    print(measures.locality_table(rows))
 
 
 def run_heatmap(args):
-    check_outputs(args)
+    check_output(args)
     trained, chosen = load_attention(args)
     texts = read_sentences(trained, args)
     if args.line not in texts:
@@ -53,11 +42,11 @@ def run_heatmap(args):
     labels = sentences.token_labels(sentence, trained.task.source_dictionary)
     encoder = encoder_of(trained)
     numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
-    write(numbers, heatmap.draw_attention, args)
+    write(numbers, args, heatmap.draw_attention)
 
 
 def run_parameters(args):
-    check_outputs(args)
+    check_output(args)
     has_sentences = args.sentences or args.split
     if has_sentences and (args.plot != "mask" or args.side != "encoder"):
         raise UsageError(
@@ -80,7 +69,7 @@ def run_parameters(args):
                 f"--plot {args.plot}: needs {mechanism.__name__}, but the chosen {args.side} "
                 f"sublayers of {path} are {names}"
             )
-        if len(runs) > 1 and rescaling.layout(runs[-1]) != rescaling.layout(runs[0]):
+        if len(runs) > 1 and parameters.layout(runs[-1]) != parameters.layout(runs[0]):
             raise UsageError(
                 f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
                 "checkpoints of one model with several seeds"
@@ -88,22 +77,21 @@ def run_parameters(args):
     if len(runs) == 1:
         [args.checkpoint] = args.checkpoint
     if args.plot == "weights":
-        numbers = rescaling.weight_numbers(*runs)
+        numbers = parameters.weight_numbers(*runs)
     elif args.plot == "curves":
-        numbers = rescaling.curve_numbers(runs[0], args.distance)
+        numbers = parameters.curve_numbers(runs[0], args.distance)
     elif args.plot == "matrices":
-        numbers = rescaling.matrix_numbers(runs[0], args.distance + 1)
+        numbers = parameters.matrix_numbers(runs[0], args.distance + 1)
     else:
         terms = None
         if has_sentences:
             texts = read_sentences(trained, args).values()
-            terms = dynamic_mask.median_query_terms(encoder_of(trained), runs[0], texts)
-        numbers = dynamic_mask.mask_numbers(runs[0], args.distance, terms)
-    write(numbers, lambda numbers: [draw(numbers)], args)
+            terms = parameters.median_query_terms(encoder_of(trained), runs[0], texts)
+        numbers = parameters.mask_numbers(runs[0], args.distance, terms)
+    write(numbers, args, lambda numbers: [draw(numbers)])
 
 
 def run_cost(args):
-    check_json(args)
     trained = load(args.checkpoint, args.data, reads_data=True)
     on_gpu = torch.cuda.is_available() and not args.cpu
     device = torch.device("cuda" if on_gpu else "cpu")
@@ -111,15 +99,13 @@ def run_cost(args):
         kind = type(trained.model).__name__
         raise UsageError(f"{args.checkpoint}: not a classifier of this package, but a {kind}")
     model, task = trained.model.to(device), trained.task
-    seconds = cost.inference_seconds(model, task, args.split, args.batch_size, device)
-    megabytes = cost.update_megabytes(model, device)
-    if args.json:
-        gpu = torch.cuda.get_device_name(device) if on_gpu else None
-        numbers = {"inference_s": seconds, "memory_mb": megabytes, "gpu": gpu}
-        write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
+    seconds = measures.inference_seconds(model, task, args.split, args.batch_size, device)
+    megabytes = measures.update_megabytes(model, device)
+    gpu = torch.cuda.get_device_name(device) if on_gpu else None
+    write({"inference_s": seconds, "memory_mb": megabytes, "gpu": gpu}, args)
     print(f"{args.split}, batches of {args.batch_size}: {seconds:.2f} seconds")
     print(
-        f"{cost.SENTENCES} sentences of {cost.WORDS} words, forward and backward: "
+        f"{measures.SENTENCES} sentences of {measures.WORDS} words, forward and backward: "
         f"{megabytes:.0f} MB"
     )
 
@@ -139,21 +125,15 @@ def read_sentences(trained: TrainedModel, args) -> dict:
     return sentences.read_file(args.sentences, trained)
 
 
-def check_outputs(args):
+def check_output(args):
     if not (args.output or args.json):
         raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
     figures.check_picture(args.output, " (or write the numbers alone, with --json)")
-    check_json(args)
 
 
-def check_json(args):
-    if args.json:
-        check_writable(args.json, "--json")
-
-
-def write(numbers: dict, draw, args):
+def write(numbers: dict, args, draw=None):
     """Write the pictures, of which there are several pages if they are large, and the numbers."""
-    if args.output:
+    if draw and args.output:
         files = figures.write_pages(draw(numbers), args.output)
         if len(files) > 1:
             print(f"{len(files)} pictures: {files[0]} to {files[-1]}")

@@ -19,7 +19,7 @@ class AttentionCall:
 
     Attributes:
         place: the place.
-        args: positional arguments, of a mechanism ``hidden [B, T, C]`` (normalised), query, key and
+        args: positional arguments, of a mechanism ``hidden [B, T, C]`` (normalized), query, key and
             value ``[B, H, T, D]``.
         result: the weights that the module returned.
     """
@@ -83,8 +83,7 @@ def measure_batch(encoder, places, batch: Tensor, measure) -> list:
         measured[index] = measure(call)
 
     with watching(places, observe):
-        lengths = torch.full((len(batch),), batch.size(1))
-        encoder(src_tokens=batch, src_lengths=lengths)
+        encoder(src_tokens=batch, src_lengths=torch.full((len(batch),), batch.size(1)))
     return [measured[index] for index in range(len(places))]
 
 

@@ -53,8 +53,8 @@ def attention_numbers(
         UsageError: there is no such head.
     """
     measured = measure_batch(encoder, places, sentence[None], lambda call: _of_heads(call, heads))
-    seen = len(measured[0]["heads"][0]["weights"])
-    return {"tokens": list(labels[:seen]), "sublayers": measured}
+    length = len(measured[0]["heads"][0]["weights"])
+    return {"tokens": list(labels[:length]), "sublayers": measured}
 
 
 def _of_heads(call: AttentionCall, heads: Sequence[int] | None) -> dict:
@@ -109,23 +109,15 @@ def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
     """Return the panels of a sublayer in as few, evenly filled rows as possible."""
     title = f"layer {sublayer['layer']}, {sublayer['sublayer']}"
     heads = sublayer["heads"]
-    panels = [
-        {
-            "kind": TOKEN2TOKEN,
-            "title": "\n".join(filter(None, (f"{title}, head {head['head']}", head["note"]))),
-            "values": numpy.array(head["weights"]),
-        }
-        for head in heads
-    ]
+    panels: list[dict] = []
+    for head in heads:
+        lines = filter(None, (f"{title}, head {head['head']}", head["note"]))
+        values = numpy.array(head["weights"])
+        panels.append({"kind": TOKEN2TOKEN, "title": "\n".join(lines), "values": values})
     if SOURCE2TOKEN in heads[0]:
-        panels.append(
-            {
-                "kind": SOURCE2TOKEN,
-                "title": f"{title}\n{SOURCE2TOKEN}",
-                "values": numpy.array([head[SOURCE2TOKEN] for head in heads]).T,
-                "heads": [head["head"] for head in heads],
-            }
-        )
+        values = numpy.array([head[SOURCE2TOKEN] for head in heads]).T
+        panel = {"kind": SOURCE2TOKEN, "title": f"{title}\n{SOURCE2TOKEN}", "values": values}
+        panels.append({**panel, "heads": [head["head"] for head in heads]})
     columns = math.ceil(len(panels) / math.ceil(len(panels) / most_columns))
     return [panels[start : start + columns] for start in range(0, len(panels), columns)]
 
@@ -155,7 +147,7 @@ def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
 
 
 def _norm(panels: Sequence[dict], kind: str):
-    """Return the colour scale that all panels of a kind share."""
+    """Return the color scale that all panels of a kind share."""
     from matplotlib.colors import Normalize, PowerNorm
 
     values = [panel["values"] for panel in panels if panel["kind"] == kind]

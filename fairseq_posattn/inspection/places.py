@@ -1,9 +1,7 @@
 """Places of a model where tokens attend, and the weights to show of each."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from torch import Tensor, nn
 
@@ -74,12 +72,11 @@ class Place:
                 "Weights of pairs of words (token2token). For each feature the model multiplies "
                 "them by a weight of the word attended to (source2token)."
             )
+        whom, features = "pair of words", result.size(2) if result.dim() == 5 else 1
         if isinstance(self.owner, Source2TokenPooling):
             whom, features = "word", result.size(-1)
         elif isinstance(self.owner, DirectionalBlock):
-            whom, features = "pair of words", result.size(1)
-        else:
-            whom, features = "pair of words", result.size(2) if result.dim() == 5 else 1
+            features = result.size(1)
         if features == 1:
             return ""
         return (
@@ -106,13 +103,13 @@ def stack_places(
     Args:
         layers: the layers.
         names: of the sublayers of each layer, in order.
-        kind: self or cross attention.
+        kind: :class:`MultiheadSelfAttention` or :class:`MultiheadCrossAttention`.
         page: part, query, key and call of the places.
     """
-    counts, numbered = Counter(names), []
-    for index, name in enumerate(names):
-        ordinal = names[: index + 1].count(name)
-        numbered.append(f"{name}.{ordinal}" if counts[name] > 1 else name)
+    numbered = [
+        f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
+        for index, name in enumerate(names)
+    ]
     return [
         Place(number, name, residual.sublayer.mechanism, residual.sublayer.mechanism, **page)
         for number, layer in enumerate(layers, start=1)
@@ -121,13 +118,8 @@ def stack_places(
     ]
 
 
-def sublayer_places(
-    trained: TrainedModel,
-    side: str,
-    kind: type[nn.Module] = MultiheadSelfAttention,
-    **page: str | int,
-) -> list[Place]:
-    """Return the places of a model's ``encoder`` or ``decoder`` of sublayers.
+def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
+    """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
 
     A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
 
@@ -148,7 +140,7 @@ def sublayer_places(
             getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
         )
         prefixed = [f"{level}.{name}" if level else name for name in names]
-        places += stack_places(layers, prefixed, kind, **page)
+        places += stack_places(layers, prefixed, **page)
     return places
 
 
@@ -166,13 +158,11 @@ def encoder_places(trained: TrainedModel) -> list[Place]:
 
 def translation_places(trained: TrainedModel) -> list[Place]:
     """Return the places of a generation model: encoder, decoder, and decoder to encoder."""
-    of_side = partial(sublayer_places, trained)
+    cross = {"kind": MultiheadCrossAttention, "part": "cross attention"}
     return [
-        *of_side("encoder", part="encoder", query=SOURCE, key=SOURCE),
-        *of_side("decoder", part="decoder", query=TARGET, key=WRITTEN),
-        *of_side(
-            *("decoder", MultiheadCrossAttention), part="cross attention", query=TARGET, key=SOURCE
-        ),
+        *sublayer_places(trained, "encoder", part="encoder", query=SOURCE, key=SOURCE),
+        *sublayer_places(trained, "decoder", part="decoder", query=TARGET, key=WRITTEN),
+        *sublayer_places(trained, "decoder", **cross, query=TARGET, key=SOURCE),
     ]
 
 
@@ -212,29 +202,27 @@ def _refuse(trained):
     cfg = trained.config
     raise UsageError(
         f"{trained.path}: --encoder {cfg.encoder} with --pooling {cfg.pooling} has no attention "
-        "between words to look at"
+        "between words to show"
     )
 
 
 def _attending(encoder: nn.Module, encoder_name: str, within: dict) -> Iterator[Place]:
     """Yield the places of an encoder without sublayers; a single one has the encoder's name."""
     modules = dict(encoder.named_modules())
-    found = {}
+    owners = {}
     for path, module in modules.items():
         if isinstance(module, Mechanism):
-            found[path] = (module, module)
+            owners[path] = (module, module)
         elif isinstance(module, AttentionFunction):
             owner = modules[path.rpartition(".")[0]]
             is_block = isinstance(owner, DirectionalBlock)
-            found[owner.masks.names[0] if is_block else path.replace("_", " ")] = (module, owner)
-    for name, (module, owner) in found.items():
-        yield Place(1, encoder_name if len(found) == 1 else name, module, owner, **within)
+            owners[owner.masks.names[0] if is_block else path.replace("_", " ")] = (module, owner)
+    for name, (module, owner) in owners.items():
+        yield Place(1, encoder_name if len(owners) == 1 else name, module, owner, **within)
 
 
 def choose(
-    places: Sequence[Place],
-    layers: Sequence[int] | None = None,
-    names: Sequence[str] | None = None,
+    places: Sequence[Place], layers: Sequence[int] | None = None, names: Sequence[str] | None = None
 ) -> list[Place]:
     """Return the places of the given layers and names; None for all.
 

@@ -46,21 +46,18 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
         trained: the model.
 
     Raises:
-        UsageError: the file cannot be read, or has no sentences.
+        UsageError: a line cannot be read, or there are no sentences.
     """
     name = f"--sentences {path}"
     encode, reader = _text_reader(trained)
     sentences = {}
-    try:
-        with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb") as file:
-            for number, line in enumerate(read_lines(file, name, allow_empty=True), start=1):
-                try:
-                    if line.strip():
-                        sentences[number] = encode(line)
-                except UsageError as error:
-                    raise UsageError(f"{name}:{number}: {error}") from None
-    except OSError as error:
-        raise UsageError(f"{name}: {error.strerror}") from error
+    with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb") as file:
+        for number, line in enumerate(read_lines(file, name, allow_empty=True), start=1):
+            try:
+                if line.strip():
+                    sentences[number] = encode(line)
+            except UsageError as error:
+                raise UsageError(f"{name}:{number}: {error}") from None
     if not sentences:
         raise UsageError(f"{name}: no sentences in it")
     if warning := reader.unknown.warning():

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.headwise import glorot_linear
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.embeddings import NGramEmbedding
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout

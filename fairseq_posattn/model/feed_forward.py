@@ -55,11 +55,7 @@ class Dropout(nn.Dropout):
         return drop(x, self.p, self.training or self.retained)
 
     def make_generation_fast_(
-        self,
-        name: str,
-        retain_dropout: bool = False,
-        retain_dropout_modules: list[str] | None = None,
-        **unused: Any,
+        self, name: str, retain_dropout=False, retain_dropout_modules=None, **unused: Any
     ) -> None:
         """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
         selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
@@ -70,7 +66,7 @@ class FeedForward(nn.Module):
     """Position-wise feed-forward sublayer: linear, activation, dropout, linear.
 
     MANs eq. 3 and 9 read it as mask attention whose mask is the identity. ``activation`` is a name
-    of :data:`ACTIVATIONS`.
+    of :data:`ACTIVATIONS`. Inputs and outputs are ``[T, B, C]``.
     """
 
     def __init__(self, embed_dim: int, inner_dim: int, activation: str, dropout: float):
@@ -81,6 +77,4 @@ class FeedForward(nn.Module):
         self.fc2 = Linear(inner_dim, embed_dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map ``[T, B, C]`` to ``[T, B, C]``."""
-        output: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
-        return output
+        return self.fc2(self.dropout(self.activation(self.fc1(x))))

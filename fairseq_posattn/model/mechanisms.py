@@ -1,8 +1,7 @@
 """Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
 
 To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
-Its flags are fields of ``MechanismConfig`` in
-``fairseq_posattn/training/flags.py``.
+Its flags are fields of ``MechanismConfig`` in ``fairseq_posattn/training/flags.py``.
 """
 
 from argparse import Namespace
@@ -22,11 +21,7 @@ from fairseq_posattn.model.multihead import ConcatenatedHeads
 # Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
 # by the mechanisms dman and sman themselves.
 RELU_IN_DMAN = "relu_in_dman"
-HEADS_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor] | None] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "none": None,
-}
+HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
 
 
 @dataclass(frozen=True)
@@ -67,19 +62,14 @@ def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:
 
 
 def select_implementation(function: Callable[..., Attended], config: Namespace) -> str:
-    """Return the implementation of ``--attention-impl`` if the function has it, else "auto"."""
+    """Return the implementation of ``--attention-impl`` if the function has it, else ``auto``."""
     named = str(config.attention_impl)
     return named if named in declaration_of(function).implementations else "auto"
 
 
 @dataclass(frozen=True)
 class Builder:
-    """Builder of a mechanism from the flags: ``builder(config, layer)``.
-
-    Attributes:
-        mechanism: its module.
-        arguments: returns the module's arguments beside those that all mechanisms have.
-    """
+    """Builder of a mechanism from the flags; ``arguments`` returns what not all mechanisms have."""
 
     mechanism: type[Mechanism]
     arguments: Callable[[Namespace, LayerDescription], dict[str, Any]] = lambda config, layer: {}
@@ -99,8 +89,6 @@ def _read_sizes(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
 
 
 def _read_dman(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    if config.dman_max_distance < 0:
-        raise ValueError(f"--dman-max-distance {config.dman_max_distance}: must be 0 or more")
     return {
         **_read_sizes(config, layer),
         "max_distance": config.dman_max_distance or layer.max_positions - 1,
@@ -128,11 +116,7 @@ def _read_da(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
     }
 
 
-def read_mtsa(
-    config: Namespace,
-    layer: LayerDescription,
-    activation: Callable[[Tensor], Tensor] = F.relu,
-) -> dict[str, Any]:
+def read_mtsa(config: Namespace, layer: LayerDescription, activation=F.relu) -> dict[str, Any]:
     return {
         "num_heads": layer.num_heads,
         "head_dim": layer.embed_dim // layer.num_heads,
@@ -152,8 +136,6 @@ def read_mtsa(
 
 
 def _read_rpr(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    if config.rpr_max_distance < 1:
-        raise ValueError(f"--rpr-max-distance {config.rpr_max_distance}: must be 1 or more")
     return {
         **_read_sizes(config, layer),
         "max_distance": config.rpr_max_distance,
@@ -161,10 +143,10 @@ def _read_rpr(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
     }
 
 
-def _build_masked(read_masks: Callable[[Namespace], list[str]]) -> Builder:
+def _build_masked(read: Callable[[Namespace], str]) -> Builder:
     return Builder(
         attention.MaskedDotProductAttention,
-        lambda config, layer: {"num_heads": layer.num_heads, "masks": read_masks(config)},
+        lambda config, layer: {"num_heads": layer.num_heads, "masks": read(config).split(",")},
     )
 
 
@@ -178,9 +160,9 @@ MECHANISMS = {
     "gaussian": Builder(attention.GaussianAttention, _read_sizes),
     "transformer_xl": Builder(attention.TransformerXLAttention, _read_sizes),
     "tener": Builder(attention.AdaptedAttention, _read_sizes),
-    "past": _build_masked(lambda config: ["past"]),
-    "future": _build_masked(lambda config: ["future"]),
-    "masked": _build_masked(lambda config: config.attention_masks.split(",")),
+    "past": _build_masked(lambda config: "past"),
+    "future": _build_masked(lambda config: "future"),
+    "masked": _build_masked(lambda config: config.attention_masks),
 }
 
 REPLACE_POSITIONS = {n for n, entry in MECHANISMS.items() if entry.mechanism.replaces_positions}

@@ -17,6 +17,7 @@ from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).
 IncrementalState = dict[Any, Any]
+Moves = tuple[Tensor, Tensor] | None
 
 
 class PackedLinear(Linear):
@@ -45,8 +46,11 @@ class ConcatenatedHeads:
     dropout: float = 0.0
 
 
+PLAIN = ConcatenatedHeads()
+
+
 class OutputLinear(Linear):
-    """Output projection of the concatenated heads, after their activation and dropout."""
+    """Output projection ``[T, B, C]`` of the concatenated heads, after activation and dropout."""
 
     def __init__(self, embed_dim: int, heads: ConcatenatedHeads):
         super().__init__(embed_dim, embed_dim)
@@ -58,7 +62,6 @@ class OutputLinear(Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, heads: Tensor) -> Tensor:
-        """Map ``[T, B, C]`` to ``[T, B, C]``."""
         activated = heads if self.activation is None else self.activation(heads)
         return super().forward(self.dropout(activated))
 
@@ -92,31 +95,86 @@ def is_identity_order(new_order: Tensor, count: int) -> bool:
     return torch.equal(new_order, torch.arange(count))
 
 
+class RowMoves:
+    """Cached positions of a batch that an order of its hypotheses changes, for all layers.
+
+    Most hypotheses of a beam search share their first positions, so few rows have to be copied.
+    """
+
+    def __init__(self) -> None:
+        self.orders = 0
+        self.written: Tensor | None = None  # [T, B], the row in which each was written
+
+    def find(self, orders: int, new_order: Tensor, length: int, rows: int) -> Moves:
+        """Return the changed places of ``[T*B]`` and those to copy; None for all.
+
+        Args:
+            orders: how many orders the calling layer has followed.
+            new_order: ``[B]``, of another length if sentences were dropped.
+            length, rows: T and B of the cache.
+        """
+        if orders == self.orders:
+            self.orders += 1
+            known = new_order.new_empty(0, rows) if self.written is None else self.written
+            newest = torch.arange(rows, device=new_order.device)
+            before = torch.cat([known, newest.expand(length - len(known), rows)])
+            self.written = before[:, new_order]
+            self.moves: Moves = None
+            # On a GPU the number of changes would need a device sync.
+            if len(new_order) == rows and new_order.device.type == "cpu":
+                changed = (before != self.written).flatten().nonzero().squeeze(1)
+                places = changed % rows
+                self.moves = changed, changed - places + new_order[places]
+        return self.moves
+
+
+@dataclass
+class EncodedCache:
+    """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses."""
+
+    tensors: tuple[Tensor, Tensor]
+    hypotheses: int
+
+    def reorder(self, new_order: Tensor) -> None:
+        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
+        sentences = select_sentences(new_order, self.hypotheses)
+        if not is_identity_order(sentences, self.tensors[0].size(0)):
+            key, value = self.tensors
+            key = key.transpose(2, 3).index_select(0, sentences).transpose(2, 3)
+            self.tensors = key, value.index_select(0, sentences)
+
+
 class PositionCache:
     """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
-    A beam search reorders its hypotheses at each step. Their rows are copied when the next position
-    is appended, into a free buffer, which all layers share: nothing is allocated. Without a new
-    order the position is written in place.
+    A beam search reorders its hypotheses at each step. The rows that change are copied in place.
 
     Args:
-        free: buffers that no cache uses.
+        moves: shared by the caches of all layers.
     """
 
     positions_at_once = 16  # a new buffer has room for so many more
 
-    def __init__(self, free: list[Tensor]):
-        self.free = free
+    def __init__(self, moves: RowMoves):
+        self.moves = moves
+        self.orders = moves.orders
         self.tensors: dict[str, Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
-        self.order: Tensor | None = None
 
     def reorder(self, new_order: Tensor) -> None:
-        """Select and order the rows; repeated orders follow each other."""
-        if self.order is not None:
-            self.order = self.order[new_order]
-        elif not is_identity_order(new_order, self.tensors["key"].size(1)):
-            self.order = new_order
+        """Select and order the rows."""
+        length, rows = self.tensors["key"].shape[:2]
+        moves = self.moves.find(self.orders, new_order, length, rows)
+        self.orders += 1
+        for name, tensor in self.tensors.items():
+            if tensor.requires_grad:
+                self.tensors[name] = tensor.index_select(1, new_order)
+            elif moves is None:
+                past = self._allocate(name, tensor, length, len(new_order))[:length]
+                self.tensors[name] = torch.index_select(tensor, 1, new_order, out=past)
+            else:
+                flat = tensor.flatten(0, 1)
+                flat.index_copy_(0, moves[0], flat.index_select(0, moves[1]))
 
     def append(self, newest: dict[str, Tensor]) -> dict[str, Tensor]:
         """Append positions ``[T, B, ...]``; return all so far."""
@@ -124,107 +182,60 @@ class PositionCache:
             newest = {"padding": _no_padding(newest["key"]), **newest}
             if self.tensors:
                 self.tensors.setdefault("padding", _no_padding(self.tensors["key"]))
-        order, self.order = self.order, None
-        self.tensors = {name: self._append(name, order, newest[name]) for name in newest}
+        self.tensors = {name: self._append(name, newest[name]) for name in newest}
         return self.tensors
 
-    def _append(self, name: str, order: Tensor | None, newest: Tensor) -> Tensor:
+    def _append(self, name: str, newest: Tensor) -> Tensor:
         past = self.tensors.get(name, newest[:0])
         if past.requires_grad or newest.requires_grad:
-            return torch.cat([past if order is None else past.index_select(1, order), newest])
-        length = past.size(0)
-        shape = (length + newest.size(0), *newest.shape[1:])
-        size, before = math.prod(shape), self.buffers.get(name)
-        buffer = before
-        if order is not None or buffer is None or buffer.numel() < size:
-            buffer = self._take(newest, size)
-        grown = buffer[:size].view(shape)
-        if buffer is not before:
-            if order is not None:
-                torch.index_select(past, 1, order, out=grown[:length])
-            else:
-                grown[:length] = past
-            if before is not None and before.numel() >= size:
-                self.free.append(before)
-        grown[length:] = newest
-        self.buffers[name] = buffer
-        return grown
+            return torch.cat([past, newest])
+        start, end = len(past), len(past) + len(newest)
+        buffer = self.buffers.get(name)
+        if buffer is None or len(buffer) < end:
+            buffer = self._allocate(name, newest, end, newest.size(1))
+            buffer[:start] = past
+        buffer[start:end] = newest
+        return buffer[:end]
 
-    def _take(self, like: Tensor, size: int) -> Tensor:
-        for number, buffer in enumerate(self.free):
-            if buffer.numel() >= size and buffer.dtype == like.dtype:
-                return self.free.pop(number)
-        return like.new_empty(size + self.positions_at_once * like[0].numel())
+    def _allocate(self, name: str, like: Tensor, length: int, rows: int) -> Tensor:
+        shape = (length + self.positions_at_once, rows, *like.shape[2:])
+        self.buffers[name] = like.new_empty(shape)
+        return self.buffers[name]
 
 
 def _no_padding(key: Tensor) -> Tensor:
     return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
 
 
-class MultiheadSelfAttention(nn.Module):
-    """Multi-head self attention by one mechanism.
+class MultiheadAttention(nn.Module):
+    """Multi-head attention by one mechanism.
 
     Args:
         embed_dim: C.
         num_heads: H, which divides C.
         mechanism: attention within the heads.
         heads: activation and dropout of the concatenated heads.
+        projections: linear layers of queries, keys and values, by attribute.
+
+    ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
+    ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
+    where padded. ``incremental_state`` is the cache of incremental decoding.
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
-    ):
+    def __init__(self, embed_dim, num_heads, mechanism, heads, **projections: PackedLinear):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
-        self.projects_key = mechanism.projects_key
-        self.qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if self.projects_key else 2)
+        for name, projection in projections.items():
+            self.add_module(name, projection)
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, heads)
 
-    def forward(
-        self,
-        x: Tensor,
-        key_padding_mask: Tensor | None = None,
-        incremental_state: IncrementalState | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, Tensor | None]:
-        """Attend from each position of ``x`` to ``x`` and the cached positions before it.
-
-        Args:
-            x: ``[T, B, C]``; with ``incremental_state`` only the newest positions.
-            key_padding_mask: bool ``[B, T]`` of the same positions, True where padded.
-            need_weights: also return the weights.
-
-        Returns:
-            ``[T, B, C]`` and the weights ``[B, H, T, Tk]`` or None.
-        """
-        parts = self.qkv_proj.split(x)
-        query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
-        if incremental_state is not None:
-            newest = {"key": key, "value": value}
-            if key_padding_mask is not None:
-                newest["padding"] = key_padding_mask.t()
-            free = incremental_state.setdefault("free", [])
-            cached = incremental_state.setdefault((self, "attention"), PositionCache(free))
-            tensors = cached.append(newest)
-            key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
-            key_padding_mask = None if padding is None else padding.t()
-        query, key, value = (split_heads(part, self.num_heads) for part in (query, key, value))
-        attended = self.mechanism(
-            x.transpose(0, 1),
-            query,
-            key,
-            value,
-            key_padding_mask=key_padding_mask,
-            need_weights=need_weights,
-        )
-        context, weights = attended if need_weights else (attended, None)
-        return self.out_proj(merge_heads(context)), weights
+    def attend(self, x, query, key, value, key_padding_mask, need_weights):
+        """Return the context ``[B, H, Tq, D]`` and the weights ``[B, H, Tq, Tk]`` or None."""
+        options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
+        attended = self.mechanism(x.transpose(0, 1), query, key, value, **options)
+        return attended if need_weights else (attended, None)
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
@@ -235,14 +246,46 @@ class MultiheadSelfAttention(nn.Module):
         return incremental_state
 
 
-class MultiheadCrossAttention(nn.Module):
-    """Dot-product attention from a decoder to the encoder's output.
+class MultiheadSelfAttention(MultiheadAttention):
+    """Multi-head self attention."""
 
-    Args:
-        embed_dim: C of the decoder.
-        encoder_dim: features of the encoder's output.
-        num_heads, mechanism, heads: see :class:`MultiheadSelfAttention`; not causal.
-    """
+    def __init__(
+        self, embed_dim: int, num_heads: int, mechanism: Mechanism, heads: ConcatenatedHeads = PLAIN
+    ):
+        qkv_proj = PackedLinear(embed_dim, embed_dim, parts=3 if mechanism.projects_key else 2)
+        super().__init__(embed_dim, num_heads, mechanism, heads, qkv_proj=qkv_proj)
+        self.projects_key = mechanism.projects_key
+
+    def forward(
+        self,
+        x: Tensor,
+        key_padding_mask: Tensor | None = None,
+        incremental_state: IncrementalState | None = None,
+        need_weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend from each position of ``x`` to ``x`` and the cached positions before it.
+
+        With ``incremental_state``, ``x`` and its padding mask are those of the newest positions.
+        """
+        parts = self.qkv_proj.split(x)
+        query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
+        if incremental_state is not None:
+            newest = {"key": key, "value": value}
+            if key_padding_mask is not None:
+                newest["padding"] = key_padding_mask.t()
+            if (self, "attention") not in incremental_state:
+                moves = incremental_state.setdefault("moves", RowMoves())
+                incremental_state[self, "attention"] = PositionCache(moves)
+            tensors = incremental_state[self, "attention"].append(newest)
+            key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
+            key_padding_mask = None if padding is None else padding.t()
+        vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
+        context, weights = self.attend(x, *vectors, key_padding_mask, need_weights)
+        return self.out_proj(merge_heads(context)), weights
+
+
+class MultiheadCrossAttention(MultiheadAttention):
+    """Attention from a decoder to the encoder's output, which has ``encoder_dim`` features."""
 
     def __init__(
         self,
@@ -250,15 +293,13 @@ class MultiheadCrossAttention(nn.Module):
         encoder_dim: int,
         num_heads: int,
         mechanism: Mechanism,
-        heads: ConcatenatedHeads = ConcatenatedHeads(),  # noqa: B008, it is frozen
+        heads: ConcatenatedHeads = PLAIN,
     ):
-        super().__init__()
-        check_heads(embed_dim, num_heads)
-        self.num_heads = num_heads
-        self.query_proj = PackedLinear(embed_dim, embed_dim, parts=1)
-        self.kv_proj = PackedLinear(encoder_dim, embed_dim, parts=2)
-        self.mechanism = mechanism
-        self.out_proj = OutputLinear(embed_dim, heads)
+        projections = {
+            "query_proj": PackedLinear(embed_dim, embed_dim, parts=1),
+            "kv_proj": PackedLinear(encoder_dim, embed_dim, parts=2),
+        }
+        super().__init__(embed_dim, num_heads, mechanism, heads, **projections)
 
     def forward(
         self,
@@ -274,54 +315,29 @@ class MultiheadCrossAttention(nn.Module):
             x: ``[T, B*N, C]``: N consecutive hypotheses of each encoded sentence, 1 in training.
                 They are queries of one attention, so that keys and values are read once.
             encoder_out: ``[S, B, encoder_dim]``, projected once per ``incremental_state``.
-            encoder_padding_mask: bool ``[B, S]``, True where padded.
-            need_weights: also return the weights.
-
-        Returns:
-            ``[T, B*N, C]`` and the weights ``[B*N, H, T, S]`` or None.
+            encoder_padding_mask: ``[B, S]``.
         """
         length, batch = x.size(0), encoder_out.size(1)
         hypotheses = x.size(1) // batch
         key, value = self._encoded(encoder_out, incremental_state, hypotheses)
         query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
-        attended = self.mechanism(
-            x.transpose(0, 1),
-            query,
-            key,
-            value,
-            key_padding_mask=encoder_padding_mask,
-            need_weights=need_weights,
-        )
-        context, weights = attended if need_weights else (attended, None)
+        context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
         context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
         output = self.out_proj(context.reshape(x.size(0), x.size(1), -1))  # [T, B*N, C]
         if weights is not None:  # [B, H, N*T, S]
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
 
-    def _encoded(
-        self, encoder_out: Tensor, incremental_state: IncrementalState | None, hypotheses: int
-    ) -> tuple[Tensor, Tensor]:
+    def _encoded(self, encoder_out, incremental_state, hypotheses) -> tuple[Tensor, Tensor]:
         """Return key and value, ``[B, H, S, D]``."""
         if incremental_state is not None and (self, "attention") in incremental_state:
-            return incremental_state[self, "attention"]
+            return incremental_state[self, "attention"].tensors
         parts = self.kv_proj.split(encoder_out)
         key, value = (split_heads(part, self.num_heads) for part in parts)
         if incremental_state is not None:  # copied once, not for the matmul of each step
-            key, value = key.contiguous(), value.contiguous()
-            incremental_state[self, "attention"] = key, value
-            incremental_state[self, "hypotheses"] = hypotheses
+            # The key's matmul is faster with features first.
+            key = key.transpose(2, 3).contiguous().transpose(2, 3)
+            value = value.contiguous()
+            incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
         return key, value
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> IncrementalState:
-        """Reorder the cached sentences; a sentence's hypotheses stay consecutive."""
-        if (self, "attention") in incremental_state:
-            tensors = incremental_state[self, "attention"]
-            sentences = select_sentences(new_order, incremental_state[self, "hypotheses"])
-            if not is_identity_order(sentences, tensors[0].size(0)):
-                selected = tuple(tensor.index_select(0, sentences) for tensor in tensors)
-                incremental_state[self, "attention"] = selected
-        return incremental_state

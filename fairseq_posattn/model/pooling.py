@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.call import Attended, Call, context_of
 from fairseq_posattn.attention.cpu import Linear
-from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.headwise import glorot_linear
 from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import softmax_attention
 
@@ -107,8 +107,6 @@ class MultiQueryPooling(nn.Module):
 
     def __init__(self, embed_dim: int, queries: int = 16, fuse: bool = True):
         super().__init__()
-        if queries < 1:
-            raise ValueError(f"--pooling-queries {queries}: must be 1 or more")
         self.attend = AttentionFunction(multi_query_attention)
         self.key_map = glorot_linear(embed_dim, embed_dim)  # W^h, b^h
         self.queries = nn.Parameter(torch.empty(queries, embed_dim))  # Q

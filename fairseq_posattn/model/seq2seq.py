@@ -33,14 +33,8 @@ def describe_encoder_layer(cfg: Namespace) -> LayerDescription:
 def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
     """Return the description of the decoder's layers."""
     names = parse_sublayers(cfg.decoder.sublayers, flag="--decoder-sublayers", cross=True)
-    return _describe(
-        cfg,
-        cfg.decoder,
-        names,
-        max_positions=cfg.max_target_positions,
-        causal=True,
-        encoder_dim=cfg.encoder.embed_dim,
-    )
+    sizes = {"max_positions": cfg.max_target_positions, "encoder_dim": cfg.encoder.embed_dim}
+    return _describe(cfg, cfg.decoder, names, causal=True, **sizes)
 
 
 def _describe(cfg, side, names, **differences) -> LayerDescription:
@@ -69,19 +63,16 @@ def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
     return padding if padding.any() else None
 
 
-class EmbeddingPass:
-    """Embedding step of encoder and decoder."""
-
-    def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Tensor:
-        """Add positions to token embeddings ``[B, T, C]``, normalise and drop features."""
-        if positions is not None:
-            x = x + positions.to(x.dtype)
-        if self.layernorm_embedding is not None:
-            x = self.layernorm_embedding(x)
-        return self.dropout_module(x)
+def _finish_embedding(side, x: Tensor, positions: Tensor | None) -> Tensor:
+    """Add positions to token embeddings ``[B, T, C]``, normalise and drop features."""
+    if positions is not None:
+        x = x + positions.to(x.dtype)
+    if side.layernorm_embedding is not None:
+        x = side.layernorm_embedding(x)
+    return side.dropout_module(x)
 
 
-class EncoderPass(EmbeddingPass):
+class EncoderPass:
     """Forward pass of a Transformer encoder."""
 
     def forward_embedding(
@@ -92,7 +83,7 @@ class EncoderPass(EmbeddingPass):
             token_embeddings = self.embed_tokens(tokens)
         embedded = self.embed_scale * token_embeddings
         positions = None if self.embed_positions is None else self.embed_positions(tokens)
-        return self.finish_embedding(embedded, positions), embedded
+        return _finish_embedding(self, embedded, positions), embedded
 
     @model_pass
     def forward(
@@ -134,7 +125,7 @@ class EncoderPass(EmbeddingPass):
         }
 
 
-class DecoderPass(EmbeddingPass):
+class DecoderPass:
     """Forward pass of a Transformer decoder."""
 
     @model_pass
@@ -172,10 +163,7 @@ class DecoderPass(EmbeddingPass):
         attention, states = None, [x]
         for number, layer in enumerate(self.layers):
             x, weights, _ = layer(
-                x,
-                source,
-                source_padding,
-                incremental_state,
+                *(x, source, source_padding, incremental_state),
                 self_attn_padding_mask=padding,
                 need_attn=number == aligned,
             )
@@ -196,7 +184,7 @@ class DecoderPass(EmbeddingPass):
         if incremental_state is not None:
             tokens = tokens[:, -1:]
             positions = None if positions is None else positions[:, -1:]
-        return self.finish_embedding(self.embed_scale * self.embed_tokens(tokens), positions)
+        return _finish_embedding(self, self.embed_scale * self.embed_tokens(tokens), positions)
 
 
 class Encoder(EncoderPass, nn.Module):
@@ -211,9 +199,8 @@ class Encoder(EncoderPass, nn.Module):
         super().__init__()
         layer = describe_encoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.encoder, layer, embed_tokens)
-        self.layers = nn.ModuleList(
-            build_encoder_layer(layer, cfg) for _ in range(cfg.encoder.layers)
-        )
+        layers = (build_encoder_layer(layer, cfg) for _ in range(cfg.encoder.layers))
+        self.layers = nn.ModuleList(layers)
         self.layer_norm = nn.LayerNorm(layer.embed_dim) if layer.normalize_before else None
 
 
@@ -224,9 +211,8 @@ class Decoder(DecoderPass, nn.Module):
         super().__init__()
         layer = describe_decoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.decoder, layer, embed_tokens)
-        self.layers = nn.ModuleList(
-            build_decoder_layer(layer, cfg) for _ in range(cfg.decoder.layers)
-        )
+        layers = (build_decoder_layer(layer, cfg) for _ in range(cfg.decoder.layers))
+        self.layers = nn.ModuleList(layers)
         self.num_layers = len(self.layers)
         normalized = layer.normalize_before and not cfg.no_decoder_final_norm
         self.layer_norm = nn.LayerNorm(layer.embed_dim) if normalized else None

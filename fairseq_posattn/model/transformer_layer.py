@@ -77,36 +77,32 @@ class Residual(nn.Module):
         return (x if self.normalize_before else self.layer_norm(x)), weights
 
 
-class EncoderLayer(nn.Module):
-    """Encoder layer of residual self attention or feed-forward sublayers, in order."""
+class Layer(nn.Module):
+    """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers."""
 
     def __init__(self, sublayers: Sequence[Residual]):
         super().__init__()
         self.sublayers = nn.ModuleList(sublayers)
+
+    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
+        """Do nothing: there are no older checkpoints to upgrade."""
+
+
+class EncoderLayer(Layer):
+    """Encoder layer of self attention or feed-forward sublayers."""
 
     def forward(self, x: Tensor, encoder_padding_mask: Tensor | None = None) -> Tensor:
         """Map ``[T, B, C]`` to ``[T, B, C]``; the mask is bool ``[B, T]``, True where padded."""
         for residual in self.sublayers:
-            if isinstance(residual.sublayer, MultiheadSelfAttention):
-                x, _ = residual(x, encoder_padding_mask)
-            else:
-                x, _ = residual(x)
+            attends = isinstance(residual.sublayer, MultiheadSelfAttention)
+            x, _ = residual(x, encoder_padding_mask) if attends else residual(x)
         return x
 
-    def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
-        """Do nothing: fairseq's encoder calls this, and there are no old checkpoints to upgrade."""
 
+class DecoderLayer(Layer):
+    """Decoder layer of causal self attention, cross attention or feed-forward sublayers."""
 
-class DecoderLayer(nn.Module):
-    """Decoder layer of causal self attention, cross attention or feed-forward sublayers, in order.
-
-    It is called as fairseq's.
-    """
-
-    def __init__(self, sublayers: Sequence[Residual]):
-        super().__init__()
-        self.sublayers = nn.ModuleList(sublayers)
-        self.need_attn = True
+    need_attn = True
 
     def forward(
         self,
@@ -129,20 +125,14 @@ class DecoderLayer(nn.Module):
             need_attn, need_head_weights: return weights ``[H, B, T, S]``; never in training,
                 where no criterion of these models reads them.
         """
+        need_weights = (need_attn or need_head_weights) and self.need_attn and not self.training
         attention = None
         for residual in self.sublayers:
             if isinstance(residual.sublayer, MultiheadSelfAttention):
                 x, _ = residual(x, self_attn_padding_mask, incremental_state)
             elif isinstance(residual.sublayer, MultiheadCrossAttention):
-                x, attention = residual(
-                    x,
-                    encoder_out,
-                    encoder_padding_mask,
-                    incremental_state,
-                    need_weights=(need_attn or need_head_weights)
-                    and self.need_attn
-                    and not self.training,
-                )
+                source = encoder_out, encoder_padding_mask
+                x, attention = residual(x, *source, incremental_state, need_weights)
             else:
                 x, _ = residual(x)
         return x, None if attention is None else attention.transpose(0, 1), None
@@ -168,9 +158,8 @@ def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Re
         sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
     elif name == CROSS:
         mechanism = MECHANISMS["san"](config, replace(layer, causal=False))
-        sublayer = MultiheadCrossAttention(
-            dim, layer.encoder_dim, layer.num_heads, mechanism, heads
-        )
+        sizes = dim, layer.encoder_dim, layer.num_heads
+        sublayer = MultiheadCrossAttention(*sizes, mechanism, heads)
     else:
         mechanism = MECHANISMS[name](config, layer)
         sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, heads)

@@ -1,4 +1,4 @@
-"""Preparation of data sets, from published or custom files to binarised data: ``posattn prepare``.
+"""Preparation of data sets, from published or custom files to binarized data: ``posattn prepare``.
 
 ``kinds`` prepares each kind of data, ``corpora`` describes publications, ``custom`` the user's
 files. Nothing imports PyTorch or fairseq; fairseq-preprocess runs in a process of its own.

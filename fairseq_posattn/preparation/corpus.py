@@ -93,7 +93,7 @@ class ClassificationCorpus(Corpus):
 
     @property
     def parts(self):
-        """Return the folders of binarised data, relative to the destination."""
+        """Return the folders of binarized data, relative to the destination."""
         return [f"fold{k}" for k in range(FOLDS)] if self.cross_validated else ["."]
 
     @property

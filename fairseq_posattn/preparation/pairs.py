@@ -31,7 +31,7 @@ def write_tokenized(splits, tokenizers, folder, sides, options):
     for split, pairs in splits.items():
         chosen = islice(pairs, options.limit)
         if tokenizers:
-            chosen = map_pairs(tokenizers, chosen, options.jobs, f"tokenising {split}")
+            chosen = map_pairs(tokenizers, chosen, options.jobs, f"tokenizing {split}")
         write_pairs(chosen, folder / split, sides)
 
 

@@ -40,7 +40,7 @@ class BytePairs:
 
     def learn(self, lines, work):
         """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
-        learn_bpe(lines, self.settings["operations"], work / self.files[0])
+        learn_bpe(lines(), self.settings["operations"], work / self.files[0])
 
     def encoder(self, dest):
         """Return a function that splits a line by the files learned in ``dest``."""

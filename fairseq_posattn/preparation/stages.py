@@ -184,8 +184,13 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
 
 
 def _read_record(folder):
+    """Return the record of a folder; stages of 0.1.0 had names in British spelling."""
     path = Path(folder) / NAME
-    return json.loads(path.read_bytes()) if path.exists() else {}
+    try:
+        record = json.loads(path.read_bytes()) if path.exists() else {}
+        return {name.replace("binaris", "binariz"): stage for name, stage in record.items()}
+    except (ValueError, AttributeError):
+        raise UsageError(f"{path}: damaged; remove it, and prepare the data again") from None
 
 
 def _entry_if_done(entry, folder, settings, outputs):

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.options import Options
@@ -19,10 +20,8 @@ from fairseq_posattn.recipes.recipe import (
 from fairseq_posattn.recipes.runs import VECTORS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.gpt import check_folder
 
-TINY_MODEL = (
-    "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
-    " --encoder-ffn-embed-dim 12"
-)
+TINY_MODEL = "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
+TINY_MODEL += " --encoder-ffn-embed-dim 12"
 LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 
 
@@ -68,21 +67,18 @@ class ClassificationPlan(Plan):
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
-                licensed = "with --source FOLDER, your copy"
-                fix = licensed if dataset.licensed else "or give --prepare"
+                fix = "with --source FOLDER, your copy" if dataset.licensed else "or give --prepare"
                 command = shlex.join(self._prepare(dataset))
                 raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
             if not dataset.language_model and self._features(dataset) is None:
                 say(f"{dataset.name} has no {VECTORS}: word vectors are initialized at random")
 
     def _missing(self, dataset: Dataset) -> Path | None:
-        """Return the first folder without binarised data; None if all have it."""
-        for fold in self._folds(dataset):
-            for name in dataset.columns:
-                folder = self._folder(dataset, fold) / name
-                if not (folder / f"{dataset.tests[-1]}.idx").exists():
-                    return folder
-        return None
+        """Return the first folder without binarized data; None if all have it."""
+        folders = [self._folder(dataset, fold) for fold in self._folds(dataset)]
+        columns = [folder / name for folder in folders for name in dataset.columns]
+        tested = f"{dataset.tests[-1]}.idx"
+        return next((column for column in columns if not (column / tested).exists()), None)
 
     def _place(self, dataset: Dataset) -> Path:
         """Return the folder of a data set. Generated data is the same for all its forms."""
@@ -135,21 +131,20 @@ class ClassificationPlan(Plan):
     def _folds(self, dataset: Dataset) -> list[int] | list[None]:
         """Return the selected folds; one None without cross validation."""
         folds = min(dataset.folds, self.options.folds or dataset.folds)
-        return list(range(min(folds, 2) if self.options.tiny else folds)) or [None]
+        return [*range(min(folds, 2) if self.options.tiny else folds)] or [None]
 
     def _training(self, dataset: Dataset, row: Row | None = None) -> Training:
         """Return the training of a row with the options applied."""
         training = (row and row.training) or self.recipe.training[dataset.name]
         options = self.options
-        training = replace(training, seeds=options.seeds or training.seeds)
+        seeds = options.seeds or (1 if options.tiny else training.seeds)
+        training = replace(training, seeds=seeds)
         if options.epochs:
             training = replace(training, epochs=options.epochs, updates=0)
         if options.tiny:
-            training = replace(training, batch_size=8, max_tokens=0, seeds=options.seeds or 1)
-            if training.updates:
-                training = replace(training, updates=4, interval=2)
-            else:
-                training = replace(training, epochs=options.epochs or 1)
+            length: dict[str, Any] = {"updates": 4, "interval": 2} if training.updates else {}
+            epochs = options.epochs or 1
+            training = replace(training, batch_size=8, max_tokens=0, epochs=epochs, **length)
         if updates := options.max_update:
             interval = min(training.interval or updates, updates)
             training = replace(training, epochs=0, updates=updates, interval=interval)
@@ -217,9 +212,8 @@ class ClassificationPlan(Plan):
     def _baseline(self, dataset: Dataset, row: Row) -> Run:
         """Return the run of a baseline without training: rank and score."""
         data = self._place(dataset)
-        setting = f"rank {row.baseline}"
-        name = folder_name(f"--{row.baseline}", [f"data {data}", setting])
-        folder = self.out / dataset.name / name / "seed1"
+        lines = [f"data {data}", f"rank {row.baseline}"]
+        folder = self.out / dataset.name / folder_name(f"--{row.baseline}", lines) / "seed1"
         scores = ["--scores", str(folder / "scores.tsv")]
         rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
         score = ("posattn", "score", "ranking", *scores, "--json")
@@ -227,9 +221,8 @@ class ClassificationPlan(Plan):
             Step("rank", (*rank, *scores), log=folder / "rank.log"),
             Step("score", score, output=folder / "ranking.json"),
         )
-        return Run(
-            f"{dataset.name}, {row.name}", folder, (f"data {data}", "seed 1", setting), steps
-        )
+        settings = (lines[0], "seed 1", lines[1])
+        return Run(f"{dataset.name}, {row.name}", folder, settings, steps)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the rows, in one table for each data set."""
@@ -240,9 +233,8 @@ class ClassificationPlan(Plan):
             if listed and dataset not in self._datasets:
                 continue
             for row in self.rows if listed else recipe.rows:
-                paper = (
-                    ["-"] * len(dataset.metrics) if row.paper == "-" else row.paper.split()[columns]
-                )
+                unknown = ["-"] * len(dataset.metrics)
+                paper = unknown if row.paper == "-" else row.paper.split()[columns]
                 folder = self._run(dataset, row, seed=1, fold=None).folder.parent
                 title, outcome = f"{recipe.title}: {dataset.name}", self._outcome(row, dataset)
                 yield Entry(title, row.name, dataset.metrics, tuple(paper), folder, outcome)
@@ -252,9 +244,9 @@ def _length(training: Training) -> list[str]:
     """Return flags for the length in epochs, or in updates with validation by updates."""
     if not training.updates:
         return ["--max-epoch", str(training.epochs)]
-    every = str(training.interval)
-    return [
-        *("--max-update", str(training.updates), "--validate-interval-updates", every),
-        *("--save-interval-updates", every, "--keep-interval-updates", "1"),
-        *("--validate-interval", "1000000", "--save-interval", "1000000"),
-    ]
+    every, never = training.interval, 1000000
+    return (
+        f"--max-update {training.updates} --validate-interval-updates {every}"
+        f" --save-interval-updates {every} --keep-interval-updates 1"
+        f" --validate-interval {never} --save-interval {never}"
+    ).split()

@@ -9,17 +9,16 @@ each sentence is classified once, by the model that was not trained on it. Singl
 compared by their accuracy and the test of McNemar (1947).
 """
 
-from collections.abc import Sequence
-from math import sqrt
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from statistics import fmean, variance
+from statistics import fmean
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
-from fairseq_posattn.scoring.sentence_statistics import (
+from fairseq_posattn.scoring.result import (
     Kept,
     fingerprint,
     metric_of,
@@ -86,8 +85,8 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
     groups = [_groups(row, runs) for row, runs in zip(rows, kept, strict=True)]
     test_sets = [{run.test_set for run in runs} for runs in kept]
     for place, row in enumerate(rows):
-        intervals = {name: _rounded(group.interval) for name, group in groups[place].items()}
-        if intervals:
+        if groups[place]:
+            intervals = {name: _rounded(group.interval) for name, group in groups[place].items()}
             row["intervals"] = intervals
         if place == first:
             continue
@@ -145,12 +144,14 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
     if single and groups.keys() != {"accuracy"}:
         return None
     metrics = {}
-    for name, (group, baseline) in pairs.items():
-        one = compare(group, baseline)
+    for name, both in pairs.items():
+        one = compare(*both)
+        # A sentence of a single run is classified correctly or not.
+        p = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both)) if single else one.p
         metrics[name] = {
             "difference": round(one.difference, 4),
             "interval": _rounded(one.interval),
-            "p": round(mcnemar(_correct(group), _correct(baseline)) if single else one.p, 4),
+            "p": round(p, 4),
             "p_randomisation": round(one.p_randomisation, 4),
         }
     return {
@@ -159,11 +160,6 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
         "tests": MCNEMAR if single else tests_of(ours, theirs),
         "metrics": metrics,
     }
-
-
-def _correct(group: Group) -> list[bool]:
-    """Return whether each sentence of a group's only run is classified correctly."""
-    return [score > 0 for score, _ in group.runs[0]]
 
 
 def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
@@ -181,29 +177,20 @@ def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
 
 def _welch(scores: Sequence[float], baseline: Sequence[float]) -> dict[str, Any] | None:
     """Return difference, interval and p; None for single scores, or if all are equal."""
-    if min(len(scores), len(baseline)) < 2:
+    if min(len(scores), len(baseline)) < 2 or len({*scores}) == len({*baseline}) == 1:
         return None
-    ours, theirs = (variance(one) / len(one) for one in (scores, baseline))
-    if ours + theirs == 0:
-        return None
-    from scipy.stats import t  # here, because it takes a second
+    from scipy.stats import ttest_ind  # here, because it takes a second
 
-    freedom = (ours + theirs) ** 2
-    freedom /= ours**2 / (len(scores) - 1) + theirs**2 / (len(baseline) - 1)
-    difference, error = fmean(scores) - fmean(baseline), sqrt(ours + theirs)
-    margin = float(t.ppf(0.975, freedom)) * error
+    test = ttest_ind(scores, baseline, equal_var=False)
     return {
-        "difference": round(difference, 4),
-        "interval": _rounded((difference - margin, difference + margin)),
-        "p": round(2 * float(t.sf(abs(difference) / error, freedom)), 4),
+        "difference": round(fmean(scores) - fmean(baseline), 4),
+        "interval": _rounded(test.confidence_interval(0.95)),
+        "p": round(float(test.pvalue), 4),
     }
 
 
-def _rounded(interval: tuple[float, float]) -> list[float]:
-    return [round(end, 4) for end in interval]
-
-
-# --- Text --------------------------------------------------------------------------------------
+def _rounded(interval: Iterable[float]) -> list[float]:
+    return [round(float(end), 4) for end in interval]
 
 
 def p_value(p: float) -> str:

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
@@ -21,8 +22,9 @@ TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
 )
-ENDS = ("bin", "idx")
 TINY_DECODING = "--min-len 1 --max-len-b 20 --batch-size 4 --num-workers 0"
+TINY: dict[str, Any] = {"max_tokens": 1000, "batches": 1, "subwords": "subword_nmt"}
+TINY |= {"max_update": 4, "max_epoch": 0, "save_interval": 1}
 
 
 class GenerationPlan(Plan):
@@ -37,16 +39,7 @@ class GenerationPlan(Plan):
         self._settings = settings = recipe.settings
         super().__init__(recipe, options, data_bin, checkpoints)
         if options.tiny:
-            settings = replace(
-                settings,
-                max_tokens=1000,
-                batches=1,
-                max_update=4,
-                max_epoch=0,
-                save_interval=1,
-                averaged=min(settings.averaged, 2),
-                subwords="subword_nmt",
-            )
+            settings = replace(settings, **TINY, averaged=min(settings.averaged, 2))
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
@@ -79,7 +72,7 @@ class GenerationPlan(Plan):
     # --- Data ----------------------------------------------------------------------------------
 
     def _text(self, side: str) -> Path:
-        """Return the test set's text in whole words, which is optional beside binarised data."""
+        """Return the test set's text in whole words, which is optional beside binarized data."""
         return self.data / "text" / f"test.{side}"
 
     def _has_references(self) -> bool:
@@ -88,9 +81,11 @@ class GenerationPlan(Plan):
     def preparation(self) -> Iterator[Step]:
         """Yield the command that prepares the corpus, if it is wanted and missing."""
         options = self.options
-        wanted = options.prepare or self.recipe.prepares
+        stages, manifest = (self.data / name for name in (STAGES, MANIFEST))
+        # A preparation that is recorded may be unfinished.
+        prepared = not self._missing() and (manifest.exists() or not stages.exists())
         # Existing data stays, because it may have other settings; but a source may be new.
-        if options.source or (wanted and not self._is_prepared()):
+        if options.source or ((options.prepare or self.recipe.prepares) and not prepared):
             source = ["--source", str(options.source)] if options.source else []
             yield Step("prepare", (*self._prepare(), *source, "--dest", str(self.data)))
 
@@ -104,17 +99,12 @@ class GenerationPlan(Plan):
             raise UsageError(f"{self.data} has no {missing}; run: {command}, or give --prepare")
 
     def _missing(self) -> str | None:
-        """Return the first missing file of the binarised data; None if it is complete."""
+        """Return the first missing file of the binarized data; None if it is complete."""
         sides = self._settings.source, self._settings.target
-        parts = [f"{split}.{'-'.join(sides)}" for split in SPLITS]
+        parts = [f"{split}.{'-'.join(sides)}.{side}" for split in SPLITS for side in sides]
         files = [f"dict.{side}.txt" for side in sides]
-        files += [f"{part}.{side}.{end}" for part in parts for side in sides for end in ENDS]
+        files += [f"{part}.{end}" for part in parts for end in ("bin", "idx")]
         return next((name for name in files if not (self.data / name).exists()), None)
-
-    def _is_prepared(self) -> bool:
-        """Return whether the data is complete, and its preparation, if recorded, finished."""
-        stages, manifest = (self.data / name for name in (STAGES, MANIFEST))
-        return self._missing() is None and (manifest.exists() or not stages.exists())
 
     def _tiny_data(self) -> list[str]:
         one = self._settings
@@ -216,7 +206,7 @@ class GenerationPlan(Plan):
         scorer, *flags = settings.scoring.split()
         command = ["posattn", "score", scorer, "--generated", str(folder / "generate-test.txt")]
         command += ["--json", "--statistics", str(folder / STATISTICS), *flags]
-        # Summaries are scored against whole references; binarised ones may be truncated.
+        # Summaries are scored against whole references; binarized ones may be truncated.
         if settings.subwords != "subword_nmt" and self._has_references():
             command += ["--references", str(self._text(settings.target))]
         if settings.subwords == "wordpiece":  # split at punctuation, as the hypotheses are
@@ -225,18 +215,14 @@ class GenerationPlan(Plan):
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""
-        if self.recipe.locality is None:
-            return ()
+        assert self.recipe.locality is not None
         return (1,) if self.options.tiny else self.recipe.locality.layers
 
     def _measure(self, checkpoint: Path, measured: Path) -> Step:
         assert self.recipe.locality is not None
-        layers, windows = (
-            ",".join(map(str, numbers))
-            for numbers in (self._layers(), self.recipe.locality.windows)
-        )
         command = ["posattn", "analysis", "locality", str(checkpoint), "--data", str(self.data)]
-        command += ["--split", "test", "--layers", layers, "--windows", windows]
+        command += ["--split", "test", "--layers", ",".join(map(str, self._layers()))]
+        command += ["--windows", ",".join(map(str, self.recipe.locality.windows))]
         command += ["--json", str(measured)]
         return Step("measure", tuple(command), needs=checkpoint, done=measured)
 
@@ -261,9 +247,8 @@ def _intervals(settings: Generation) -> list[str]:
     if settings.checkpoint == "best":
         return []
     count = settings.averaged if settings.checkpoint == "average" else 1
-    if settings.max_epoch:
-        every = settings.save_interval or 2000
-    else:
+    every = settings.save_interval or 2000
+    if not settings.max_epoch:
         wanted = settings.save_interval or settings.max_update // 40
         every = max(1, min(wanted, settings.max_update // count))
     return ["--save-interval-updates", str(every), "--keep-interval-updates", str(count)]

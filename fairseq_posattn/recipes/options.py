@@ -1,9 +1,10 @@
 """The options of ``posattn recipe``: fields of a dataclass, from which the parser is made."""
 
 import argparse
+import re
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
 from typing import Any, NoReturn
@@ -23,6 +24,84 @@ OF_RESULTS = ["small", "checkpoint", "max_update", "epochs", "precision"]
 OF_RESULTS += ["tune", "tune_updates", "tune_seeds"]
 
 
+@dataclass
+class Options:
+    """Values of the options; :data:`HELP` has their meaning."""
+
+    data: Path | None = None
+    prepare: bool = False
+    out: Path | None = None
+    rows: str = ""
+    source: Path | None = None
+    steps: tuple[str, ...] = ()
+    seed: int = 1
+    gpus: int | None = None
+    launcher: str = ""
+    small: bool = False
+    checkpoint: str = ""
+    max_update: int | None = None
+    datasets: str = ""
+    seeds: int | None = None
+    folds: int | None = None
+    epochs: int | None = None
+    cpu: bool = False
+    jobs: int = 1
+    precision: str = "fp32"
+    tune: tuple[float, ...] = ()
+    tune_updates: int | None = None
+    tune_seeds: int = 1
+    tiny: bool = False
+    dry_run: bool = False
+    table: bool = False
+    list: bool = False
+    flags: tuple[str, ...] = ()  # after --
+
+
+# Name, metavar and help of each option; the values in braces depend on the recipe.
+HELP = """
+data FOLDER: {data}
+prepare: {prepare}
+out FOLDER: checkpoints, results and the table (default: {out})
+rows LIST: names of rows, separated by commas (default: all)
+source FOLDER: prepare the published data in this folder, without downloading
+steps LIST: run these steps even if they are done: {steps} (default: all not done)
+seed N: random seed (default: 1); the table shows the mean of all finished seeds
+gpus N: GPUs for training, 0 for the CPU (default: all of this machine; 1 with --dry-run). Training
+  on the CPU is a separate result
+launcher CMD: command that replaces fairseq-train, for example on several machines: see
+  examples/distributed/README.md
+small: smaller models, for a CPU
+checkpoint: checkpoint to score: best (by validation loss, validated every epoch), average (of the
+  last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); each is a
+  separate run
+max_update N: updates of training (default: {length}); a longer run continues from the last
+  checkpoint of a shorter one
+datasets LIST: data sets, separated by commas (default: {datasets})
+seeds N: train each model with the seeds 1 to N (default: as many as the paper); the table shows the
+  mean of all finished seeds
+folds N: run the first N folds of a ten-fold cross validation (default: all)
+epochs N: epochs of training (default: the paper's epochs or updates); a longer run continues from
+  the last checkpoint of a shorter one
+cpu: train on the CPU even if there is a GPU
+jobs N: models to train concurrently; they share the GPUs (default: 1)
+precision: number format of training: fp32 as published (default), fp16 on a GPU (also for testing),
+  or bf16; each is a separate result
+tune LIST: learning rates to try, separated by commas. Each row is first trained with each rate for
+  --tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by loss, or
+  by the metric that selects checkpoints) replaces the recipe's for all seeds of the row. The trials
+  are in the table and in tuning.json beside the runs
+tune_updates N: updates of each trial; far fewer than in the row's training favor large rates
+tune_seeds N: try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed
+  diverges is rejected (default: 1)
+tiny: run the same commands on small generated data with tiny models and few updates, on the CPU, to
+  check that everything works; the numbers mean nothing
+dry_run: print the exact commands and exit
+table: print the table of finished runs and exit
+list: print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and exit
+"""
+CHOICES = {"checkpoint": CHECKPOINTS, "precision": PRECISIONS}
+
+
 def _rates(text: str) -> tuple[float, ...]:
     try:
         rates = tuple(dict.fromkeys(map(float, text.split(","))))
@@ -35,136 +114,19 @@ def _rates(text: str) -> tuple[float, ...]:
 
 def _steps(text: str) -> tuple[str, ...]:
     steps = tuple(text.split(","))
-    for step in steps:
-        if step not in STEPS:
-            raise argparse.ArgumentTypeError(
-                f"{text}: there is no step {step!r}; the steps are: {', '.join(STEPS)}"
-            )
+    if unknown := next((step for step in steps if step not in STEPS), None):
+        known = ", ".join(STEPS)
+        raise argparse.ArgumentTypeError(
+            f"{text}: there is no step {unknown!r}; the steps are: {known}"
+        )
     return steps
 
 
-def _option(help: str, metavar: str = "", type: Any = str, default: Any = None, **more: Any) -> Any:
-    """Return a field with the arguments of ``add_argument``; without a metavar it is a switch."""
-    if not metavar:
-        default, parsing = False, {"action": "store_true"}
-    else:
-        parsing = {"metavar": metavar, "type": type, **more}
-    return field(default=default, metadata={"help": help, **parsing})
-
-
-@dataclass
-class Options:
-    """Values of the options; their meaning is in each field's help, with values in braces."""
-
-    data: Path | None = _option("{data}", "FOLDER", Path)
-    prepare: bool = _option("{prepare}")
-    out: Path | None = _option(
-        "checkpoints, results and the table (default: {out})", "FOLDER", Path
-    )
-    rows: str = _option("names of rows, separated by commas (default: all)", "LIST", default="")
-    source: Path | None = _option(
-        "prepare the published data in this folder, without downloading", "FOLDER", Path
-    )
-    steps: tuple[str, ...] = _option(
-        f"run these steps even if they are done: {','.join(STEPS)} (default: all not done)",
-        "LIST",
-        _steps,
-        (),
-    )
-    seed: int = _option(
-        "random seed (default: 1); the table shows the mean of all finished seeds",
-        "N",
-        natural,
-        1,
-    )
-    gpus: int | None = _option(
-        "GPUs for training, 0 for the CPU (default: all of this machine; 1 with --dry-run). "
-        "Training on the CPU is a separate result",
-        "N",
-        natural,
-    )
-    launcher: str = _option(
-        "command that replaces fairseq-train, for example on several machines: see "
-        "examples/distributed/README.md",
-        "CMD",
-        default="",
-    )
-    small: bool = _option("smaller models, for a CPU")
-    checkpoint: str = _option(
-        "checkpoint to score: best (by validation loss, validated every epoch), average (of the "
-        "last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); "
-        "each is a separate run",
-        f"{{{','.join(CHECKPOINTS)}}}",
-        default="",
-        choices=CHECKPOINTS,
-    )
-    max_update: int | None = _option(
-        "updates of training (default: {length}); a longer run continues from the last checkpoint "
-        "of a shorter one",
-        "N",
-        positive,
-    )
-    datasets: str = _option(
-        "data sets, separated by commas (default: {datasets})", "LIST", default=""
-    )
-    seeds: int | None = _option(
-        "train each model with the seeds 1 to N (default: as many as the paper); the table shows "
-        "the mean of all finished seeds",
-        "N",
-        positive,
-    )
-    folds: int | None = _option(
-        "run the first N folds of a ten-fold cross validation (default: all)", "N", positive
-    )
-    epochs: int | None = _option(
-        "epochs of training (default: the paper's epochs or updates); a longer run continues from "
-        "the last checkpoint of a shorter one",
-        "N",
-        positive,
-    )
-    cpu: bool = _option("train on the CPU even if there is a GPU")
-    jobs: int = _option(
-        "models to train concurrently; they share the GPUs (default: 1)", "N", positive, 1
-    )
-    precision: str = _option(
-        "number format of training: fp32 as published (default), fp16 on a GPU (also for testing), "
-        "or bf16; each is a separate result",
-        f"{{{','.join(PRECISIONS)}}}",
-        default="fp32",
-        choices=PRECISIONS,
-    )
-    tune: tuple[float, ...] = _option(
-        "learning rates to try, separated by commas. Each row is first trained with each rate for "
-        "--tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by "
-        "loss, or by the metric that selects checkpoints) replaces the recipe's for all seeds of "
-        "the row. The trials are in the table and in tuning.json beside the runs",
-        "LIST",
-        _rates,
-        (),
-    )
-    tune_updates: int | None = _option(
-        "updates of each trial; far fewer than in the row's training favor large rates",
-        "N",
-        positive,
-    )
-    tune_seeds: int = _option(
-        "try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed "
-        "diverges is rejected (default: 1)",
-        "N",
-        positive,
-        1,
-    )
-    tiny: bool = _option(
-        "run the same commands on small generated data with tiny models and few updates, on the "
-        "CPU, to check that everything works; the numbers mean nothing"
-    )
-    dry_run: bool = _option("print the exact commands and exit")
-    table: bool = _option("print the table of finished runs and exit")
-    list: bool = _option(
-        "print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and "
-        "exit"
-    )
-    flags: tuple[str, ...] = ()  # after --
+# By the name of an option, or by the type of its value.
+TYPES: dict[Any, Callable[[str], Any]] = {
+    **{"seed": natural, "gpus": natural, "steps": _steps, "tune": _rates},
+    **{Path | None: Path, str: str, int: positive, int | None: positive},
+}
 
 
 def result_words(options: Options) -> "list[str]":
@@ -240,14 +202,21 @@ def make_parser(
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
-    others = OF_CLASSIFICATION if isinstance(recipe, GenerationRecipe) else OF_GENERATION
-    hidden = others | (set() if getattr(recipe, "small", None) else {"small"})
-    for one in fields(Options)[:-1]:
-        if one.name not in hidden:
-            names = [_flag(one.name), *(["--parallel"] if one.name == "jobs" else [])]
-            parser.add_argument(
-                *names, **{**one.metadata, "help": one.metadata["help"].format(**values)}
-            )
+    hidden = OF_CLASSIFICATION if isinstance(recipe, GenerationRecipe) else OF_GENERATION
+    hidden = hidden | (set() if getattr(recipe, "small", None) else {"small"})
+    types = {one.name: one.type for one in fields(Options)}
+    for option in re.split(r"\n(?=\w)", HELP.strip()):
+        head, _, text = option.partition(": ")
+        name, _, metavar = head.partition(" ")
+        if name in hidden:
+            continue
+        more: dict[str, Any] = {"action": "store_true"}
+        if name in CHOICES:
+            more = {"choices": CHOICES[name], "metavar": f"{{{','.join(CHOICES[name])}}}"}
+        elif metavar:
+            more = {"metavar": metavar, "type": TYPES.get(name) or TYPES[types[name]]}
+        names = [_flag(name), *(["--parallel"] if name == "jobs" else [])]
+        parser.add_argument(*names, help=" ".join(text.split()).format(**values), **more)
     parser.add_argument_group(
         "-- FLAGS", "flags of fairseq-train, added to every row's after the recipe's"
     )
@@ -268,10 +237,10 @@ def _rows(recipe: Recipe) -> str:
 
 def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[str, object], str]:
     """Return the values in the help of a recipe's options, and the notes below them."""
-    values: dict[str, object]
+    values: dict[str, object] = {"steps": ",".join(STEPS)}
     if isinstance(recipe, GenerationRecipe):
         one = recipe.settings
-        values = {
+        values |= {
             "data": f"binarized data (default: {data_bin / one.corpus}), as written by "
             f"posattn prepare {one.preparation}",
             "prepare": "prepare the data first if it does not exist",
@@ -279,28 +248,24 @@ def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[s
             "checkpoint": one.checkpoint,
             "averaged": one.averaged,
         }
-        regime, data = (
-            one.regime,
-            f"""\
+        regime = one.regime
+        data = f"""\
 Other data can be used, if it is the output of
     fairseq-preprocess --source-lang {one.source} --target-lang {one.target} --joined-dictionary
 for train, valid and test, on text in subwords.
-An update has at most {one.batches} x {one.max_tokens} tokens on any number of GPUs.""",
-        )
+An update has at most {one.batches} x {one.max_tokens} tokens on any number of GPUs."""
     else:
         assert isinstance(recipe, ClassificationRecipe)
-        values = {
+        values |= {
             "data": "folder with a folder of binarized data for each data set (default: "
             f"{data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
             "datasets": ",".join(dataset.name for dataset in recipe.datasets),
         }
-        regime, data = (
-            recipe.regime,
-            """\
+        regime = recipe.regime
+        data = """\
 The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
-number of features; without them word vectors are initialized at random.""",
-        )
+number of features; without them word vectors are initialized at random."""
     values["out"] = checkpoints / recipe.paper / regime
     return (
         values,

@@ -62,10 +62,10 @@ class Plan(ABC):
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
-        suffix = "-tiny" if options.tiny else ""
         self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
         regime, tiny_data, data = self._places(data_bin)
-        self.out = options.out or checkpoints / recipe.paper / f"{regime}{suffix}"
+        regime += "-tiny" if options.tiny else ""
+        self.out = options.out or checkpoints / recipe.paper / regime
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
@@ -177,12 +177,11 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     """Return the values of comma-separated names, in their order; all if there are none."""
     known = {name.lower(): one for name, one in named.items()}
     names = wanted.split(",") if wanted else list(known)
-    for name in names:
-        if name.lower() not in known:
-            raise UsageError(
-                f"--{kind}s {wanted}: there is no {kind} {name!r}; the {kind}s are: "
-                f"{', '.join(named)}"
-            )
+    if missing := next((name for name in names if name.lower() not in known), None):
+        names_known = ", ".join(named)
+        raise UsageError(
+            f"--{kind}s {wanted}: there is no {kind} {missing!r}; the {kind}s are: {names_known}"
+        )
     return tuple(known[name.lower()] for name in names)
 
 
@@ -241,8 +240,6 @@ def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[
         f"{unit} = {total} {unit}{uneven}"
     )
     if unit == "tokens" and shared < min(size, LONGEST_SENTENCE):
-        about += (
-            f"\nwarning: a sentence of more than {shared} tokens will stop training; "
-            "use fewer workers"
-        )
+        about += f"\nwarning: a sentence of more than {shared} tokens will stop training; "
+        about += "use fewer workers"
     return shared, frequency, about

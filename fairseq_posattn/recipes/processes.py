@@ -31,13 +31,9 @@ class Processes:
     """Running processes, each in a process group that is ended as a whole."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
-        self._environment = {
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join(paths),  # this code, installed or not
-            "PYTHONUTF8": "1",
-            **environment,
-        }
+        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]  # installed or not
+        python = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
+        self._environment = {**os.environ, **python, **environment}
         self._running: set[Process] = set()
         self._lock = threading.Lock()
         self.stopping = False
@@ -58,16 +54,17 @@ class Processes:
         if step.output is not None:
             with writing(step.output, binary=True) as file:
                 self._finish(step, self._start(step, environment, stdout=file))
-        elif step.log is not None:
+            return
+        if step.log is None:
+            process = self._start(step, environment)
+        else:
             mode = "ab" if step.name == "train" else "wb"  # resumed training appends
             with open(step.log, mode) as log:  # the process writes it: it may outlive this one
                 position = log.tell()
                 process = self._start(step, environment, stdout=log, stderr=subprocess.STDOUT)
             for line in _lines(process, step.log, position):
                 report(line)
-            self._finish(step, process)
-        else:
-            self._finish(step, self._start(step, environment))
+        self._finish(step, process)
 
     def _start(self, step: Step, environment: Mapping[str, str], **streams: object) -> Process:
         words = program(step.command)
@@ -102,19 +99,14 @@ class Processes:
         with self._lock:
             self.stopping = True
             running = list(self._running)
-        for process in running:
-            _signal(process, signal.SIGTERM)
-        for process in running:
-            try:
-                process.wait(PATIENCE)
-            except subprocess.TimeoutExpired:
-                _signal(process, signal.SIGKILL)
-                process.wait()
-
-
-def _signal(process: Process, number: signal.Signals) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)
+        for number, patience in ((signal.SIGTERM, PATIENCE), (signal.SIGKILL, None)):
+            for process in running:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+            for process in running:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(patience)
+            running = [process for process in running if process.poll() is None]
 
 
 def _lines(process: Process, log: Path, position: int) -> Iterator[str]:
@@ -129,8 +121,7 @@ def _lines(process: Process, log: Path, position: int) -> Iterator[str]:
                 if line.endswith(b"\n"):
                     yield line.decode("utf-8", "replace")
                     line = b""
-            if not ended:
-                time.sleep(PAUSE)
+            time.sleep(0 if ended else PAUSE)
 
 
 def _failure(step: Step, status: int) -> str:
@@ -153,10 +144,9 @@ def program(words: Sequence[str]) -> list[str]:
         UsageError: there is no such program.
     """
     name, *rest = words
-    if name == "python":
-        return [sys.executable, *rest]
-    if name == "posattn":
-        return [sys.executable, "-m", "fairseq_posattn.cli", *rest]
+    if name in ("python", "posattn"):
+        module = ["-m", "fairseq_posattn.cli"] if name == "posattn" else []
+        return [sys.executable, *module, *rest]
     here = str(Path(sys.executable).parent)
     path = shutil.which(name, path=os.pathsep.join([here, os.environ.get("PATH", os.defpath)]))
     if path is None:

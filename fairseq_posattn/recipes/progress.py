@@ -26,15 +26,10 @@ class Progress:
         self._left = float(runs)
         self._lock = Lock()
 
-    def skip(self, runs: float = 1) -> None:
-        """Exclude runs that need not be done."""
+    def advance(self, runs: float = 1, took_time: bool = True) -> None:
+        """Count runs, or a fraction of one, as done; finished earlier if they took no time."""
         with self._lock:
-            self._left -= runs
-
-    def advance(self, runs: float) -> None:
-        """Add runs, or a fraction of one, to those done."""
-        with self._lock:
-            self._done += runs
+            self._done += runs * took_time
             self._left -= runs
 
     def left(self) -> str:
@@ -47,11 +42,7 @@ class Progress:
 
 
 class StepProgress:
-    """Progress of one step: its first position and the remaining time.
-
-    Args:
-        clock: returns seconds.
-    """
+    """Remaining time of one step."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock
@@ -77,27 +68,24 @@ class TrainingProgress(StepProgress):
 
     def read(self, line: str) -> str | None:
         """Return a progress line for a line of the log, if it has any news."""
-        measured = read_line(line)
-        if measured is None or measured[0] not in ("train_inner", "valid"):
+        tag, numbers = read_line(line) or ("", {})
+        if tag not in ("train_inner", "valid"):
             return None
-        tag, numbers = measured
         updates = int(numbers["num_updates"])
         if self._run.updates:
             position = f"update {updates:,} of {self._run.updates:,}"
             fraction = updates / self._run.updates
         else:
             position = f"epoch {int(numbers['epoch'])} of {self._run.epochs}, update {updates:,}"
-            epochs = numbers["epoch"] if tag == "valid" else numbers["update"]
-            fraction = epochs / self._run.epochs
+            fraction = numbers["epoch" if tag == "valid" else "update"] / self._run.epochs
         if tag == "train_inner":
             news = f"loss {numbers['loss']:g}"
         else:
             scores = scores_of(numbers).items()
             news = "validation " + ", ".join(f"{name} {score:g}" for name, score in scores)
-        if self._reached is None:
-            self._all.skip(fraction)  # done before this run resumed
-        else:
-            self._all.advance(fraction - self._reached)
+        # What the log begins with was done before this run resumed.
+        resumes = self._reached is None
+        self._all.advance(fraction - (self._reached or 0), took_time=not resumes)
         self._reached = fraction
         left = self._time_left(fraction)
         return f"{position}: {news}{left}{self._all.left() if left else ''}"

@@ -72,20 +72,16 @@ def rows(lines: str) -> tuple[Row, ...]:
     """
     table = []
     for line in lines.strip().splitlines():
-        name, paper, flags, tiny, *_ = (
-            *(" ".join(cell.split()) for cell in line.split("|")),
-            "",
-            "",
-            "",
-        )
+        cells = [" ".join(cell.split()) for cell in line.split("|")]
+        name, paper, model, tiny, *_ = *cells, *[""] * 3
         row = Row(name, paper or "-", tiny=tiny)
-        kind, _, argument = flags.partition(" ")
+        kind, _, argument = model.partition(" ")
         if kind == "lead":
             row = replace(row, lead=int(argument))
         elif kind == "rank":
             row = replace(row, baseline=argument)
-        elif flags:
-            row = replace(row, flags=f"--arch {flags}")
+        elif model:
+            row = replace(row, flags=f"--arch {model}")
         table.append(row)
     return tuple(table)
 
@@ -106,14 +102,14 @@ class Recipe:
     rows: tuple[Row, ...]
 
     @property
-    def table(self) -> str:
-        """Return the last part of the name, which names the table's file."""
-        return self.name.rpartition("/")[2]
-
-    @property
     def paper(self) -> str:
         """Return the first part of the name."""
         return self.name.partition("/")[0]
+
+    @property
+    def table(self) -> str:
+        """Return the last part of the name, which names the table's file."""
+        return self.name.partition("/")[2]
 
 
 # --- Translation and summarization -------------------------------------------------------------
@@ -195,12 +191,10 @@ class GenerationRecipe(Recipe):
 
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
 
-
 # --- Classification ----------------------------------------------------------------------------
 
 LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
-
 # Costs of a model that a table may have among its metrics. Parameters exclude word vectors;
 # `posattn analysis cost` measures the second group.
 MEASURED_COSTS = {"inference_s": "seconds of inference", "memory_mb": "MB"}
@@ -222,7 +216,7 @@ class Dataset:
         preparation: options of its preparation.
         folder: of its prepared data; its name if empty.
         kind: of its preparation.
-        columns: folders of binarised data that have all splits.
+        columns: folders of binarized data that have all splits.
         tests: test splits. Metrics of all but the first have their split's name, "test1_f1".
         features: of the word vectors with which it is prepared.
         tiny: flags of tiny models.
@@ -231,10 +225,10 @@ class Dataset:
     """
 
     name: str
+    metrics: tuple[str, ...]
+    task: str
+    criterion: str
     classes: int = 0
-    metrics: tuple[str, ...] = ("accuracy",)
-    task: str = "sentence_prediction"
-    criterion: str = "sentence_classification"
     folds: int = 0
     positions: str = ""
     preparation: str = ""

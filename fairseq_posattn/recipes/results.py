@@ -5,7 +5,8 @@ import os
 import platform
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from contextlib import suppress
 from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -32,6 +33,7 @@ def record(run: Run) -> str:
         UsageError: a log is incomplete; the message names it.
     """
     log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
+    settings = run.values
     if (run.folder / "ranking.json").exists():
         result, summary = _ranked(run)
     elif (run.folder / "score.json").exists():
@@ -40,10 +42,12 @@ def record(run: Run) -> str:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
         result, summary = _classified(run, log or Log(run.folder / "train.log"))
-    if "train" in run.values:
-        result["precision"] = _precision(run.values)
+    if "train" in settings:
+        words = f"{settings['train']} {settings.get('precision', '')}".split()
+        half = (name for name in PRECISIONS if f"--{name}" in words)
+        result["precision"] = next(half, "fp32")
     result |= {
-        "settings": run.values,
+        "settings": settings,
         "versions": versions(),
         "hardware": (log and log.gpus()) or processor(),
         "date": date.today().isoformat(),
@@ -52,27 +56,17 @@ def record(run: Run) -> str:
     return f"{summary}: {run.result}"
 
 
-def _precision(settings: Mapping[str, str]) -> str:
-    """Return the number format of a training, from the flags of fairseq-train."""
-    words = f"{settings['train']} {settings.get('precision', '')}".split()
-    return next((name for name in PRECISIONS if f"--{name}" in words), "fp32")
-
-
 def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
         raise UsageError(
             f"{run.folder}: {missing:,} hypotheses are missing; repeat --steps generate,score"
         )
-    details = ("signature", "signatures", "forms", "counts", "warnings")
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
-    result = {
-        "scores": scores,
-        "metric": run.metric,
-        **{name: scored[name] for name in details if name in scored},
-    }
+    details = {"signature", "signatures", "forms", "counts", "warnings"} & scored.keys()
+    result = {"scores": scores, "metric": run.metric, **{name: scored[name] for name in details}}
     summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
     return result, f"{summary} ({run.metric}, {scored['signature']})"
 
@@ -86,11 +80,11 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
         scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
     words, features = log.embeddings()
     parameters = log.parameters()
-    result = {
+    result: Result = {
         "scores": scores,
         "examples": {"train": _training_examples(run), "test": int(tested["test"]["bsz"])},
         "word vectors": features,
-        "validation": _best(log, run.values["train"].split()),
+        "validation": _best(log, value_of(run.values["train"].split(), "--best-checkpoint-metric")),
         "parameters": parameters,
         "parameters without word vectors": parameters - words * features,
         "updates": log.updates(),
@@ -128,9 +122,8 @@ def _training_examples(run: Run) -> int | None:
     return None
 
 
-def _best(log: "Log", flags: Sequence[str]) -> Result:
+def _best(log: "Log", metric: str) -> Result:
     """Return epoch, updates and metrics of the validation that chose the best checkpoint."""
-    metric = value_of(flags, "--best-checkpoint-metric")
     sign = -1 if metric in LOWER_IS_BETTER else 1
     # An equal later value replaces fairseq's best checkpoint.
     best = max(reversed(log.measured("valid")), key=lambda numbers: sign * numbers[metric])
@@ -146,7 +139,7 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._text = path.read_text(encoding="utf-8")
+        self._text = read(path)
         self._lines = [line for text in self._text.splitlines() if (line := read_line(text))]
 
     def measured(self, tag: str) -> list[Numbers]:
@@ -158,7 +151,7 @@ class Log:
         return dict(self._lines)
 
     def updates(self) -> int:
-        """Return the number of updates."""
+        """Return the number of updates so far."""
         return int(max((numbers.get("num_updates", 0) for _, numbers in self._lines), default=0))
 
     def seconds_an_epoch(self, complete: bool) -> float | None:
@@ -210,10 +203,8 @@ def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of the important packages."""
     numbers = {"fairseq_posattn": _commit() or __version__, "python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):
             numbers[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return numbers
 
 
@@ -223,22 +214,18 @@ def _commit() -> str | None:
     if not (root / ".git").exists():
         return None
     command = ["git", "-C", str(root), "describe", "--always", "--dirty"]
-    try:
+    with suppress(FileNotFoundError):
         return subprocess.run(command, capture_output=True, text=True).stdout.strip() or None
-    except FileNotFoundError:
-        return None
+    return None
 
 
 def processor() -> str:
     """Return the name of this machine's processor and its number of cores."""
     name = platform.processor() or platform.machine()
-    if os.path.exists("/proc/cpuinfo"):
-        match = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    with suppress(OSError):
+        match = re.search(r"model name\s*: (.*)", read(Path("/proc/cpuinfo")))
         name = match[1] if match else name
     return f"CPU: {name}, {os.cpu_count()} cores"
-
-
-# --- Files -------------------------------------------------------------------------------------
 
 
 def read(path: Path) -> str:
@@ -252,11 +239,11 @@ def read_object(path: Path) -> dict[str, Any]:
     Raises:
         UsageError: it has no JSON object.
     """
+    reason = "it has no JSON object"
     try:
         content = json.loads(read_limited(path))
     except (ValueError, RecursionError) as error:
-        reason = str(error).split(";")[0]
-        raise UsageError(f"{path} is no result of a recipe: {reason}") from None
+        content, reason = None, str(error).split(";")[0]
     if not isinstance(content, dict):
-        raise UsageError(f"{path} is no result of a recipe: it is {type(content).__name__}")
+        raise UsageError(f"{path} is no result of a recipe: {reason}")
     return content

@@ -78,17 +78,16 @@ def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None 
 
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
-    costs = {tuple(numbers): cost for numbers, cost in _read(entry, "cost.json")}
+    costs = dict(_read(entry, "cost.json"))
     runs = [
-        {**result, "cost": costs.get(tuple(numbers), {})}
+        {**result, "cost": costs.get(numbers, {})}
         for numbers, result in _read(entry, "result.json")
     ]
-    measured = {name: [_score(run, name) for run in runs] for name in entry.metrics if runs}
-    scores = {
-        name: [number for number in numbers if number is not None]
-        for name, numbers in measured.items()
-        if None not in numbers
-    }
+    scores = {}
+    for name in entry.metrics:
+        measured = [number for run in runs if (number := _score(run, name)) is not None]
+        if runs and len(measured) == len(runs):
+            scores[name] = measured
     if isinstance(recipe, GenerationRecipe):
         data, describe = recipe.settings.corpus, _describe_generation
     else:
@@ -113,7 +112,7 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
 def _score(result: dict[str, Any], metric: str) -> float | None:
     """Return a run's score on the test set or, for "valid_...", in validation, or its cost.
 
-    None means that a cost was not measured, because another table trained the model.
+    A cost is None if another table trained the model and did not measure it.
     """
     if metric == "parameters_m":
         return float(result["parameters without word vectors"]) / 1e6
@@ -151,19 +150,13 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
 def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     """Return the percentages of a sublayer and a window by layer."""
     assert isinstance(recipe, GenerationRecipe)
-    sublayer, window = entry.row.lower().split()
     measured = _read(entry, "locality.json")
-    layers = [
-        [
-            round(cell["percent"], 2)
-            for cell in run["rows"]
-            if (cell["sublayer"], str(cell["window"])) == (sublayer, window)
-        ]
-        for _, run in measured
-    ]
-    scores = {
-        metric: [run[i] for run in layers] for i, metric in enumerate(entry.metrics) if layers
-    }
+    scores: dict[str, list[float]] = {}
+    for _, run in measured:
+        named = [(f"{one['sublayer']} {one['window']}", one["percent"]) for one in run["rows"]]
+        percents = [percent for name, percent in named if name == entry.row.lower()]
+        for metric, percent in zip(entry.metrics, percents, strict=False):
+            scores.setdefault(metric, []).append(round(percent, 2))
     row = new_row(entry, recipe.settings.corpus, scores)
     if measured:
         row["metric"] = "% of attention, mean of all sentences of the test set"
@@ -174,84 +167,46 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     return row
 
 
-def _read(entry: Entry, name: str) -> list[tuple[list[int], dict[str, Any]]]:
+def _read(entry: Entry, name: str) -> list[tuple[tuple[int, ...], dict[str, Any]]]:
     """Return the content of all folds' and seeds' files of a name, ordered by fold and seed."""
     return [(numbers, read_object(path)) for numbers, path in _files(entry, name)]
 
 
-def _files(entry: Entry, name: str) -> list[tuple[list[int], Path]]:
+def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
     """Return fold and seed, and path of all files of a name, ordered by fold and seed."""
     files = []
     for path in entry.folder.glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
         if not all(part.isdecimal() for part in parts):
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
-        files.append(([int(part) for part in parts], path))
-    return sorted(files, key=lambda file: file[0])
+        files.append((tuple(map(int, parts)), path))
+    return sorted(files)
 
 
 # --- Form --------------------------------------------------------------------------------------
 
-ANY = "any name"
-NUMBERS: Any = {ANY: "number"}
-SETS_OF_NUMBERS = {"difference": "number", "interval": "pair", "p": "number"}
-# The form of each value: a type's name, one of several, [each item], or {name: value}. Malformed
-# values must reach neither a table nor a page.
-FORM: dict[str, Any] = {
-    **dict.fromkeys(("table", "row"), "cell"),
-    **dict.fromkeys(("data", "metric", "hardware", "precision", "date", "note"), "text"),
-    **dict.fromkeys(("parameters", "parameters without word vectors", "updates"), "count"),
-    **dict.fromkeys(("seeds", "folds"), ["count"]),
-    **dict.fromkeys(("paper's deviation", "forms of the last seed"), NUMBERS),
-    "signature": "code",
-    "command": ("code", "none"),
-    "paper": {ANY: ("number", "none")},
-    "scores": {ANY: ["number"]},
-    "intervals": {ANY: "pair"},
-    "versions": {ANY: ("text", "none")},
-    "tuning": {
-        **{"seeds": ["count"], "fold": "count", "updates": "count", "metric": "text"},
-        **{"tried": {ANY: ("number", "none")}, "chosen": "number"},
-    },
-    "compared": {
-        **{"with": "cell", "sentences": "count", "folds": "count", "runs": "pair"},
-        **{"tests": "text", "metrics": {ANY: {**SETS_OF_NUMBERS, "p_randomisation": "number"}}},
-    },
-}
-OPTIONAL = {ANY, "fold", "folds", "sentences", "interval", "p_randomisation"}
-
-
-def _has_form(value: Any, form: Any) -> bool:
-    if isinstance(form, tuple):
-        return any(_has_form(value, one) for one in form)
-    if isinstance(form, list):
-        return isinstance(value, list) and all(_has_form(one, form[0]) for one in value)
-    if isinstance(form, dict):
-        return (
-            isinstance(value, dict)
-            and form.keys() - OPTIONAL <= value.keys()
-            and all(_has_form(name, "cell") for name in value)
-            and all(_has_form(one, form.get(name, form.get(ANY))) for name, one in value.items())
-        )
-    if form in (None, "none"):
-        return form is None or value is None
-    if form == "pair":
-        return isinstance(value, list) and len(value) == 2 and _has_form(value, ["number"])
-    if form == "number":
-        return type(value) in (int, float) and isfinite(value)
-    if form == "count":
-        return type(value) is int and value >= 0
-    # Text is one line without markup, code without its delimiter, a cell without that of columns.
-    markup = {"text": "<>`", "code": "`", "cell": "<>`|"}[form]
-    return isinstance(value, str) and value.isprintable() and not set(markup) & set(value)
+CODE = ("signature", "command")  # shown as code
+MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
-    """Raise UsageError, naming the file or folder, if a known value has another form."""
+    """Raise UsageError, naming the file or folder, if a value would break a table or a page.
+
+    Texts are one line without markup, and numbers finite.
+    """
     for key, value in row.items():
-        if not _has_form(value, FORM.get(key)):
-            shown = "malformed" if isinstance(value, dict | list) else json.dumps(value)[:80]
+        if not _is_plain(value, "`" if key in CODE else MARKUP):
             raise UsageError(
-                f"{path}: {key} is {shown}, but must be as results/README.md says; "
-                "remove the file or correct it"
+                f"{path}: {key} is {json.dumps(value)[:80]}, but must be as results/README.md "
+                "says; remove the file or correct it"
             )
+
+
+def _is_plain(value: Any, markup: str) -> bool:
+    if isinstance(value, str):
+        return value.isprintable() and not set(markup) & set(value)
+    if isinstance(value, dict):
+        return all(_is_plain(one, markup) for item in value.items() for one in item)
+    if isinstance(value, list):
+        return all(_is_plain(one, markup) for one in value)
+    return not isinstance(value, float) or isfinite(value)

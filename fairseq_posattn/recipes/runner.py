@@ -91,7 +91,7 @@ class Runner:
             run.require_same_data()
             steps = [step for step in run.steps if self._is_wanted(step, run)]
             if not steps:
-                progress.skip()
+                progress.advance(took_time=False)
                 self.say(f"{name} is finished: {run.folder}")
                 return
             self.say(f"{name}: in {run.folder}")
@@ -106,7 +106,7 @@ class Runner:
                 if step.name in ("score", "test"):
                     self.say(f"{name}: {results.record(run)}{progress.left()}")
             if all(step.name != "train" for step in run.steps):
-                progress.skip()  # training counts itself
+                progress.advance(took_time=False)  # training counts itself
             if not self._averages and run.result.exists():
                 _delete(run.folder, "checkpoint_[0-9]*.pt")
 
@@ -132,22 +132,24 @@ class Runner:
 
         A schedule that depends on the length is not continued, because results would differ.
         """
-        shorter = run.shorter_runs()
-        usable = [folder for _, folder in shorter if (folder / LAST).exists()]
-        schedule = length_dependent_schedule(run.settings) if shorter else None
-        if shorter and (schedule or not usable):
+        shorter = [folder for _, folder in run.shorter_runs()]
+        if not shorter:
+            return
+        usable = [folder for folder in shorter if (folder / LAST).exists()]
+        schedule = length_dependent_schedule(run.settings)
+        if schedule or not usable:
             why = f"--lr-scheduler {schedule} depends on it" if schedule else f"it has no {LAST}"
-            self.say(f"{name}: {shorter[-1][1]} is shorter, but {why}: trains from the beginning")
-        elif usable:
-            folder = usable[-1]
-            self.say(f"{name}: continues from {folder / LAST}")
-            with self._locked(name, folder):
-                # The last checkpoint is copied last: its existence marks the copy as complete.
-                checkpoints = sorted(folder.glob("checkpoint*.pt"), key=lambda p: p.name == LAST)
-                for path in [*folder.glob("train.log"), *checkpoints]:
-                    part = run.folder / f"{path.name}.part"
-                    shutil.copyfile(path, part)
-                    part.rename(run.folder / path.name)
+            self.say(f"{name}: {shorter[-1]} is shorter, but {why}: trains from the beginning")
+            return
+        folder = usable[-1]
+        self.say(f"{name}: continues from {folder / LAST}")
+        with self._locked(name, folder):
+            # The last checkpoint is copied last: its existence marks the copy as complete.
+            checkpoints = sorted(folder.glob("checkpoint*.pt"), key=lambda path: path.name == LAST)
+            for path in [*folder.glob("train.log"), *checkpoints]:
+                part = run.folder / f"{path.name}.part"
+                shutil.copyfile(path, part)
+                part.rename(run.folder / path.name)
 
     def _run_step(
         self, name: str, run: Run, step: Step, device: Mapping[str, str], progress: Progress
@@ -178,13 +180,12 @@ class Runner:
 
 def _wait(futures: Sequence["Future[None]"]) -> None:
     """Wait for all; raise the error of one of them once the running ones have ended."""
-    _, pending = wait(futures, return_when=FIRST_EXCEPTION)
-    for future in pending:
+    for future in wait(futures, return_when=FIRST_EXCEPTION).not_done:
         future.cancel()
     wait(futures)
-    for error in [future.exception() for future in futures if not future.cancelled()]:
-        if error is not None and not isinstance(error, Stopped):
-            raise error
+    errors = (future.exception() for future in futures if not future.cancelled())
+    if error := next((one for one in errors if one and not isinstance(one, Stopped)), None):
+        raise error
 
 
 def _delete(folder: Path, checkpoints: str) -> None:

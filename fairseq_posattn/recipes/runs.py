@@ -16,7 +16,7 @@ from fairseq_posattn.training import presets
 # Files in a run's folder: sentence statistics of a generation, predictions of a classifier.
 STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
 LAST = "checkpoint_last.pt"
-VECTORS = "glove.txt"  # word vectors beside the binarised data
+VECTORS = "glove.txt"  # word vectors beside the binarized data
 FINGERPRINT = "data-fingerprint"
 # fairseq's schedules that end with the training, unless this flag gives their end.
 SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}
@@ -88,8 +88,6 @@ class Run:
         """Return the settings by name."""
         return dict(line.split(" ", 1) for line in self.settings)
 
-    # --- Its data ------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Write the settings and the data's fingerprint into the folder of a new run."""
         if not (self.folder / "settings").exists():
@@ -112,9 +110,7 @@ class Run:
     def _fingerprint(self) -> str:
         """Return a hash of the dictionaries, and of all other files' names and sizes."""
         data = Path(self.values["data"])
-        files = [
-            path for pattern in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(pattern)
-        ]
+        files = [path for end in ("*.bin", "*.idx", "dict*.txt") for path in data.rglob(end)]
         files += filter(Path.exists, (data / VECTORS, data.parent / VECTORS))  # folds share these
         digest = hashlib.sha256()
         for path in sorted(files):
@@ -125,20 +121,19 @@ class Run:
 
     def shorter_runs(self) -> list[tuple[int, Path]]:
         """Return length and folder of each run that differs only by a shorter training."""
-        settings, length = without_length(self.settings)
+        settings, length = _without_length("\n".join(self.settings))
         runs = []
         for path in self.folder.parents[1].glob(f"*/{self.folder.name}/settings"):
-            lines, shorter = without_length(path.read_text(encoding="utf-8").splitlines())
+            lines, shorter = _without_length(path.read_text(encoding="utf-8").rstrip("\n"))
             if lines == settings and shorter < length and self.has_same_data(path.parent):
                 runs.append((shorter, path.parent))
         return sorted(runs)
 
 
-def without_length(settings: Sequence[str]) -> tuple[list[str], int]:
+def _without_length(settings: str) -> tuple[str, int]:
     """Split settings into those without the number of updates or epochs, and that number."""
-    text = "\n".join(settings)
-    match = _LENGTH.search(text)
-    return _LENGTH.sub("", text, count=1).splitlines(), int(match[0]) if match else 0
+    match = _LENGTH.search(settings)
+    return _LENGTH.sub("", settings, count=1), int(match[0]) if match else 0
 
 
 def folder_name(flags: str, settings: Sequence[str]) -> str:
@@ -149,17 +144,15 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
         settings: lines of :attr:`Run.settings` that all its seeds and folds share, without the
             number of GPUs and the like.
     """
-    words: list[str] = []
-    flag = ""
-    for word in [*shlex.split(flags), "--"]:
-        if word.startswith("--"):
-            words += [flag] if flag else []  # a flag without a value
-            flag = word[2:]
-        else:
-            words.append(word)
-            flag = ""
+    words = shlex.split(flags)
+    # A flag stands for itself if no value follows it.
+    values = [
+        word.removeprefix("--")
+        for word, following in zip(words, [*words[1:], "--"], strict=True)
+        if not word.startswith("--") or following.startswith("--")
+    ]
     fingerprint = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
-    return "-".join([*words, fingerprint])
+    return "-".join([*values, fingerprint])
 
 
 def preset_of(words: Sequence[str]) -> list[str]:

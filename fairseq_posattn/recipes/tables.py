@@ -1,11 +1,14 @@
-"""Tables in Markdown, for the terminal and for the documentation: published and measured numbers.
+"""Tables in Markdown and figures of them: published and measured numbers.
 
 Numbers of several metrics are joined by " / ".
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from statistics import mean, stdev
+from typing import Any
 
+from fairseq_posattn.common.figures import new_figure, write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LOWER_IS_BETTER, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
@@ -64,8 +67,14 @@ def render(
             cell |= _measured(row, metrics, best=published and repeated)
         if not intervals:
             cell.pop("95% interval", None)
-        if comparison := compared.get(row["row"]):
-            cell["difference"] = _differences(comparison, metrics)
+        if row["row"] in compared:
+            tested = compared[row["row"]]["metrics"]
+            cell["difference"] = " / ".join(
+                difference(tested[name]["difference"], tested[name]["p"], name)
+                if name in tested
+                else "-"
+                for name in metrics
+            )
     columns = [
         name
         for name in (*COLUMNS, *COUNTS, "also")
@@ -73,10 +82,8 @@ def render(
     ]
     names = " / ".join(map(name_of, metrics))
     heads = {"paper": f"{names}: paper", "ours": "ours" if published else names}
-    header = ["", *(heads.get(name, name) for name in columns)]
-    return markdown_table(
-        header, [[name, *(cell.get(each, "") for each in columns)] for name, cell in cells.items()]
-    )
+    lines = [[row, *(cell.get(name, "") for name in columns)] for row, cell in cells.items()]
+    return markdown_table(["", *(heads.get(name, name) for name in columns)], lines)
 
 
 def _is_published(row: TableRow) -> bool:
@@ -103,19 +110,16 @@ def _measured(row: TableRow, metrics: Sequence[str], best: bool) -> dict[str, st
     if COUNTS[0] in row:
         del cells["parameters"]
     if best:
-        bests = [_best(row, name) for name in metrics if name not in COSTS]
-        cells["best"] = " / ".join(bests)
-    if intervals := row.get("intervals"):
-        ends = [
-            " to ".join(shown(end, name) for end in intervals.get(name, ())) for name in metrics
-        ]
+        bests = {
+            name: (min if name in LOWER_IS_BETTER else max)(of_runs(row, name), default=None)
+            for name in metrics
+            if name not in COSTS
+        }
+        cells["best"] = " / ".join(shown(score, name) for name, score in bests.items())
+    if both := row.get("intervals"):
+        ends = [" to ".join(shown(end, name) for end in both.get(name, ())) for name in metrics]
         cells["95% interval"] = " / ".join(end or "-" for end in ends)
     return cells
-
-
-def _best(row: TableRow, metric: str) -> str:
-    choose = min if metric in LOWER_IS_BETTER else max
-    return shown(choose(of_runs(row, metric), default=None), metric)
 
 
 def _unpublished(row: TableRow) -> Iterator[str]:
@@ -151,14 +155,6 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
 
 def _join(texts: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(texts)))
-
-
-def _differences(compared: Comparison, metrics: Iterable[str]) -> str:
-    tested = compared["metrics"]
-    return " / ".join(
-        difference(tested[name]["difference"], tested[name]["p"], name) if name in tested else "-"
-        for name in metrics
-    )
 
 
 # --- Numbers -----------------------------------------------------------------------------------
@@ -226,3 +222,47 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
 
     alignment = ["left"] * left + ["right"] * (len(header) - left)
     return str(tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True))
+
+
+# --- Figures -----------------------------------------------------------------------------------
+
+
+def draw(path: Path, rows: Sequence[TableRow]) -> None:
+    """Draw the rows of several runs, if there are any."""
+    if figure := figure_of(rows):
+        write_picture(figure, str(path))
+        print(f"figure: {path}")
+
+
+def figure_of(rows: Sequence[TableRow]) -> Any:
+    """Return a figure with a panel for each metric of which two rows have several runs, or None.
+
+    Dots are runs, large dots their means, lines 95% bootstrap intervals. A star marks a significant
+    difference from the baseline.
+    """
+    panels: dict[tuple[str, str], list[TableRow]] = {}
+    for row in rows:
+        for metric, scores in row["scores"].items():
+            if len(scores) > 1:
+                panels.setdefault((row["table"], metric), []).append(row)
+    panels = {titles: several for titles, several in panels.items() if len(several) > 1}
+    if not panels:
+        return None
+    heights = [1 + 0.3 * len(several) for several in panels.values()]
+    figure = new_figure(7, sum(heights))
+    axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for axis, ((table, metric), several) in zip(axes, panels.items(), strict=True):
+        for place, row in enumerate(several):
+            scores = row["scores"][metric]
+            axis.plot(scores, [place] * len(scores), ".", color="tab:blue", alpha=0.5)
+            axis.plot(mean(scores), place, "o", color="tab:blue")
+            axis.hlines(place, *row.get("intervals", {}).get(metric, scores[:1] * 2))
+        axis.set_yticks(range(len(several)), [_starred(row, metric) for row in several])
+        axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
+        axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
+    return figure
+
+
+def _starred(row: TableRow, metric: str) -> str:
+    compared = row.get("compared", {}).get("metrics", {}).get(metric)
+    return f"{row['row']} *" if compared and compared["p"] < SIGNIFICANT else str(row["row"])

@@ -10,7 +10,7 @@ before the tens, English the tens first:
     321405   dreihunderteinundzwanzigtausendvierhundertfünf
              three hundred twenty-one thousand four hundred five
 
-``numbers`` binarises 200 such pairs in subwords, under any pair of languages. ``datasets`` makes
+``numbers`` binarizes 200 such pairs in subwords, under any pair of languages. ``datasets`` makes
 FOLDER/trec and so on of made-up words: one word tells the class; related pairs share more words; A0
 precedes the predicate and A1 follows it; users click on news that share a word with their history.
 Cross validation has two folds.
@@ -23,7 +23,7 @@ import random
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -36,59 +36,45 @@ from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Tag
 
 LARGEST = 999_999
 MOST_PAIRS = 100_000
-TO_TWELVE = {
-    "null": "zero", "ein": "one", "zwei": "two", "drei": "three", "vier": "four", "fünf": "five",
-    "sechs": "six", "sieben": "seven", "acht": "eight", "neun": "nine", "zehn": "ten",
-    "elf": "eleven", "zwölf": "twelve",
-}  # fmt: skip
-GERMAN, ENGLISH = list(TO_TWELVE), list(TO_TWELVE.values())
-# Stems before -zehn and -zig, or -teen and -ty, that differ from the digit.
-GERMAN_STEMS = {6: "sech", 7: "sieb"}
-ENGLISH_STEMS = {2: "twen", 3: "thir", 5: "fif", 8: "eigh"}
+# Numbers below 20, tens from 20, both together, hundred, thousand, and what joins them. A plus
+# separates subwords.
+GERMAN = (
+    "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf drei+zehn vier+zehn"
+    " fünf+zehn sech+zehn sieb+zehn acht+zehn neun+zehn",
+    "zwan+zig drei+ßig vier+zig fünf+zig sech+zig sieb+zig acht+zig neun+zig",
+    *("{1}+und+{0}", "hundert", "tausend", "+"),
+)
+ENGLISH = (
+    "zero one two three four five six seven eight nine ten eleven twelve thir+teen four+teen"
+    " fif+teen six+teen seven+teen eigh+teen nine+teen",
+    "twen+ty thir+ty for+ty fif+ty six+ty seven+ty eigh+ty nine+ty",
+    *("{0}-+{1}", "hundred", "thousand", " "),
+)
 
 
 def german(number: int) -> str:
     """Spell a number of 0 to 999,999 in German: one word in subwords."""
-    words = _in_thousands(number, _german, "tausend")
-    return "@@ ".join([*words[:-1], "eins" if words[-1] == "ein" else words[-1]])
+    return _spell(number, *GERMAN).replace("+", "@@ ") + ("s" if number % 100 == 1 else "")
 
 
 def english(number: int) -> str:
     """Spell a number of 0 to 999,999 in English: words, some of them in subwords."""
-    return " ".join(_in_thousands(number, _english, "thousand"))
+    return _spell(number, *ENGLISH).replace("+", "@@ ")
 
 
-def _in_thousands(number: int, spell: Callable[[int], list[str]], thousand: str) -> list[str]:
+def _spell(number: int, *language: str) -> str:
     if not 0 <= number <= LARGEST:
         raise ValueError(f"{number} cannot be spelled: choose a number from 0 to {LARGEST}")
-    thousands, rest = divmod(number, 1000)
-    words = [*spell(thousands), thousand] if thousands else []
-    return words + (spell(rest) if rest or not words else [])
-
-
-def _german(number: int) -> list[str]:
-    hundreds, rest = divmod(number, 100)
-    words = [GERMAN[hundreds], "hundert"] if hundreds else []
-    if rest <= 12:
-        return [*words, GERMAN[rest]] if rest or not words else words
-    tens, unit = divmod(rest, 10)
-    if tens == 1:
-        return [*words, GERMAN_STEMS.get(unit, GERMAN[unit]), "zehn"]
-    stem = "zwan" if tens == 2 else GERMAN_STEMS.get(tens, GERMAN[tens])
-    units = [GERMAN[unit], "und"] if unit else []
-    return [*words, *units, stem, "ßig" if tens == 3 else "zig"]
-
-
-def _english(number: int) -> list[str]:
-    hundreds, rest = divmod(number, 100)
-    words = [ENGLISH[hundreds], "hundred"] if hundreds else []
-    if rest <= 12:
-        return [*words, ENGLISH[rest]] if rest or not words else words
-    tens, unit = divmod(rest, 10)
-    if tens == 1:
-        return [*words, f"{ENGLISH_STEMS.get(unit, ENGLISH[unit])}@@ teen"]
-    stem = "for" if tens == 4 else ENGLISH_STEMS.get(tens, ENGLISH[tens])
-    return [*words, f"{stem}@@ ty-@@ {ENGLISH[unit]}" if unit else f"{stem}@@ ty"]
+    small, tens, both, hundred, thousand, joint = language
+    if number < 20:
+        return small.split()[number]
+    if number < 100:
+        ten, unit = tens.split()[number // 10 - 2], number % 10
+        return both.format(ten, small.split()[unit]) if unit else ten
+    size, power = (1000, thousand) if number >= 1000 else (100, hundred)
+    front, rest = divmod(number, size)
+    parts = [_spell(front, *language), power, *([_spell(rest, *language)] if rest else [])]
+    return joint.join(parts)
 
 
 def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[int]]:
@@ -135,7 +121,7 @@ def write_corpus(
 
 
 def make_numbers(folder: Path, source: str, target: str) -> None:
-    """Write binarised pairs of numbers, the alphabetically first language being the German one."""
+    """Write binarized pairs of numbers, the alphabetically first language being the German one."""
     with _whole(folder) as part:
         write_corpus(part / "text", draw_splits(200, 10, 10, 1), sorted((source, target)))
         languages = ["--source-lang", source, "--target-lang", target, "--joined-dictionary"]
@@ -151,6 +137,7 @@ FILLERS = [consonant + vowel for consonant in "bdgklm" for vowel in "aeiou"]
 TRANSFER = {"snli_gpt": SNLI_FILES, "multinli_gpt": MULTINLI_FILES}
 KNOWN = (*CLASSIFICATION, *TAGGING, *RECOMMENDATION, *TRANSFER)
 FEATURES = 12  # of the word vectors
+Example = dict[str, str | float]
 
 
 @contextmanager
@@ -166,8 +153,8 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
     """Write a data set; after an error there is nothing at ``folder``."""
     with _whole(folder) as part:
         if name in TRANSFER:
-            corpus = CLASSIFICATION[name.removesuffix("_gpt")]
-            make_transfer(name, part, _pairs(corpus, generator))
+            examples = _examples(CLASSIFICATION[name.removesuffix("_gpt")], generator)
+            make_transfer(name, part, examples)
             return
         if name in TAGGING:
             words = _make_roles(TAGGING[name], part, generator)
@@ -177,22 +164,16 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
             words = _make_labelled(CLASSIFICATION[name], part, generator)
         lines = [f"{len(words)} {FEATURES}"]
         for word in words:
-            lines.append(
-                " ".join([word, *(f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES))])
-            )
+            vector = [f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES)]
+            lines.append(" ".join([word, *vector]))
         (part / "glove.txt").write_text("\n".join(lines) + "\n")
 
 
-def _pairs(
-    corpus: ClassificationCorpus, generator: random.Random
-) -> dict[str, list[tuple[int, str, str]]]:
-    """Return label's number, premise and hypothesis, by split."""
-    pairs: dict[str, list[tuple[int, str, str]]] = {}
-    for split, size in SIZES.items():
-        examples = [_example(corpus, number, generator) for number in range(size)]
-        texts = [(str(one["input0"]), str(one["input1"])) for one in examples]
-        pairs[split] = [(number % 3, *text) for number, text in enumerate(texts)]
-    return pairs
+def _examples(corpus: ClassificationCorpus, generator: random.Random) -> dict[str, list[Example]]:
+    return {
+        split: [_example(corpus, number, generator) for number in range(size)]
+        for split, size in SIZES.items()
+    }
 
 
 def _make_labelled(
@@ -202,12 +183,11 @@ def _make_labelled(
     for fold in corpus.parts[:2]:
         text = folder / fold / "text"
         text.mkdir(parents=True)
-        for split, size in SIZES.items():
-            examples = [_example(corpus, number, generator) for number in range(size)]
+        for split, examples in _examples(corpus, generator).items():
             for kind in corpus.kinds:
                 (text / f"{split}.{kind}").write_text("".join(f"{one[kind]}\n" for one in examples))
         for kind in (*corpus.inputs, "label"):
-            _binarise(text, kind)
+            _binarize(text, kind)
         if corpus.scored:
             for split in SIZES:
                 (text / f"{split}.score").rename(folder / fold / "label" / f"{split}.label")
@@ -215,9 +195,7 @@ def _make_labelled(
     return [f"cue{number}" for number in range(len(corpus.labels))] + FILLERS + ["<sep>"]
 
 
-def _example(
-    corpus: ClassificationCorpus, number: int, generator: random.Random
-) -> dict[str, str | float]:
+def _example(corpus: ClassificationCorpus, number: int, generator: random.Random) -> Example:
     """Return texts, label and score of an example."""
     assert corpus.labels is not None
     classes = len(corpus.labels)
@@ -254,12 +232,12 @@ def _make_roles(corpus: TaggingCorpus, folder: Path, generator: random.Random) -
         for name, lines in columns.items():
             (text / f"{split}.{name}").write_text("".join(lines))
     for name in columns:
-        _binarise(text, name, sizes)
+        _binarize(text, name, sizes)
     return [*FILLERS, "verb"]
 
 
-def _binarise(text: Path, kind: str, splits: Iterable[str] = SIZES) -> None:
-    """Binarise a column of ``text`` into the folder of its name beside it."""
+def _binarize(text: Path, kind: str, splits: Iterable[str] = SIZES) -> None:
+    """Binarize a column of ``text`` into the folder of its name beside it."""
     flags = ["--only-source", "--destdir", text.parent / kind]
     for option in SPLITS:  # fairseq calls the second test set test1
         files = [f"{text / split}.{kind}" for split in splits if split.startswith(option)]
@@ -344,22 +322,23 @@ def write_language_model(folder: Path, text: str) -> None:
     write_text(folder / "merges.txt", f"#version: 0.2\n{merges}")
 
 
-def make_transfer(
-    name: str, folder: Path, pairs: Mapping[str, Sequence[tuple[int, str, str]]]
-) -> None:
+def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Example]]) -> None:
     """Write a language model beside ``folder``, and prepare pairs of sentences with it.
 
     Args:
         name: key of :data:`TRANSFER`.
-        pairs: label's number, premise and hypothesis, by split.
+        examples: ``input0`` and ``input1``, by split; labels take turns.
     """
     model = folder.with_name("openai-gpt")
-    texts = [text for rows in pairs.values() for _, *both in rows for text in both]
+    texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]
     write_language_model(model, " ".join(texts))
     keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
     with tempfile.TemporaryDirectory() as source:
         for split, file in TRANSFER[name].items():
-            rows = [(LABELS[label], *both) for label, *both in pairs[split]]
+            rows = [
+                (LABELS[number % 3], one["input0"], one["input1"])
+                for number, one in enumerate(examples[split])
+            ]
             lines = [json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows]
             write_text(Path(source, file), "".join(lines))
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]

@@ -52,11 +52,8 @@ class Tuning:
         words = settings["train"].split()
         metric = value_of(words, "--best-checkpoint-metric") or "loss"
         highest = "--maximize-best-checkpoint-metric" in words
-        measured, count = [_measured(run, metric) for run in self.runs], len(self.seeds)
-        tried = {
-            rate: _mean(measured[place * count : (place + 1) * count])
-            for place, rate in enumerate(self.rates)
-        }
+        measured = iter([_measured(run, metric) for run in self.runs])
+        tried = {str(rate): _mean([next(measured) for _ in self.seeds]) for rate in self.rates}
         finite = {rate: value for rate, value in tried.items() if value is not None}
         if not finite:
             return None
@@ -65,8 +62,8 @@ class Tuning:
             **({"fold": int(settings["fold"])} if "fold" in settings else {}),
             "updates": self.runs[0].updates,
             "metric": f"{'highest' if highest else 'lowest'} validation {metric}",
-            "tried": {str(rate): value for rate, value in tried.items()},
-            "chosen": (max if highest else min)(finite, key=lambda rate: finite[rate]),
+            "tried": tried,
+            "chosen": float((max if highest else min)(finite, key=lambda rate: finite[rate])),
         }
 
     def tuned(self) -> Row:
@@ -87,12 +84,11 @@ class Tuning:
                 f"{self.name} diverged with each learning rate of --tune "
                 f"{','.join(map(str, self.rates))}: try lower ones (in {self.runs[0].folder})"
             )
-        tried = (
+        tried = ", ".join(
             f"{rate} {DIVERGED if value is None else value}"
             for rate, value in outcome["tried"].items()
         )
-        rate, metric = outcome["chosen"], outcome["metric"]
-        return f"{self.name}: learning rate {rate}, {metric} of {', '.join(tried)}"
+        return f"{self.name}: learning rate {outcome['chosen']}, {outcome['metric']} of {tried}"
 
 
 def tune(
@@ -158,9 +154,8 @@ def _measured(run: Run, metric: str) -> float | None:
     if _done(run).read_text() == DIVERGED:
         return None
     lines = (run.folder / "train.log").read_text(encoding="utf-8").splitlines()
-    *_, value = (
-        numbers[metric] for tag, numbers in filter(None, map(read_line, lines)) if tag == "valid"
-    )
+    measured = filter(None, map(read_line, lines))
+    value = [numbers[metric] for tag, numbers in measured if tag == "valid"][-1]
     return value if isfinite(value) else None
 
 
@@ -172,6 +167,5 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 def _done(run: Run) -> Path:
     """Return the file that exists once the trial has ended."""
-    (train,) = run.steps
-    assert train.done is not None
-    return train.done
+    assert run.steps[0].done is not None
+    return run.steps[0].done

@@ -2,3 +2,5 @@
 
 ``posattn score bleu`` and ``posattn score rouge`` are its commands.
 """
+
+__all__ = ["bleu", "labels", "outputs", "ranking", "result", "roles", "rouge", "significance"]

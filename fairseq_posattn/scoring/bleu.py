@@ -1,4 +1,4 @@
-"""BLEU in the forms in which papers report it, chrF and TER, all computed by sacreBLEU.
+"""BLEU in the forms that papers report, chrF and TER by sacreBLEU, and COMET by unbabel-comet.
 
 =====================  ============================================================================
 sacrebleu              of detokenized text, with sacreBLEU's tokenizer for the language; the only
@@ -15,12 +15,15 @@ characters; Japanese and Korean into MeCab's words if MeCab is installed, else i
 """
 
 import re
+import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.outputs import Pairs
@@ -30,7 +33,8 @@ from fairseq_posattn.text.languages import CODES, code_hint
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-__all__ = ["Sides", "bleu_metric", "group_of", "running_metrics", "running_text", "text_of"]
+__all__ = ["Sides", "bleu_metric", "comet_of_each", "comet_signature", "group_of"]
+__all__ += ["running_metrics", "running_text", "text_of"]
 
 COMPOUNDS = "compound-split"
 FORMS = ("sacrebleu", "tokenised", "tokenised-lowercase", COMPOUNDS)
@@ -130,13 +134,9 @@ def detokenise(lines: Sequence[str], language: str) -> list[str]:
 def running_text(
     pairs: Pairs, sides: Sides, language: str | None, raw_references: Sequence[str] | None = None
 ) -> Pairs:
-    """Return the pairs as detokenized text.
+    """Return the pairs as detokenized text, by the rules of a language, by default English.
 
-    Args:
-        pairs: hypotheses and references.
-        sides: which of them are Moses' tokens.
-        language: of the detokenizer; None for English.
-        raw_references: the references before tokenization, one for each pair, if available.
+    ``sides`` are detokenized if they are Moses' tokens; ``raw_references`` replace the references.
     """
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:
@@ -196,3 +196,43 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     """Return the statistics of several runs of one system."""
     each = [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs]
     return Group(metric, each)
+
+
+# --- COMET (Rei et al., 2020, 2022), by the optional package unbabel-comet ------------------------
+
+COMET_MODEL = "Unbabel/wmt22-comet-da"
+
+
+def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
+    """Return the score of every sentence of every run of detokenized text, in percent.
+
+    Raises:
+        UsageError: unbabel-comet is not installed, or has no model ``name``.
+    """
+    model = _comet_model(name)
+    gpus = int(sys.modules["torch"].cuda.is_available())  # comet has imported torch
+    scores = []
+    for run in runs:
+        triples = zip(sources, run.hypotheses, run.references, strict=True)
+        data = [{"src": source, "mt": mt, "ref": reference} for source, mt, reference in triples]
+        scored = model.predict(data, batch_size=16, gpus=gpus)
+        scores.append([100 * float(score) for score in scored.scores])
+    return scores
+
+
+@cache
+def _comet_model(name: str) -> Any:
+    try:
+        import comet
+    except ImportError as error:
+        raise UsageError(
+            f"--comet: {error.name or error} is not installed; pip install unbabel-comet"
+        ) from None
+    try:
+        return comet.load_from_checkpoint(comet.download_model(name))
+    except (KeyError, OSError, ValueError) as error:
+        raise UsageError(f"--comet-model {name}: {error}".splitlines()[0]) from None
+
+
+def comet_signature(name: str) -> str:
+    return f"comet|model:{name}|version:{version('unbabel-comet')}"

@@ -5,37 +5,29 @@ from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING
+
+import numpy
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.significance import (
-    MEAN_OF_SENTENCES,
-    Group,
-    OfSums,
-    Statistics,
-    of_sentences,
-)
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
+from fairseq_posattn.scoring.significance import Floats, Group, OfSums, Statistics, of_sentences
 from fairseq_posattn.text.lines import read_file
-
-if TYPE_CHECKING:
-    from fairseq_posattn.scoring.significance import Floats
 
 __all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read_labels"]
 
 
 def read_labels(path: Path) -> list[str]:
     """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them."""
-    return [_label(line, f"{path}:{row}") for row, line in enumerate(read_file(path), 1)]
-
-
-def _label(line: str, place: str) -> str:
-    if not line.startswith("{"):
-        return line.partition("\t")[0].strip()
-    try:
-        label = json.loads(line)["label"]
-    except (ValueError, KeyError, RecursionError):
-        raise UsageError(f"{place}: the JSON object has no label") from None
-    return "" if label is None else str(label)
+    labels = []
+    for row, line in enumerate(read_file(path), start=1):
+        label = line.partition("\t")[0].strip()
+        if line.startswith("{"):
+            try:
+                label = json.loads(line)["label"]
+            except (ValueError, KeyError, RecursionError):
+                raise UsageError(f"{path}:{row}: the JSON object has no label") from None
+        labels.append("" if label is None else str(label))
+    return labels
 
 
 def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
@@ -46,10 +38,10 @@ def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
     """Return the accuracy of runs in percent."""
     each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
-    return Group(MEAN_OF_SENTENCES, each)
+    return Group(MEAN, each)
 
 
-def _mean_f1(sums: "Floats") -> float:
+def _mean_f1(sums: Floats) -> float:
     correct, occurrences = sums.reshape(2, -1)
     occurs = occurrences > 0
     return float(200 * (correct[occurs] / occurrences[occurs]).mean())
@@ -65,8 +57,6 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
 
     ``classes`` are all that occur or are predicted in any of the compared runs.
     """
-    import numpy
-
     place = {name: number for number, name in enumerate(classes)}
     one_hot = numpy.eye(len(classes))
     true = one_hot[[place[label] for label in labels]]  # [examples, classes]
@@ -85,7 +75,7 @@ def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
     return float(binomtest(sum(ours), len(ours)).pvalue) if ours else 1.0
 
 
-def _r(sums: "Floats") -> float:
+def _r(sums: Floats) -> float:
     """Return Pearson's r, 0 if undefined, from the sums of 1, x, y, x², y² and xy."""
     count, x, y, xx, yy, xy = map(float, sums)
     scale = max(count * xx - x * x, 0) * max(count * yy - y * y, 0)
@@ -121,7 +111,7 @@ def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, 
 
 
 def _products(x: Sequence[float], y: Sequence[float]) -> Statistics:
-    """Return the statistics of :data:`CORRELATION` for centred numbers, to limit cancellation."""
+    """Return the statistics of :data:`CORRELATION` for centered numbers, to limit cancellation."""
     x_mean, y_mean = fmean(x), fmean(y)
     pairs = [(one - x_mean, other - y_mean) for one, other in zip(x, y, strict=True)]
     return [[1.0, a, b, a * a, b * b, a * b] for a, b in pairs]

@@ -85,11 +85,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
     elif not wanted:
-        raise UsageError(
-            f"{path}: no references (lines such as T-0<TAB>text); give --references FILE"
-        )
-    unwanted = written.keys() - wanted.keys()
-    if unwanted:
+        raise UsageError(f"{path}: no references (lines T-0<TAB>text); give --references FILE")
+    if unwanted := written.keys() - wanted.keys():
         raise UsageError(
             f"{references or path}: no reference for hypothesis {min(unwanted)} of {path}"
         )
@@ -123,15 +120,14 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
             if kind == "T":
                 references[number] = text
                 continue
+            score, _, text = text.partition("\t")
             try:
-                score, text = text.split("\t", 1)
-                candidate = float(score), text
+                if number not in best[kind] or float(score) > best[kind][number][0]:
+                    best[kind][number] = float(score), text
             except ValueError:
                 raise UsageError(
                     f"{path}:{place}: no score between {kind}-{number} and its text"
                 ) from None
-            if number not in best[kind] or candidate[0] > best[kind][number][0]:
-                best[kind][number] = candidate
     hypotheses = best["D"] or best["H"]
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
 
@@ -157,13 +153,13 @@ def split_punctuation(line: str) -> str:
 
     Punctuation is what is neither letter, digit nor space in ASCII, and Unicode's category P.
     """
-    return " ".join(NO_LETTERS.sub(_apart, line).split())
 
+    def apart(match: re.Match[str]) -> str:
+        mark = match[0]
+        is_punctuation = mark.isascii() or unicodedata.category(mark).startswith("P")
+        return f" {mark} " if is_punctuation else mark
 
-def _apart(match: re.Match[str]) -> str:
-    mark = match[0]
-    is_punctuation = mark.isascii() or unicodedata.category(mark).startswith("P")
-    return f" {mark} " if is_punctuation else mark
+    return " ".join(NO_LETTERS.sub(apart, line).split())
 
 
 def find_marks(lines: Sequence[str]) -> str:

@@ -52,13 +52,12 @@ def mrr(labels: Sequence[int], scores: Sequence[float]) -> float:
 
 def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
     """Return the normalized discounted cumulative gain of the first ``k`` candidates."""
-    ranked = [labels[candidate] for candidate in ranking(scores)]
-    return _gain(ranked[:k]) / _gain(sorted(labels, reverse=True)[:k])
 
+    def gain(labels: Sequence[int]) -> float:
+        ranked = enumerate(labels[:k], start=1)
+        return sum(float(2**label - 1) / math.log2(rank + 1) for rank, label in ranked)
 
-def _gain(labels: Iterable[int]) -> float:
-    ranked = enumerate(labels, start=1)
-    return sum(float(2**label - 1) / math.log2(rank + 1) for rank, label in ranked)
+    return gain([labels[one] for one in ranking(scores)]) / gain(sorted(labels, reverse=True))
 
 
 def score(impression: Impression) -> dict[str, float] | None:
@@ -90,12 +89,8 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
     """Yield impressions from lines of three columns separated by TABs: name, labels and scores.
 
-    Args:
-        lines: labels and scores are JSON lists.
-        name: of their file, for errors.
-
-    Raises:
-        UsageError: a line has another format, or a score is not finite.
+    Labels and scores are JSON lists. A UsageError names the file, by ``name``, and the line that
+    has another format, or a score that is not finite.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -127,11 +122,7 @@ def submission_line(impression: Impression) -> str:
 
 
 def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
-    """Yield the words of each line of ``text/{split}.{column}`` of a prepared folder.
-
-    Raises:
-        UsageError: the file is missing or not text.
-    """
+    """Yield the words of each line of ``text/{split}.{column}`` of a prepared folder."""
     path = data / "text" / f"{split}.{column}"
     if not path.is_file():
         raise UsageError(

@@ -1,15 +1,24 @@
-"""The result of a score, as text and as JSON."""
+"""The result of a score, as text, as JSON, and as statistics to compare systems with later."""
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.progress import say
-from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.scoring.significance import Group, compare, tests_of
+import numpy
 
-__all__ = ["Result"]
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
+from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
+from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
+from fairseq_posattn.scoring.significance import Group, Statistics, compare, tests_of
+
+__all__ = ["Kept", "Result", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
 
 
 @dataclass(frozen=True)
@@ -29,10 +38,7 @@ class Result:
     counts: Mapping[str, int] | None = None
 
     def compare(
-        self,
-        groups: Mapping[str, Group],
-        baselines: Mapping[str, Group],
-        called: Mapping[str, str],
+        self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
     ) -> None:
         """Test each score of a system against the baseline's, and add the comparison.
 
@@ -43,8 +49,9 @@ class Result:
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))
         tests = tests_of(groups[name], baselines[name])
+        runs = [len(group.runs) for group in (groups[name], baselines[name])]
         self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
-        self.numbers["baseline_runs"] = len(baselines[name].runs)
+        self.numbers["baseline_runs"] = runs[1]
         self.numbers["significance"] = {
             **{name: asdict(one) for name, one in compared.items()},
             "tests": tests,
@@ -52,7 +59,6 @@ class Result:
         printed = {called[name]: one for name, one in compared.items() if name in called}
         self.lines.extend(f"{name:<25} {one}" for name, one in printed.items())
         self.lines.append(f"tested on {tests}")
-        runs = [len(group.runs) for group in (groups[name], baselines[name])]
         if min(runs) == 1 < max(runs):
             self.warnings.append(
                 "one of the two systems has a single run: p ignores the variance of its seeds and "
@@ -63,27 +69,19 @@ class Result:
         """Print the result, and its warnings on standard error."""
         numbers, lines, warnings = self.numbers, self.lines, self.warnings
         if self.counts is not None:
-            numbers, lines = {**numbers, "counts": self.counts}, [*lines, describe(self.counts)]
-            warnings = [*warnings_of_counts(self.counts), *warnings]
+            numbers = {**numbers, "counts": self.counts}
+            are = {name: "1 is" if n == 1 else f"{n:,} are" for name, n in self.counts.items()}
+            wrong = [f"{are[name]} {name}" for name in ("missing", "empty") if self.counts[name]]
+            line = f"{self.counts['scored']:,} hypotheses"
+            lines = [*lines, line + (f", of which {' and '.join(wrong)}" if wrong else "")]
+            if self.counts["skipped"]:
+                warnings = [f"test set: {are['skipped']} missing and not scored", *warnings]
+            if self.counts["missing"]:
+                warnings = [f"hypotheses: {are['missing']} missing and scored as empty", *warnings]
         for warning in warnings:
             say(f"warning: {warning}")
         text = json.dumps({**numbers, "warnings": warnings}, indent=2) if as_json else None
         print(text or "\n".join(lines), flush=True)
-
-
-def format_score(group: Group) -> str:
-    """Return a system's score, its deviation over runs and its interval, as text."""
-    several = f" ± {group.deviation:.2f}" if group.deviation is not None else ""
-    low, high = group.interval
-    return f"{group.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
-
-
-def explained(group: Group) -> str:
-    """Return the explanation of the numbers of :func:`format_score`."""
-    runs, interval = len(group.runs), "in brackets the 95% bootstrap interval over sentences"
-    if runs == 1:
-        return interval
-    return f"mean ± standard deviation of {runs} runs, {interval} and runs"
 
 
 def numbers_of(groups: Mapping[str, Group]) -> dict[str, Any]:
@@ -106,22 +104,51 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
     return {name: sum(counts[name] for counts in each) for name in each[0]}
 
 
-def describe(counts: Mapping[str, int]) -> str:
-    """Return the counts of :func:`total_counts` as text."""
-    parts = [f"{_are(counts[name])} {name}" for name in ("missing", "empty") if counts[name]]
-    line = f"{counts['scored']:,} hypotheses"
-    return line + (f", of which {' and '.join(parts)}" if parts else "")
+# --- Statistics of sentences ----------------------------------------------------------------------
+# The file is JSON: {"test set": fingerprint, "metrics": {name: [[...], ...]}}, numbers for each
+# sentence, as Group takes them.
 
 
-def _are(count: int) -> str:
-    return "1 is" if count == 1 else f"{count:,} are"
+@dataclass(frozen=True)
+class Kept:
+    """The statistics of a run.
+
+    Attributes:
+        test_set: the fingerprint of the references.
+        metrics: by their names in ``posattn score --json``.
+    """
+
+    test_set: str
+    metrics: Mapping[str, Statistics]
 
 
-def warnings_of_counts(counts: Mapping[str, int]) -> list[str]:
-    """Return warnings about hypotheses that are missing or not scored."""
-    warnings = []
-    if counts["missing"]:
-        warnings.append(f"hypotheses: {_are(counts['missing'])} missing and scored as empty")
-    if counts["skipped"]:
-        warnings.append(f"test set: {_are(counts['skipped'])} missing and not scored")
-    return warnings
+def write_statistics(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
+    """Write the file of a single run."""
+    metrics = {name: group.runs[0] for name, group in groups.items()}
+    content = {"test set": fingerprint(references), "metrics": metrics}
+    write_json(path, content, separators=(",", ":"))
+
+
+def fingerprint(references: Iterable[str]) -> str:
+    """Return the fingerprint of a test set."""
+    return hashlib.sha256("\n".join(references).encode()).hexdigest()
+
+
+def read_statistics(path: Path) -> Kept:
+    """Read a file of statistics; another format is a UsageError."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        kept = Kept(str(content["test set"]), dict(content["metrics"]))
+        shapes = [numpy.asarray(rows, dtype=float).shape for rows in kept.metrics.values()]
+        (_,) = {sentences for sentences, _ in shapes}  # the same number for all metrics
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(f"{path}: not a file of --statistics; score the run again") from None
+    return kept
+
+
+def metric_of(name: str) -> Any:
+    """Return the metric that computes a score from summed statistics."""
+    known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics()}
+    known |= {"macro_f1": MACRO_F1, "rmse": ROOT_OF_MEAN}
+    known |= {"pearson": CORRELATION, "spearman": CORRELATION}
+    return known.get(name, MEAN)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.props import Piece, Proposition, Sentence
+from fairseq_posattn.text.props import Proposition, Sentence, Span
 
 __all__ = ["Counts", "arguments", "compare", "compare_propositions"]
 
@@ -38,8 +38,7 @@ class Counts:
     def scores(self) -> dict[str, float]:
         """Return ``precision``, ``recall``, ``f1``, ``complete`` in percent; 0 if undefined."""
         totals = (self.correct.total(), self.excess.total(), self.missed.total())
-        complete = _per_cent(self.complete, self.propositions)
-        return {**_scores(*totals), "complete": complete}
+        return {**_scores(*totals), "complete": 100 * self.complete / max(self.propositions, 1)}
 
     def by_type(self) -> dict[str, dict[str, float]]:
         """Return the counts and scores of each type of argument."""
@@ -51,7 +50,7 @@ class Counts:
         return table
 
 
-def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
+def arguments(pieces: Iterable[Span]) -> list[tuple[str, Spans]]:
     """Return the arguments that pieces, from left to right, make up: type and spans."""
     result: list[tuple[str, list[tuple[int, int]]]] = []
     last: dict[str, list[tuple[int, int]]] = {}
@@ -64,10 +63,13 @@ def arguments(pieces: Iterable[Piece]) -> list[tuple[str, Spans]]:
     return [(label, tuple(spans)) for label, spans in result if label != PREDICATE]
 
 
-def compare_propositions(gold: Iterable[Piece], predicted: Iterable[Piece]) -> Counts:
+def compare_propositions(gold: Iterable[Span], predicted: Iterable[Span]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
     wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
-    right, excess, missed = map(_by_label, (wanted & given, given - wanted, wanted - given))
+    right, excess, missed = (
+        Counter(label for label, _ in counts.elements())
+        for counts in (wanted & given, given - wanted, wanted - given)
+    )
     return Counts(right, excess, missed, propositions=1, complete=int(wanted == given))
 
 
@@ -81,12 +83,8 @@ def compare(
     All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
     excess predicted predicate is ignored. Each case warns once.
 
-    Args:
-        gold, predicted: the sentences of both files.
-        names: of the files, for messages.
-
     Raises:
-        UsageError: the numbers of sentences or words differ.
+        UsageError: names the files, by ``names``, if the numbers of sentences or words differ.
     """
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
@@ -103,32 +101,19 @@ def compare(
             if same is None or same.predicate != proposition.predicate:
                 lacking += 1
                 same = Proposition(proposition.predicate, proposition.place)
-            counts += compare_propositions(proposition.pieces, same.pieces)
+            counts += compare_propositions(proposition.spans, same.spans)
         ignored += len(by_place)
     if lacking:
-        warnings.warn(
-            f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; their "
-            "arguments count as missed",
-            stacklevel=2,
-        )
+        message = f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; "
+        warnings.warn(message + "their arguments count as missed", stacklevel=2)
     if ignored:
-        warnings.warn(
-            f"{names[1]} has {ignored} predicates that {names[0]} lacks; they are ignored",
-            stacklevel=2,
-        )
+        message = f"{names[1]} has {ignored} predicates that {names[0]} lacks; they are ignored"
+        warnings.warn(message, stacklevel=2)
     return counts
 
 
-def _by_label(counts: Counter[tuple[str, Spans]]) -> Counter[str]:
-    return Counter(label for label, _ in counts.elements())
-
-
 def _scores(correct: int, excess: int, missed: int) -> dict[str, float]:
-    precision = _per_cent(correct, correct + excess)
-    recall = _per_cent(correct, correct + missed)
+    precision = 100 * correct / max(correct + excess, 1)
+    recall = 100 * correct / max(correct + missed, 1)
     f1 = 2 * precision * recall / (precision + recall) if correct else 0.0
     return {"precision": precision, "recall": recall, "f1": f1}
-
-
-def _per_cent(part: int, whole: int) -> float:
-    return 100 * part / whole if whole else 0.0

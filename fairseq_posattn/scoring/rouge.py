@@ -100,10 +100,7 @@ def rouge_of_each(
         eos: token that ends a sentence within a line.
         jobs: processes.
         stemming: whether words of one stem are equal.
-        name: of the summaries, for errors.
-
-    Raises:
-        UsageError: sentences are too long to be compared.
+        name: of the summaries, for the UsageError if sentences are too long to be compared.
     """
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 

@@ -3,11 +3,10 @@
 A system is a group of runs with different seeds; its score is their mean.
 
 One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approximate randomization
-(Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics both are
-sacreBLEU's, with its samples and seed: p is what ``sacrebleu --paired-bs`` and ``--paired-ar``
-print. Its bootstrap is one-sided and does not count ties, which are frequent where few predictions
-differ. Per-sentence means, such as accuracy, use a two-sided test that counts ties. Equal scores
-have p = 1, where sacreBLEU prints its smallest p.
+(Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics p is what
+``sacrebleu --paired-bs`` and ``--paired-ar`` print. Its bootstrap is one-sided and does not count
+ties, which are frequent where few predictions differ. Per-sentence means, such as accuracy, use a
+two-sided test that counts ties. Equal scores have p = 1, where sacreBLEU prints its smallest p.
 
 Several runs: the bootstrap resamples runs as well as sentences (Sellam et al., 2022, The
 MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer than there are, so that
@@ -26,19 +25,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean, stdev
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import numpy
-    from numpy.typing import NDArray
-
-    Floats = NDArray[numpy.float64]
+import numpy
+from numpy.typing import NDArray
 
 __all__ = ["Comparison", "Group", "compare", "of_sentences", "tests_of"]
 
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
 TRIALS = 1_000  # of the randomization; sacreBLEU's own has 10,000
 
+Floats = NDArray[numpy.float64]
 # Numbers for each sentence, whose sums over the test set give the score.
 Statistics = Sequence[Sequence[float]]
 
@@ -102,13 +99,26 @@ class Group:
         return _middle(_resampled(self)[0])
 
     @cached_property
-    def array(self) -> "Floats":
+    def array(self) -> Floats:
         """Return the statistics as ``[runs, sentences, statistics]``."""
         import numpy
 
         return numpy.asarray(self.runs, dtype=float)
 
-    def score_of(self, sums: "Floats") -> float:
+    def __str__(self) -> str:
+        several = f" ± {self.deviation:.2f}" if self.deviation is not None else ""
+        low, high = self.interval
+        return f"{self.mean:6.2f}{several} ({low:.2f} to {high:.2f})"
+
+    @property
+    def explanation(self) -> str:
+        """Return the explanation of the numbers of the group as text."""
+        runs, interval = len(self.runs), "in brackets the 95% bootstrap interval over sentences"
+        if runs == 1:
+            return interval
+        return f"mean ± standard deviation of {runs} runs, {interval} and runs"
+
+    def score_of(self, sums: Floats) -> float:
         """Return the score of the summed statistics of a test set, ``[statistics]``."""
         return float(self.metric._compute_score_from_stats(sums).score)
 
@@ -117,14 +127,14 @@ class Group:
 class OfSums:
     """A score that is a function of summed statistics, with the methods of sacreBLEU's metrics."""
 
-    function: Callable[["Floats"], float]
+    function: Callable[[Floats], float]
 
     def _aggregate_and_compute(self, statistics: Statistics) -> Any:
         import numpy
 
         return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
 
-    def _compute_score_from_stats(self, sums: "Floats") -> Any:
+    def _compute_score_from_stats(self, sums: Floats) -> Any:
         return SimpleNamespace(score=float(self.function(sums)))
 
 
@@ -138,8 +148,6 @@ def of_sentences(scores: Iterable[float]) -> Statistics:
 
 def compare(system: Group, baseline: Group) -> Comparison:
     """Test the difference of two systems on the same sentences, by the same metric."""
-    import numpy
-
     difference = system.mean - baseline.mean
     ours, theirs = _resampled(system, baseline)
     drawn = ours - theirs
@@ -155,19 +163,16 @@ def compare(system: Group, baseline: Group) -> Comparison:
 
 def tests_of(system: Group, baseline: Group) -> str:
     """Return a description of the tests of :func:`compare`, with samples and seed."""
-    what = "the same sentences" if _alone(system, baseline) else "sentences and runs"
-    trials = TRIALS
+    several = max(len(system.runs), len(baseline.runs)) > 1
+    what, trials = "sentences and runs" if several else "the same sentences", TRIALS
     if _by_sacrebleu(system, baseline):
         what, trials = f"{what} by sacreBLEU, whose bootstrap has one side", 10_000
     return f"{what}, bs:{SAMPLES}, ar:{trials}, seed:12345, unless SACREBLEU_SEED is set"
 
 
-def _alone(system: Group, baseline: Group) -> bool:
-    return len(system.runs) == len(baseline.runs) == 1
-
-
 def _by_sacrebleu(system: Group, baseline: Group) -> bool:
-    return _alone(system, baseline) and not isinstance(system.metric, OfSums)
+    single = len(system.runs) == len(baseline.runs) == 1
+    return single and not isinstance(system.metric, OfSums)
 
 
 def _sacrebleus_p(system: Group, baseline: Group, test: str) -> float:
@@ -175,7 +180,7 @@ def _sacrebleus_p(system: Group, baseline: Group, test: str) -> float:
     from sacrebleu.metrics.base import Signature
     from sacrebleu.significance import PairedTest
 
-    systems: list[tuple[str, Any]] = [("baseline", baseline.runs[0]), ("system", system.runs[0])]
+    systems: Any = [("baseline", baseline.runs[0]), ("system", system.runs[0])]
     metric: Any = SimpleNamespace(
         _aggregate_and_compute=system.metric._aggregate_and_compute,
         _compute_score_from_stats=system.metric._compute_score_from_stats,
@@ -186,20 +191,16 @@ def _sacrebleus_p(system: Group, baseline: Group, test: str) -> float:
     return float(dict(scores).popitem()[1][1].p_value)
 
 
-def _generator() -> "numpy.random.Generator":
-    import numpy
-
+def _generator() -> numpy.random.Generator:
     seed = os.environ.get("SACREBLEU_SEED", "12345")
     return numpy.random.default_rng(None if seed.lower() == "none" else int(seed))
 
 
-def _resampled(*groups: Group) -> list["Floats"]:
+def _resampled(*groups: Group) -> list[Floats]:
     """Return bootstrap means of each group, ``[SAMPLES]``.
 
     All groups use the same resampled sentences; of R runs, R - 1 are resampled.
     """
-    import numpy
-
     generator = _generator()
     sentences = groups[0].array.shape[1]
     means = numpy.empty((len(groups), SAMPLES))
@@ -213,10 +214,8 @@ def _resampled(*groups: Group) -> list["Floats"]:
     return list(means)
 
 
-def _permuted(system: Group, baseline: Group) -> "Floats":
+def _permuted(system: Group, baseline: Group) -> Floats:
     """Return ``[TRIALS]`` differences, each sentence's outputs permuted among all runs."""
-    import numpy
-
     generator = _generator()
     outputs = numpy.concatenate([system.array, baseline.array])
     first = len(system.runs)
@@ -230,7 +229,7 @@ def _permuted(system: Group, baseline: Group) -> "Floats":
     return differences
 
 
-def _share(values: "Floats", observed: float) -> float:
+def _share(values: Floats, observed: float) -> float:
     """Return the share of values at least as large as the observed one, itself included.
 
     Davison and Hinkley (1997), section 4.2.5.
@@ -239,9 +238,7 @@ def _share(values: "Floats", observed: float) -> float:
     return (as_large + 1) / (len(values) + 1)
 
 
-def _middle(values: "Floats") -> tuple[float, float]:
+def _middle(values: Floats) -> tuple[float, float]:
     """Return the middle 95%."""
-    import numpy
-
     low, high = numpy.percentile(values, [2.5, 97.5])
     return float(low), float(high)

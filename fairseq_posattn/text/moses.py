@@ -13,26 +13,26 @@ MOSES_RATIO = 9  # the default of clean-corpus-n.perl
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 
 
-class Tokeniser:
+class Tokenizer:
     """Moses tokenizer: a function from a line to its tokens, with spaces between.
 
     Args:
         language: selects abbreviations and quotation marks.
         lower: lower-case the line first, as for Multi30k.
-        normalise: unify quotation marks, dashes and spaces first, and replace characters that
+        normalize: unify quotation marks, dashes and spaces first, and replace characters that
             cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
         escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
     """
 
-    def __init__(self, language, normalise=False, split_hyphens=False, escape=True, lower=False):
+    def __init__(self, language, normalize=False, split_hyphens=False, escape=True, lower=False):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
-        self.normaliser = MosesPunctNormalizer(language, perl_parity=True) if normalise else None
-        self.tokeniser = MosesTokenizer(language)
+        self.normalizer = MosesPunctNormalizer(language, perl_parity=True) if normalize else None
+        self.tokenizer = MosesTokenizer(language)
         # sacremoses builds these sets again for every word before a full stop: half of all time.
-        self.tokeniser.islower = frozenset(self.tokeniser.IsLower).issuperset
-        self.tokeniser.isanyalpha = partial(_intersects, frozenset(self.tokeniser.IsAlpha))
+        self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
+        self.tokenizer.isanyalpha = partial(_intersects, frozenset(self.tokenizer.IsAlpha))
         self.split_hyphens = split_hyphens
         self.escape = escape
         self.lower = lower
@@ -40,9 +40,9 @@ class Tokeniser:
     def __call__(self, line):
         if self.lower:
             line = line.strip().lower()
-        if self.normaliser:
-            line = regex.sub(r"\p{C}", " ", self.normaliser.normalize(line + "\n"))
-        return self.tokeniser.tokenize(
+        if self.normalizer:
+            line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
+        return self.tokenizer.tokenize(
             line,
             aggressive_dash_splits=self.split_hyphens,
             return_str=True,
@@ -56,9 +56,9 @@ def _intersects(characters, text):
 
 # Tokenizers for a language, by the name of the rule.
 RULES = {
-    "moses-escaped": Tokeniser,
-    "moses-escaped-hyphens": partial(Tokeniser, split_hyphens=True),
-    "lowered-normalised-moses-escaped": partial(Tokeniser, lower=True, normalise=True),
+    "moses-escaped": Tokenizer,
+    "moses-escaped-hyphens": partial(Tokenizer, split_hyphens=True),
+    "lowered-normalised-moses-escaped": partial(Tokenizer, lower=True, normalize=True),
 }
 
 

@@ -20,8 +20,8 @@ BRACKETS = re.compile(r"((?:\([^()*\s]+)*)\*((?:[^()*\s]*\))*)")
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A labelled span: words ``start`` to ``end``, both included, counted from 0."""
+class Span:
+    """A labeled span: words ``start`` to ``end``, both included, counted from 0."""
 
     label: str
     start: int
@@ -34,7 +34,7 @@ class Proposition:
 
     predicate: str
     place: int
-    pieces: list[Piece] = field(default_factory=list)
+    spans: list[Span] = field(default_factory=list)
 
 
 @dataclass
@@ -56,7 +56,7 @@ class RoleSentence(NamedTuple):
     def examples(self) -> Iterator[tuple[int, list[str]]]:
         """Yield ``(index of the predicate, tags)`` of each proposition."""
         for proposition in self.roles.propositions:
-            yield proposition.place, tags_of_pieces(proposition.pieces, len(self.words))
+            yield proposition.place, tags_of_spans(proposition.spans, len(self.words))
 
 
 def readable(words: Iterable[str], place: int, tags: Iterable[str]) -> str:
@@ -64,30 +64,30 @@ def readable(words: Iterable[str], place: int, tags: Iterable[str]) -> str:
     return " ".join([str(place), *words, SEPARATOR, *tags])
 
 
-def pieces_of_tags(tags: Sequence[str]) -> list[Piece]:
+def spans_of_tags(tags: Sequence[str]) -> list[Span]:
     """Return the spans of any sequence of ``B-X``, ``I-X`` and ``O``.
 
     A span starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
     next B- or O. Its label is that of its first tag.
     """
-    pieces: list[Piece] = []
+    spans: list[Span] = []
     for place, (tag, before) in enumerate(zip(tags, [OUTSIDE, *tags], strict=False)):
         if tag.startswith(CONTINUES) and before != OUTSIDE:
-            pieces[-1] = replace(pieces[-1], end=place)
+            spans[-1] = replace(spans[-1], end=place)
         elif tag != OUTSIDE:
-            pieces.append(Piece(tag[len(BEGINS) :], place, place))
-    return pieces
+            spans.append(Span(tag[len(BEGINS) :], place, place))
+    return spans
 
 
-def tags_of_pieces(pieces: Iterable[Piece], length: int) -> list[str]:
+def tags_of_spans(spans: Iterable[Span], length: int) -> list[str]:
     """Return one tag for each of ``length`` words; spans that share a word are a ValueError."""
     tags = [OUTSIDE] * length
-    for piece in pieces:
-        words = slice(piece.start, piece.end + 1)
+    for span in spans:
+        words = slice(span.start, span.end + 1)
         if set(tags[words]) != {OUTSIDE}:
-            raise ValueError(f"{piece.label} at words {piece.start} to {piece.end} lies on another")
-        tags[words] = [CONTINUES + piece.label] * (piece.end + 1 - piece.start)
-        tags[piece.start] = BEGINS + piece.label
+            raise ValueError(f"{span.label} at words {span.start} to {span.end} lies on another")
+        tags[words] = [CONTINUES + span.label] * (span.end + 1 - span.start)
+        tags[span.start] = BEGINS + span.label
     return tags
 
 
@@ -114,9 +114,9 @@ def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
         for proposition in sentence.propositions:
             columns[0][proposition.place] = proposition.predicate
             cells = ["*"] * sentence.length
-            for piece in proposition.pieces:
-                cells[piece.start] = cells[piece.start].replace("*", f"({piece.label}*")
-                cells[piece.end] += ")"
+            for span in proposition.spans:
+                cells[span.start] = cells[span.start].replace("*", f"({span.label}*")
+                cells[span.end] += ")"
             columns.append(cells)
         for row in zip(*columns, strict=True):
             yield "\t".join(row) + "\n"
@@ -144,13 +144,13 @@ def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
                 "more for each predicate of the sentence"
             )
     propositions = [
-        Proposition(predicate, place, pieces_of_cells([row[column] for row in rows], path, first))
+        Proposition(predicate, place, spans_of_cells([row[column] for row in rows], path, first))
         for column, (place, predicate) in enumerate(predicates, start=1)
     ]
     return Sentence(len(rows), propositions, first)
 
 
-def pieces_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Piece]:
+def spans_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Span]:
     """Return the spans of a column such as ``(A0*``, ``*)``, ``(V*)``, sorted by start.
 
     Args:
@@ -159,21 +159,21 @@ def pieces_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> l
     Raises:
         UsageError: its brackets do not match.
     """
-    open_pieces: list[tuple[str, int]] = []
-    pieces = []
+    open_spans: list[tuple[str, int]] = []
+    spans = []
     for place, cell in enumerate(cells):
         brackets = BRACKETS.fullmatch(cell)
         if not brackets:
             raise UsageError(f"{path}:{first + place}: {cell} is no cell such as *, (A0* or *)")
-        open_pieces += [(label, place) for label in brackets[1].split("(")[1:]]
+        open_spans += [(label, place) for label in brackets[1].split("(")[1:]]
         for closing in brackets[2].split(")")[:-1]:
-            if not open_pieces:
+            if not open_spans:
                 raise UsageError(f"{path}:{first + place}: {cell} closes what was not opened")
-            label, start = open_pieces.pop()
+            label, start = open_spans.pop()
             if closing not in ("", label):
                 raise UsageError(f"{path}:{first + place}: {cell} closes {closing}, not {label}")
-            pieces.append(Piece(label, start, place))
-    if open_pieces:
-        label, start = open_pieces[-1]
+            spans.append(Span(label, start, place))
+    if open_spans:
+        label, start = open_spans[-1]
         raise UsageError(f"{path}:{first + start}: ({label}* is never closed in its sentence")
-    return sorted(pieces, key=lambda piece: (piece.start, -piece.end))
+    return sorted(spans, key=lambda span: (span.start, -span.end))

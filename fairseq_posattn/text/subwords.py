@@ -24,6 +24,8 @@ UNKNOWN = "[UNK]"
 BERT_SYMBOLS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
 REMEMBERED_WORDS = 200_000  # cached per process, so that memory does not grow with the text
 ALPHABET = 1000  # characters of a learned WordPiece vocabulary, as in BERT's
+MOST_WORDS = 500_000  # different words that byte pairs are learned from, with words seen once
+REPEATED = 10_000  # words in a line given to the library, which takes no counts
 # For tokenizers, whose threads must not run where worker processes are forked.
 NO_THREADS = ("TOKENIZERS_PARALLELISM", "false")
 
@@ -52,22 +54,24 @@ def learn_bpe(lines, operations, path):
     """Write the merges of a text in subword-nmt's format, reproducibly.
 
     Hugging Face's tokenizers find subword-nmt's merges in a fraction of its time and memory. They
-    differ only where pairs are equally frequent.
+    differ only where pairs are equally frequent. Of more than :data:`MOST_WORDS` different words,
+    those that occur once do not count.
 
     Args:
-        lines: a function that returns the text, which is read twice.
+        lines: the text, which is not held in memory.
         operations: number of merges, if pairs occur twice.
         path: file to write.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
     os.environ.setdefault(*NO_THREADS)
-    characters = set()
-    for line in lines():
-        characters.update(line)
-    alphabet = sorted(one for one in characters if not one.isspace())
+    with Progress("counting words") as progress:
+        counts = Counter(word for line in progress.each(lines) for word in line.split())
+    if len(counts) > MOST_WORDS:
+        counts = {word: count for word, count in counts.items() if count > 1}
     # The library numbers other symbols in random order, which decides between equally frequent
     # pairs.
+    alphabet = sorted(set().union(*counts))
     ends = [f"{character}{WORD_END}" for character in alphabet]
     learner = Tokenizer(models.BPE(end_of_word_suffix=WORD_END))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -78,8 +82,14 @@ def learn_bpe(lines, operations, path):
         end_of_word_suffix=WORD_END,
         show_progress=False,
     )
-    with Progress("learning byte pairs") as progress:
-        learner.train_from_iterator(progress.each(lines()), trainer)
+
+    def text():
+        while counts:  # emptied to save memory
+            word, count = counts.popitem()
+            for start in range(0, count, REPEATED):
+                yield f"{word} " * min(REPEATED, count - start)
+
+    learner.train_from_iterator(text(), trainer)
     # Two merges with one result count once in vocab_size.
     merges = json.loads(learner.to_str())["model"]["merges"][:operations]
     with writing(path) as file:

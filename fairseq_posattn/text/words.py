@@ -8,7 +8,7 @@ import html
 import re
 from functools import cache, partial
 
-from fairseq_posattn.text.moses import Tokeniser
+from fairseq_posattn.text.moses import Tokenizer
 
 # Ends of sentences. Linear in the length of the text: some have thousands of dots in a row.
 END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
@@ -110,7 +110,7 @@ RULES = {
 
 @cache
 def _moses():
-    return Tokeniser("en", escape=False)
+    return Tokenizer("en", escape=False)
 
 
 def split_sentences(text: str) -> list[str]:

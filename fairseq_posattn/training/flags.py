@@ -8,7 +8,7 @@ from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
-from fairseq_posattn.attention.fusion import FUSIONS as MPSAN_FUSIONS
+from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.source2token import SOURCES

@@ -3,7 +3,7 @@
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import cpu, headwise
+from fairseq_posattn.attention import cpu
 
 # Rows: no padding, right, left, and nothing but padding.
 PADDING = torch.tensor(
@@ -52,8 +52,7 @@ class Draws:
         self.taken = []
         self._generator = torch.Generator().manual_seed(seed)
         monkeypatch.setattr(torch.nn.functional, "dropout", self._drop)
-        for module in (cpu, headwise):
-            monkeypatch.setattr(module, "draw_mask", self._draw)
+        monkeypatch.setattr(cpu, "draw_mask", self._draw)
 
     def _drop(self, x, p=0.5, training=True, inplace=False):
         if not training or p == 0:

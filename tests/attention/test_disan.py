@@ -6,12 +6,10 @@ import torch
 from oracles import loops
 from reference import PADDING, Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.disan import (
-    DirectionalSelfAttention,
-    FusionGate,
-    directional_attention,
-)
+from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.masks import mask_by_name
+
+DIRECTIONS = ("past", "future")
 
 
 def by_position(key_score, query_score, value, mask, padding):
@@ -19,7 +17,7 @@ def by_position(key_score, query_score, value, mask, padding):
     return loops("disan", arguments, padding)
 
 
-def test_every_feature_has_its_own_weights():
+def test_each_feature_has_weights():
     """Feature 0 attends to the first token, feature 1 to the second: scores are 5 and -5."""
     key_score = torch.tensor([[[100.0, -100.0], [-100.0, 100.0]]])
     value = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
@@ -30,96 +28,39 @@ def test_every_feature_has_its_own_weights():
     )
 
 
-def test_a_gate_is_separate_for_each_feature():
-    gate = FusionGate(2)
-    with torch.no_grad():
-        gate.map.weight.zero_()
-        gate.map.bias.copy_(torch.tensor([100.0, -100.0]))  # open for h in the first feature
-    fused = gate(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
-    torch.testing.assert_close(fused, torch.tensor([1.0, 4.0]))
-
-
-def test_a_gate_depends_on_both_inputs():
-    gate = FusionGate(2).double()
-    hidden, context = leaves((3, 2), (3, 2))
-    of_context, of_hidden = gate.map.weight.split(2, dim=1)
-    gates = torch.sigmoid(context @ of_context.T + hidden @ of_hidden.T + gate.map.bias)
-    torch.testing.assert_close(gate(hidden, context), gates * hidden + (1 - gates) * context)
-
-
-def test_both_directions_equal_the_equation():
-    module = DirectionalSelfAttention(4, 3).double().eval()
-    (words,) = leaves((4, 5, 4))
-    output = module(words, PADDING)
-    assert output.shape == (4, 5, 6) and module.output_dim == 6
-    for block, mask, half in zip(
-        module.blocks,
-        (mask_by_name("past", 5), mask_by_name("future", 5)),
-        output.split(3, dim=-1),
-        strict=True,
-    ):
-        h = torch.nn.functional.elu(words @ block.hidden_map.weight.T + block.hidden_map.bias)
-        context = by_position(
-            h @ block.key_map.weight.T,
-            h @ block.query_map.weight.T + block.query_map.bias,
-            h,
-            mask,
-            PADDING,
-        )
-        torch.testing.assert_close(half, block.gate(h, context))
+def test_both_directions_equal_the_equation_with_dropout_before_every_linear_layer(monkeypatch):
+    module = DirectionalSelfAttention(4, 3, dropout=0.3, map_dropout=0.3, activation=torch.relu)
+    (tokens,) = leaves((4, 5, 4))
+    draws = Draws(monkeypatch)
+    output = module.double()(tokens, PADDING)
+    features = {"tokens": 4, "scores": 3, "gate": 6}
+    places = {f"{part} {way}": (4, 5, dim) for way in DIRECTIONS for part, dim in features.items()}
+    drawn = draws.named(0.3, **places)
+    halves = []
+    for block, way in zip(module.blocks, DIRECTIONS, strict=True):
+        h = (tokens * drawn[f"tokens {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
+        h = torch.where(h > 0, h, 0.0)
+        seen = h * drawn[f"scores {way}"]
+        key_score = seen @ block.key_map.weight.T
+        query_score = seen @ block.query_map.weight.T + block.query_map.bias
+        context = by_position(key_score, query_score, h, mask_by_name(way, 5), PADDING)
+        seen = torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]
+        gate = torch.sigmoid(seen @ block.gate.map.weight.T + block.gate.map.bias)
+        halves.append(gate * h + (1 - gate) * context)
+    tensors = [tokens, *module.parameters()]
+    assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)
 
 
 def test_padding_changes_nothing():
     module = DirectionalSelfAttention(4, 3, dropout=0.5).double().eval()
     sentence, garbage = leaves((1, 5, 4), (1, 7, 4))
     alone = module(sentence)
+    assert alone.shape == (1, 5, 6) and module.output_dim == 6
     for before, after in ((0, 7), (7, 0), (3, 4)):
         padded = torch.cat([garbage[:, :before], sentence, garbage[:, before:]], dim=1)
         padding = torch.tensor([[True] * before + [False] * 5 + [True] * after])
         output = module(padded, padding)
         torch.testing.assert_close(output[:, before : before + 5], alone)
-
-
-def test_dropout_drops_only_scores_and_only_in_training():
-    (words,) = leaves((1, 3, 4), dtype=torch.float32)
-    block = DirectionalSelfAttention(4, 3, dropout=1.0).blocks[0]
-    h = torch.nn.functional.elu(block.hidden_map(words))
-    # Without scores, a token attends equally to all tokens before it.
-    context = torch.stack([h[0, 0] * 0, h[0, 0], (h[0, 0] + h[0, 1]) / 2])[None]
-    torch.testing.assert_close(block(words), block.gate(h, context))
-    block.eval()
-    assert not torch.allclose(block(words)[0, 2], block.gate(h, context)[0, 2])
-
-
-def test_map_dropout_drops_before_every_linear_layer(monkeypatch):
-    module = DirectionalSelfAttention(4, 3, dropout=0.3, map_dropout=0.3, activation=torch.relu)
-    (words,) = leaves((4, 5, 4))
-    draws = Draws(monkeypatch)
-    output = module.double()(words, PADDING)
-    features = {"words": 4, "scores": 3, "gate": 6}
-    places = {
-        f"{part} {way}": (4, 5, dim) for way in ("past", "future") for part, dim in features.items()
-    }
-    drawn = draws.named(0.3, **places)
-    monkeypatch.undo()
-    halves = []
-    for block, way, mask in zip(
-        module.eval().blocks,
-        ("past", "future"),
-        (mask_by_name("past", 5), mask_by_name("future", 5)),
-        strict=True,
-    ):
-        h = (words * drawn[f"words {way}"]) @ block.hidden_map.weight.T + block.hidden_map.bias
-        h = torch.where(h > 0, h, 0.0)
-        seen = h * drawn[f"scores {way}"]
-        key_score = seen @ block.key_map.weight.T
-        query_score = seen @ block.query_map.weight.T + block.query_map.bias
-        context = by_position(key_score, query_score, h, mask, PADDING)
-        seen = torch.cat([context, h], dim=-1) * drawn[f"gate {way}"]
-        gate = torch.sigmoid(seen @ block.gate.map.weight.T + block.gate.map.bias)
-        halves.append(gate * h + (1 - gate) * context)
-    tensors = [words, *module.parameters()]
-    assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)
 
 
 def test_the_number_of_parameters_is_as_published():

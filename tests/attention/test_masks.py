@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.masked import MaskedDotProductAttention
 from fairseq_posattn.attention.masks import MaskBank, looks_ahead, mask_by_name
+from fairseq_posattn.attention.san import MaskedDotProductAttention
 from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 CPU = {"device": torch.device("cpu")}
@@ -57,8 +57,8 @@ def test_no_sum_is_nan():
     [
         (
             "sideways",
-            "mask 'sideways': unknown part 'sideways'; known: past, future, others, "
-            r"window:RADIUS, distance, scaled_distance, joined by '\+'",
+            "mask 'sideways': unknown part 'sideways'; known: past, future, others, distance, "
+            r"scaled_distance, window:RADIUS, joined by '\+'",
         ),
         ("past+", r"mask 'past\+': unknown part ''; known: past, "),
         ("past:2", "mask 'past:2': unknown part 'past:2'; known: past, "),

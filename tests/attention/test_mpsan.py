@@ -9,13 +9,13 @@ from oracles import loops
 from reference import PADDING, Draws, assert_same_with_gradients, leaves
 from torch import nn
 
-from fairseq_posattn.attention.fusion import position_fusion
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mpsan import (
     MPSAN_MASKS,
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
     additive_attention,
+    position_fusion,
 )
 
 

@@ -126,7 +126,7 @@ def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
 
             return launch
 
-    for kernel in ("differentiate_keys", "differentiate_whole"):
+    for kernel in ("differentiate_keys", "differentiate_queries"):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
     uncached = distance_attention.plan_of.__wrapped__  # cached plans have the original kernels

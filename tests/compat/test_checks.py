@@ -68,6 +68,8 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"encoder_layers": 0}, "--encoder-layers 0: it must be 1 or more"),
         (TRAIN, {"lr": [0.1, -1.0]}, "--lr -1.0: it must be 0 or more"),
         (TRAIN, {"update_freq": [2, 0]}, "--update-freq 0: it must be 1 or more"),
+        (TRAIN, {"dman_max_distance": -1}, "--dman-max-distance -1: it must be 0 or more"),
+        (TRAIN, {"rpr_max_distance": 0}, "--rpr-max-distance 0: it must be 1 or more"),
         (TRAIN, {"patience": -2}, "--patience -2: it must be 0 or more, or -1 for none"),
         (GENERATE, {"sampling_topp": 0.0}, "--sampling-topp 0.0: it must be more than 0 and up"),
         (GENERATE, {"temperature": 0.0}, "--temperature 0.0: it must be more than 0"),

@@ -2,7 +2,6 @@
 
 import inspect
 import logging
-import os
 import subprocess
 import sys
 import warnings
@@ -36,36 +35,21 @@ def bare_root():
 
 
 @pytest.mark.parametrize(
-    "program", ["/usr/bin/fairseq-generate", "/usr/lib/fairseq_cli/generate.py"]
-)
-def test_the_log_set_up_by_a_model_is_replaced(program, capsys, monkeypatch):
-    monkeypatch.setattr(sys, "argv", [program])
-    with bare_root():
-        logging.basicConfig(level=logging.DEBUG)
-        console.set_up_log()
-        logging.getLogger("hydra").debug("all that it does")
-        logging.getLogger("fairseq_cli.generate").info("message")
-    output = capsys.readouterr()
-    assert output.out.endswith(" | INFO | fairseq_cli.generate | message\n")
-    assert not output.err and "all that it does" not in output.out
-
-
-@pytest.mark.parametrize(
-    "program, settings",
+    "program, settings, stays",
     [
-        ("fairseq-generate", {"level": logging.INFO}),
-        ("fairseq-generate", {"level": logging.DEBUG, "format": "%(message)s"}),
-        ("translate.py", {"level": logging.DEBUG}),
-        ("", {"level": logging.DEBUG}),
+        ("/usr/lib/fairseq_cli/generate.py", {"level": logging.DEBUG}, False),
+        ("fairseq-generate", {"level": logging.INFO}, True),
+        ("fairseq-generate", {"level": logging.DEBUG, "format": "%(message)s"}, True),
+        ("translate.py", {"level": logging.DEBUG}, True),
     ],
 )
-def test_the_log_of_another_program_stays(program, settings, monkeypatch):
+def test_only_the_log_set_up_by_a_model_is_replaced(program, settings, stays, monkeypatch):
     monkeypatch.setattr(sys, "argv", [program])
     with bare_root() as root:
         logging.basicConfig(**settings)
         before = root.handlers[:]
         console.set_up_log()
-        assert root.handlers == before and root.level == settings["level"]
+        assert (root.handlers == before) == (root.level == settings["level"]) == stays
 
 
 def test_a_quiet_import_sets_nothing_up():
@@ -75,9 +59,7 @@ def test_a_quiet_import_sets_nothing_up():
         assert root.handlers == [] and root.level == logging.WARNING
 
 
-@pytest.mark.slow
-def test_a_command_logs_to_standard_output():
-    program = """
+PROGRAM = """
 import logging, sys
 sys.argv = ["fairseq-interactive"]
 import fairseq_cli.interactive
@@ -87,12 +69,11 @@ import fairseq_posattn
 logger.debug("not to be logged")
 logger.info("with the plugin")
 """
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-    )
+
+
+@pytest.mark.slow
+def test_a_command_logs_to_standard_output():
+    finished = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     assert "DEBUG:fairseq_cli.interactive:by itself" in finished.stderr
     assert "the plugin" not in finished.stderr and "not to be logged" not in finished.stderr
@@ -155,50 +136,34 @@ COMMANDS = {
 
 
 @pytest.fixture
-def help_of(monkeypatch, capsys):
-    """Return ``help_of("train", "--arch", ...)``: the help of a command."""
+def explained(monkeypatch, capsys):
+    """Return ``explained("train", "--arch", ...)``: the flags that a command's help explains."""
 
-    def help_of(command, *words, parse=options.parse_args_and_arch):
+    def explained(command, *words, parse=options.parse_args_and_arch):
         monkeypatch.setattr(sys, "argv", [f"fairseq-{command}", *words, "--help"])
         with pytest.raises(SystemExit) as stopped:
             parse(COMMANDS[command]())
         assert stopped.value.code == 0
-        return capsys.readouterr().out
+        first = (line.split()[:1] for line in capsys.readouterr().out.splitlines())
+        return {word for words in first for word in words if word[:2] == "--"}
 
-    return help_of
-
-
-def test_fairseqs_help_ignores_the_architecture(help_of):
-    fairseqs = inspect.unwrap(options.parse_args_and_arch)
-    plain = help_of("train", parse=fairseqs)
-    assert help_of("train", "--arch", "posattn_transformer", parse=fairseqs) == plain
-    assert "posattn_transformer" not in plain and "--source-lang" not in plain
+    return explained
 
 
-def explained(text):
-    """Return the flags that a help explains."""
-    return {word for line in text.splitlines() for word in line.split()[:1] if word[:2] == "--"}
+OWN = {"mpsan_classifier": "--mpsan-masks", "posattn_classifier": "--pooling-queries"}
+OWN |= {"posattn_recommender": "--pooling-dim", "posattn_tagger": "--predicate-embed-dim"}
 
 
 @pytest.mark.parametrize("arch", ["mpsan_classifier", *ARCHITECTURES])
-def test_help_has_the_flags_of_the_architecture(help_of, arch):
-    own = {"mpsan_classifier": "--mpsan-masks", "posattn_classifier": "--pooling-queries"}
-    own |= {"posattn_recommender": "--pooling-dim", "posattn_tagger": "--predicate-embed-dim"}
-    flag = own.get(arch, "--encoder-sublayers")
-    assert flag in explained(help_of("train", "--arch", arch))
+def test_help_has_the_flags_of_the_architecture(explained, arch):
+    flag = OWN.get(arch, "--encoder-sublayers")
+    assert flag in explained("train", "--arch", arch)
+    fairseqs = inspect.unwrap(options.parse_args_and_arch)
+    assert flag not in explained("train", "--arch", arch, parse=fairseqs)
 
 
-def test_help_has_the_flags_of_task_and_criterion(help_of):
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_the_flags_of_task_and_criterion(explained, command):
     words = ["--task", "sentence_pair_prediction", "--criterion", "sentence_classification"]
-    for command in COMMANDS:
-        found = explained(help_of(command, *words))
-        assert {"--num-classes", "--l2", "--max-positions"} <= found, command
-        assert "--source-lang" not in found
-
-
-def test_a_wrong_name_is_reported(monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["fairseq-train", "--arch", "dmann_iwslt_de_en", "--help"])
-    with pytest.raises(SystemExit) as stopped:
-        options.parse_args_and_arch(options.get_training_parser())
-    assert stopped.value.code == 2
-    assert "dman_iwslt_de_en" in capsys.readouterr().err
+    flags = explained(command, *words)
+    assert {"--num-classes", "--l2", "--max-positions"} <= flags and "--source-lang" not in flags

@@ -1,11 +1,29 @@
-"""Search, and unknown words in translations."""
+"""Search, unknown words, and from_pretrained, which unpacks safely and translates plain text."""
+
+import contextlib
+import io
+import os
+import shutil
+import tarfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import torch
-from fairseq import utils
+from fairseq import file_utils, utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models.transformer import TransformerModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
+from fairseq.tasks.translation import TranslationTask
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat import generation
+from fairseq_posattn.inference import translation
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
 EOS, PAD, VOCABULARY = 2, 1, 9
 
@@ -51,13 +69,8 @@ def test_forbidden_tokens_equal_a_list_of_all_ngrams(forbidden, size):
         assert forbidden(hypotheses, size) == expected
 
 
-def test_fairseq_joins_berts_words():
-    by_itself = data_utils.post_process.__wrapped__
-    assert by_itself("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
-
-
 @pytest.mark.parametrize(
-    "pieces, words",
+    "subwords, words",
     [
         ("un ##want ##ed guests , run ##ning", "unwanted guests , running"),
         ("guests", "guests"),
@@ -68,8 +81,10 @@ def test_fairseq_joins_berts_words():
         ("_un want ed _guests", "unwanted guests"),  # fairseq's own
     ],
 )
-def test_wordpieces_are_joined(pieces, words):
-    assert data_utils.post_process(pieces, "wordpiece") == words
+def test_wordpieces_are_joined(subwords, words):
+    assert data_utils.post_process(subwords, "wordpiece") == words
+    fairseqs = data_utils.post_process.__wrapped__
+    assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
 
 
 def test_unknown_words_are_copied_without_a_file():
@@ -91,10 +106,7 @@ def test_unknown_words_are_replaced_before_subwords_are_joined():
     tokens[2] = dictionary.unk()
     alignment = [(0, 0), (2, 1), (1, 2)]
     given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
-    given |= {
-        "tgt_dict": dictionary,
-        "extra_symbols_to_ignore": set(),
-    }  # as fairseq-generate calls it
+    given |= {"tgt_dict": dictionary, "extra_symbols_to_ignore": set()}  # as fairseq-generate does
     found = utils.post_process_prediction(**given, remove_bpe="@@ ")
     assert found[1] == "ab C"
     assert dictionary.string(found[0]) == "ab C"
@@ -109,16 +121,160 @@ def test_diverse_beams_work_in_later_batches():
         torch.randn(count, 4, len(dictionary), generator=generator).log_softmax(-1)
         for count in (3, 2)
     )
-    scores = torch.zeros(2, 4, 1)
 
     def search(step, numbers):
         numbers = torch.tensor(numbers)
         beams = DiverseBeamSearch(dictionary, 2, 0.5)
         step(beams, 0, first, None, None, numbers)
-        return step(beams, 1, second, scores, None, numbers[[0, 2]])
+        return step(beams, 1, second, torch.zeros(2, 4, 1), None, numbers[[0, 2]])
 
     expected = search(DiverseBeamSearch.step.__wrapped__, [0, 1, 2])
     with pytest.raises(IndexError):
         search(DiverseBeamSearch.step.__wrapped__, [11, 7, 5])
     found = search(DiverseBeamSearch.step, [11, 7, 5])
     assert all(map(torch.equal, found, expected))
+
+
+# --- from_pretrained ------------------------------------------------------------------------------
+
+
+def archive(path, members, mode="w:gz"):
+    """Write an archive; ``members`` are names with contents or TarInfo."""
+    with tarfile.open(path, mode) as tar:
+        for name, content in members:
+            info = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo(name)
+            data = b"" if isinstance(content, tarfile.TarInfo) else content
+            info.name, info.size = name, len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return path
+
+
+def visible(folder):
+    return sorted(path.name for path in folder.glob("[!.]*"))
+
+
+def link(kind, to):
+    info = tarfile.TarInfo()
+    info.type, info.linkname = kind, str(to)
+    return info
+
+
+@pytest.mark.parametrize("ending, top", [("gz", "model/"), ("xz", ""), ("", "model/")])
+def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, top):
+    members = [(f"{top}model.pt", b"weights"), (f"{top}dict/a.txt", b"a 1\n")]
+    path = archive(tmp_path / f"model.tar.{ending}", members, f"w:{ending}")
+    whole = path.read_bytes()
+    for _ in range(2):
+        folder = Path(file_utils.load_archive_file(str(path)))
+        assert str(folder) == f"{path}.unpacked"
+        assert (folder / "model.pt").read_bytes() == b"weights"
+        assert (folder / "dict" / "a.txt").read_bytes() == b"a 1\n"
+    assert path.read_bytes() == whole
+    assert visible(tmp_path) == [path.name, f"{path.name}.unpacked"]
+    archive(path, [("m/model.pt", b"new")], f"w:{ending}")
+    os.utime(path, (folder.stat().st_mtime + 10,) * 2)
+    assert (Path(file_utils.load_archive_file(str(path))) / "model.pt").read_bytes() == b"new"
+    assert file_utils.load_archive_file(str(tmp_path)) == str(tmp_path)
+    assert file_utils.load_archive_file(str(tmp_path / "nothing")) is None
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        [("../outside", b"x")],
+        [("a/../../outside", b"x")],
+        [("a", link(tarfile.SYMTYPE, "../..")), ("a/outside", b"x")],
+        [("a", link(tarfile.LNKTYPE, "{folder}/victim")), ("a", b"x")],
+        [("a", link(tarfile.CHRTYPE, ""))],
+    ],
+    ids=["up", "through", "link", "hard link", "device"],
+)
+def test_archives_write_nothing_outside(tmp_path, members):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    victim = folder / "victim"
+    victim.write_text("mine")
+    for _, content in members:
+        if isinstance(content, tarfile.TarInfo):
+            content.linkname = content.linkname.format(folder=folder)
+    path = archive(folder / "model.tar.gz", members)
+    whole = path.read_bytes()
+    with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
+        file_utils.load_archive_file(str(path))
+    assert victim.read_text() == "mine"
+    assert path.read_bytes() == whole
+    assert visible(folder) == ["model.tar.gz", "victim"]
+    assert visible(tmp_path) == ["models"]
+
+
+def test_damaged_archives_are_refused(tmp_path):
+    path = archive(tmp_path / "model.tar.gz", [("model.pt", b"weights" * 1000)])
+    whole = path.read_bytes()
+    for content in (b"", b"PK", whole[:20], whole[:-20], b"<html>404</html>" * 100):
+        path.write_bytes(content)
+        with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
+            file_utils.load_archive_file(str(path))
+    assert visible(tmp_path) == ["model.tar.gz"]
+
+
+def test_two_processes_unpack_once(tmp_path, monkeypatch):
+    path = archive(tmp_path / "model.tar.gz", [("model/model.pt", b"weights")])
+    both, unpack, done = threading.Barrier(2), generation._unpack_into, []
+
+    def unpack_together(*arguments):
+        with contextlib.suppress(threading.BrokenBarrierError):
+            both.wait(timeout=1)
+        done.append(unpack(*arguments))
+
+    monkeypatch.setattr(generation, "_unpack_into", unpack_together)
+    with ThreadPoolExecutor() as pool:
+        folders = list(pool.map(file_utils.load_archive_file, [str(path)] * 2))
+    assert folders == [f"{path}.unpacked"] * 2
+    assert len(done) == 1
+
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
+TEXTS = ["  AB,c ", "d, E"]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Return a checkpoint with the dictionaries, the manifest and the codes beside it."""
+    for file in (FIXTURE / "checkpoint.pt", *(FIXTURE / "data").glob("dict.*.txt")):
+        shutil.copy(file, tmp_path)
+    rule = {"word_rule": "moses-escaped", "lower": True, "subwords": "subword_nmt"}
+    manifest.write(tmp_path, Manifest("own", "translation", **rule, languages=("de", "en")))
+    (tmp_path / "bpe.codes").write_text("#version: 0.2\nz z</w>\na b</w>\n")
+    return tmp_path
+
+
+def load(folder, **options):
+    return TransformerModel.from_pretrained(str(folder), "checkpoint.pt", **options)
+
+
+def test_plain_text_is_translated_as_posattn_translate_does(folder, restore):
+    expected = [found.text for found in translation.load(folder / "checkpoint.pt")(TEXTS)]
+    model = load(folder)
+    assert model.apply_bpe(model.tokenize("AB,c")) == "ab , c"
+    assert model.translate(TEXTS) == expected
+    subwords = model.tgt_dict.encode_line("A@@ B , &apos;s", add_if_not_exist=True)
+    assert model.decode(subwords) == "AB,'s"
+    restore(GeneratorHubInterface, "__init__")
+    model = load(folder)
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
+
+
+def test_unnamed_languages_are_those_of_the_manifest(folder, restore):
+    assert load(folder).task.cfg.target_lang == "en"
+    restore(TranslationTask, "setup_task")
+    with pytest.raises(UsageError, match="Could not infer language pair"):
+        load(folder)
+
+
+def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder):
+    model = load(folder, tokenizer="space")
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
+    (folder / manifest.NAME).unlink()
+    model = load(folder, source_lang="de", target_lang="en")
+    assert model.tokenizer is None
+    assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"

@@ -4,7 +4,6 @@ import argparse
 import inspect
 import io
 import os
-import shutil
 import sys
 import zipfile
 from argparse import Namespace
@@ -21,6 +20,7 @@ from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer import TransformerModelBase as Transformer
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
+from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import loading, resuming
@@ -29,7 +29,7 @@ from fairseq_posattn.compat.checkpoints.reading import EXTRA_BYTES, Contents, re
 from fairseq_posattn.training.models import PosAttnTransformer
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
-from hostile_checkpoints import CHECKPOINTS  # noqa: E402
+from hostile_checkpoints import CHECKPOINTS, Call  # noqa: E402
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 GOOD = FIXTURES / "translation" / "checkpoint.pt"
@@ -37,10 +37,7 @@ FIXTURE = FIXTURES / "classification"
 
 
 def saved(tmp_path, **entries):
-    """Return the path of a checkpoint with a model and the given entries."""
-    path = tmp_path / "checkpoint.pt"
-    torch.save({"model": {"weight": torch.arange(6.0)}, **entries}, path)
-    return path
+    return Path(save_checkpoint(tmp_path / "checkpoint.pt", **entries))
 
 
 def with_pickle(path, edit):
@@ -91,12 +88,11 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
         "metrics": numpy.array([1, 2]),
         "model": {"weight": torch.ones(2)},
     }
-    tensors = []
-    buffer = io.BytesIO()
+    tensors, buffer = [], io.BytesIO()
     torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
     buffer.seek(0)
-    with torch.serialization.safe_globals(resuming.broadcast_types()):
-        received = distributed_utils._put_tensors_in_obj(torch.load(buffer), tensors)
+    loaded = resuming.allow_types(torch.load, buffer)
+    received = distributed_utils._put_tensors_in_obj(loaded, tensors)
     assert received["cfg"] == state["cfg"]
     assert received["metrics"].tolist() == [1, 2]
     assert received["model"]["weight"] is state["model"]["weight"]
@@ -105,47 +101,27 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
 # --- What is refused ---------------------------------------------------------------------------
 
 
-class Call:
-    """An object that calls a function when it is unpickled."""
+CALLS = {
+    f"{os.system.__module__}.system": lambda path: Call(os.system, f"touch {path}"),
+    "io.open": lambda path: Call(open, str(path), "w"),
+}
+LOADS = {
+    "read_checkpoint": loading.read_checkpoint,
+    "to_cpu": checkpoint_utils.load_checkpoint_to_cpu,
+    "ema": checkpoint_utils.load_ema_from_checkpoint,
+    "ensemble": lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
+}
 
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
 
-    def __reduce__(self):
-        return self.call
-
-
-@pytest.mark.parametrize(
-    "call, name",
-    [
-        (lambda path: Call(os.system, f"touch {path}"), f"{os.system.__module__}.system"),
-        (lambda path: Call(open, str(path), "w"), "io.open"),
-        (lambda path: Call(shutil.copyfile, __file__, str(path)), "shutil.copyfile"),
-        (lambda path: Call(eval, f"open({str(path)!r}, 'w')"), "eval"),
-    ],
-    ids=["os.system", "open", "shutil.copyfile", "eval"],
-)
+@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
-@pytest.mark.parametrize(
-    "load",
-    [
-        loading.read_checkpoint,
-        checkpoint_utils.load_checkpoint_to_cpu,
-        checkpoint_utils.load_ema_from_checkpoint,
-        lambda path: checkpoint_utils.load_model_ensemble_and_task([path]),
-    ],
-    ids=["read_checkpoint", "to_cpu", "ema", "ensemble"],
-)
-def test_code_is_refused_and_not_run(tmp_path, load, zipped, call, name):
+@pytest.mark.parametrize("load", LOADS)
+def test_code_is_refused_and_not_run(tmp_path, load, zipped, name):
     path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
-    state = {"model": {}, "payload": call(created)}
+    state = {"model": {}, "payload": CALLS[name](created)}
     torch.save(state, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(UsageError) as caught:
-        load(str(path))
-    message = str(caught.value)
-    assert message.startswith(f"{path} is refused: it holds ")
-    assert name in message
-    assert "\n" not in message
+    with pytest.raises(UsageError, match=rf"^{path} is refused: it holds {name}[^\n]*$"):
+        LOADS[load](str(path))
     assert not created.exists()
 
 
@@ -205,31 +181,28 @@ def test_a_truncated_checkpoint_is_reported_wherever_it_ends(tmp_path):
         assert "\n" not in message, length
 
 
-@pytest.mark.parametrize("content", [b"<html>not found</html>", b"PK", bytes(range(256))])
-def test_another_file_is_reported(tmp_path, content):
-    path = tmp_path / "checkpoint.pt"
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"checkpoint\.pt (cannot be read|is truncated)"):
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b"<html>not found</html>", "cannot be read"),
+        (b"PK", "is truncated"),
+        (bytes(range(256)), "cannot be read"),
+        (torch.ones(2), "is not a checkpoint of fairseq: it holds"),
+        ({"weight": torch.ones(2)}, "is not a checkpoint of fairseq: it holds"),
+        (
+            {"model": {"weight": torch.ones(2)}, "cfg": {"model": {}}, "optimizer_history": [{}]},
+            "is not a checkpoint .*best_loss",
+        ),
+    ],
+    ids=["text", "zip", "bytes", "tensor", "weights", "rest"],
+)
+def test_another_file_is_reported(tmp_path, content, reason):
+    path = tmp_path / "other.pt"
+    path.write_bytes(content) if isinstance(content, bytes) else torch.save(content, path)
+    with pytest.raises(UsageError, match=rf"other\.pt {reason}"):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
-
-
-@pytest.mark.parametrize("held", [torch.ones(2), {"weight": torch.ones(2)}], ids=["tensor", "dict"])
-def test_weights_alone_are_no_checkpoint(tmp_path, held):
-    path = tmp_path / "weights.pt"
-    torch.save(held, path)
-    with pytest.raises(UsageError, match=r"weights\.pt is not a checkpoint of fairseq: it holds"):
-        checkpoint_utils.load_checkpoint_to_cpu(str(path))
-
-
-def test_a_missing_checkpoint_is_fairseqs_error(tmp_path):
     with pytest.raises(FileNotFoundError, match="nowhere.pt"):
         checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "nowhere.pt"))
-
-
-def test_a_model_without_the_rest_is_no_checkpoint(tmp_path):
-    path = saved(tmp_path, cfg={"model": {}}, extra_state={}, optimizer_history=[{}])
-    with pytest.raises(UsageError, match=r"checkpoint\.pt is not a checkpoint .*best_loss"):
-        checkpoint_utils.load_checkpoint_to_cpu(str(path))
 
 
 def test_an_unsafe_pytorch_is_named(monkeypatch):
@@ -295,9 +268,7 @@ def test_weights_of_other_types_are_refused(kind, tmp_path):
     (model,), cfg, task = load([str(good)], overrides)
     cfg.checkpoint.no_save = True
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-    kind_name = str(kind).removeprefix("torch.")
+    line = f"^{path}: the weight {name} is of type {str(kind).removeprefix('torch.')}, "
     for use in (lambda: load([path], overrides), lambda: trainer.load_checkpoint(path)):
-        with pytest.raises(
-            UsageError, match=f"^{path}: the weight {name} is of type {kind_name}, "
-        ):
+        with pytest.raises(UsageError, match=line):
             use()

@@ -102,39 +102,23 @@ def test_trainings_share_no_best_loss():
     resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
 
 
-def test_patience_of_a_checkpoint_is_loaded():
+def test_patience_of_a_checkpoint_is_loaded_and_that_of_another_training_forgotten():
     def load(cfg, trainer):
         checkpoint_utils.save_checkpoint.best = 3.0
 
     resuming.forget_previous_training(load, None, None)
     assert checkpoint_utils.save_checkpoint.best == 3.0
-    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
-    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
-
-
-def test_a_training_forgets_the_previous_one():
-    checkpoint_utils.save_checkpoint.best = 1.0
     with pytest.raises(AttributeError):  # there are no settings
         checkpoint_utils.load_checkpoint(None, SimpleNamespace(checkpoint_suffix=""))
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
 
 
-def restored(tmp_path, restore_file):
-    """Return the files that fairseq is asked to load."""
-    loaded = []
-    cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
-    trainer = SimpleNamespace(checkpoint_suffix="")
-    resuming.require_restored_file(
-        lambda cfg, trainer: loaded.append(cfg.restore_file), cfg, trainer
-    )
-    return loaded
+def test_a_named_file_must_exist_and_without_one_training_starts_from_scratch(tmp_path):
+    def restored(restore_file):
+        cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
+        trainer = SimpleNamespace(checkpoint_suffix="")
+        return resuming.require_restored_file(lambda cfg, _: cfg.restore_file, cfg, trainer)
 
-
-@pytest.mark.parametrize("restore_file", ["", "checkpoint_last.pt"])
-def test_without_a_file_training_starts_from_scratch(tmp_path, restore_file):
-    assert restored(tmp_path, restore_file) == [restore_file]
-
-
-def test_a_named_file_must_exist(tmp_path):
+    assert [restored(name) for name in ("", "checkpoint_last.pt")] == ["", "checkpoint_last.pt"]
     with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
-        restored(tmp_path, "checkpoint_7.pt")
+        restored("checkpoint_7.pt")

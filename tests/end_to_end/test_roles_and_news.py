@@ -25,8 +25,8 @@ from fairseq_posattn.scoring.roles import compare
 from fairseq_posattn.text.props import (
     Proposition,
     Sentence,
-    pieces_of_tags,
     read_props,
+    spans_of_tags,
     write_props,
 )
 
@@ -134,8 +134,8 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
 
 
 def _sentence(place, tags):
-    pieces = pieces_of_tags(tags.split())
-    return Sentence(len(tags.split()), [Proposition("x", place, pieces)])
+    spans = spans_of_tags(tags.split())
+    return Sentence(len(tags.split()), [Proposition("x", place, spans)])
 
 
 def test_lines_may_give_the_predicates(tagger):

@@ -66,15 +66,13 @@ def test_the_first_symbol_of_a_classifier(trained, tmp_path):
         (b"", "no sentences in it"),
         (b" \n\n", "no sentences in it"),
         (b"ab\xff\n", "not UTF-8: byte 3 is 0xff; convert the file: iconv"),
-        (None, "No such file or directory"),
         (b"a\tb\n", "the model needs one sentence, not 2"),
         (b"a " * 30, "31 tokens with the end symbol"),
     ],
 )
 def test_a_text_that_cannot_be_read_is_one_line(trained, tmp_path, content, message):
     path = tmp_path / "text"
-    if content is not None:
-        path.write_bytes(content)
+    path.write_bytes(content)
     with pytest.raises(UsageError, match=f"^--sentences {path}(:1)?: {message}"):
         read_file(str(path), trained("classification"))
 

@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fairseq_posattn.preparation import binarise
+from fairseq_posattn.preparation import binarize
 
 
 @pytest.fixture
@@ -24,5 +24,5 @@ def fairseq_here(monkeypatch):
             fairseq_preprocess.logger.removeHandler(handler)
             handler.close()
 
-    monkeypatch.setattr(binarise, "preprocess", preprocess)
+    monkeypatch.setattr(binarize, "preprocess", preprocess)
     monkeypatch.setattr(fairseq_preprocess.logger, "level", logging.ERROR)

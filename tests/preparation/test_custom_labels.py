@@ -1,4 +1,4 @@
-"""Custom labelled text: posattn prepare classification own."""
+"""Custom labeled text: posattn prepare classification own."""
 
 import gzip
 import json
@@ -10,7 +10,7 @@ from archive_files import lines
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import labelled_text
+from fairseq_posattn.preparation import labeled_text
 from fairseq_posattn.preparation.custom import hold_out, read_rows
 from fairseq_posattn.preparation.kinds import prepare
 
@@ -217,7 +217,7 @@ LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_folds_are_complete_and_stratified(seed):
-    folds = labelled_text.cross_validation(LABELS, seed, 0.1)
+    folds = labeled_text.cross_validation(LABELS, seed, 0.1)
     tested = [index for fold in folds for index in fold["test"]]
     assert sorted(tested) == list(range(len(LABELS)))
     for fold in folds:
@@ -230,16 +230,16 @@ def test_folds_are_complete_and_stratified(seed):
 
 
 def test_tenths_are_complete():
-    parts = labelled_text.tenths(LABELS, 1)
+    parts = labeled_text.tenths(LABELS, 1)
     assert [len(parts[split]) for split in ("train", "valid", "test")] == [81, 11, 11]
     assert sorted(set().union(*parts.values())) == list(range(len(LABELS)))
 
 
 def test_held_out_examples_are_stratified_and_seeded():
     labels = ["World", "Sports", "Business", "Sci/Tech"] * 30_000  # AG News
-    chosen = labelled_text.held_out(labels, 1, 0.1)
+    chosen = labeled_text.held_out(labels, 1, 0.1)
     assert Counter(labels[index] for index in chosen) == dict.fromkeys(labels, 3_000)
-    assert labelled_text.held_out(LABELS, 1, 0.2) == labelled_text.held_out(LABELS, 1, 0.2)
-    assert labelled_text.held_out(LABELS, 1, 0.2) != labelled_text.held_out(LABELS, 2, 0.2)
-    assert len(labelled_text.held_out(["a", "b"], 1, 0.1)) == 1
-    assert labelled_text.stratified_sample(["a", "b"], 1, 5) == {0, 1}
+    assert labeled_text.held_out(LABELS, 1, 0.2) == labeled_text.held_out(LABELS, 1, 0.2)
+    assert labeled_text.held_out(LABELS, 1, 0.2) != labeled_text.held_out(LABELS, 2, 0.2)
+    assert len(labeled_text.held_out(["a", "b"], 1, 0.1)) == 1
+    assert labeled_text.stratified_sample(["a", "b"], 1, 5) == {0, 1}

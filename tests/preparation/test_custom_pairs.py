@@ -74,7 +74,7 @@ def read(dest, prefix="", sides=LANGUAGES):
     return {split: list(zip(*columns, strict=True)) for split, columns in texts.items()}
 
 
-def binarised(dest, split, side, pair="de-en"):
+def binarized(dest, split, side, pair="de-en"):
     dictionary = Dictionary.load(str(dest / f"dict.{side}.txt"))
     data = data_utils.load_indexed_dataset(str(dest / f"{split}.{pair}.{side}"), dictionary)
     return [dictionary.string(tokens) for tokens in data]
@@ -96,8 +96,8 @@ def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords)
     texts = read(dest, prefix)
     assert [len(texts[split]) for split in SPLITS] == [48, 7, 5]
     for number, side in enumerate(LANGUAGES):
-        assert binarised(dest, "train", side) == [pair[number] for pair in texts["train"]]
-        assert [len(binarised(dest, split, side)) for split in SPLITS] == [48, 7, 5]
+        assert binarized(dest, "train", side) == [pair[number] for pair in texts["train"]]
+        assert [len(binarized(dest, split, side)) for split in SPLITS] == [48, 7, 5]
     dictionaries = [(dest / f"dict.{side}.txt").read_bytes() for side in LANGUAGES]
     assert (dictionaries[0] == dictionaries[1]) is joined
     described = manifest.read(dest)
@@ -120,7 +120,7 @@ def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subw
     for split in SPLITS:
         for number, side in enumerate(SIDES):
             pieces = [pair[number] for pair in texts[split]]
-            rows = binarised(dest, split, side, "source-target")
+            rows = binarized(dest, split, side, "source-target")
             assert [row.replace("<unk>", "[UNK]") for row in rows] == pieces
             assert all(len(line.split()) <= 20 for line in pieces)
     for text, summary in sum(read(dest, "", SIDES).values(), []):

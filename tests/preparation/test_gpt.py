@@ -10,14 +10,15 @@ from fairseq_posattn.recipes.tiny import make_transfer, write_language_model
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
 
-PAIR = (0, "( Ba ( de cue ) )", "( De xx )")
+PAIR = {"input0": "( Ba ( de cue ) )", "input1": "( De xx )"}
+OTHER = {"input0": "ba", "input1": "de"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return prepared pairs beside their language model."""
     tmp_path = tmp_path_factory.mktemp("transfer")
-    pairs = dict.fromkeys(("train", "valid", "test"), [PAIR, (1, "ba", "de"), (2, "ba", "de")])
+    pairs = dict.fromkeys(("train", "valid", "test"), [PAIR, OTHER, OTHER])
     make_transfer("snli_gpt", tmp_path / "snli_gpt", pairs)
     return tmp_path / "snli_gpt"
 

@@ -1,4 +1,4 @@
-"""Preparation for summarization, from published archives to binarised data."""
+"""Preparation for summarization, from published archives to binarized data."""
 
 import shutil
 from functools import partial
@@ -42,7 +42,7 @@ def in_wordpieces(source, tmp_path_factory):
 
 
 def check_text(dest, subwords, whole):
-    """Check that the binarised rows restore the text, cut to 30 subwords."""
+    """Check that the binarized rows restore the text, cut to 30 subwords."""
     dictionary = Dictionary.load(str(dest / "dict.source.txt"))
     assert dictionary.symbols == Dictionary.load(str(dest / "dict.target.txt")).symbols
     assert len(dictionary) % 8 == 0
@@ -86,7 +86,7 @@ def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pairs, "binarise_pairs", interrupt)
+    monkeypatch.setattr(pairs, "binarize_pairs", interrupt)
     given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
     shutil.copy(in_wordpieces / "text/vocab.txt", given)
     flags = ["--wordpiece-vocabulary", given]

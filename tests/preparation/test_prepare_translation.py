@@ -94,14 +94,14 @@ def test_counts_and_next_command_are_printed(prepared):
     assert table == [["train", "398", "160,239"], ["valid", "18", "7,283"], ["test", "10", "6,750"]]
     assert f"posattn recipe dman/iwslt14 --data {dest}\n" in printed
     assert "warning: valid has 18 pairs, not the 7,283 published" in said
-    assert re.search(r"^tokenising train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
+    assert re.search(r"^tokenizing train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
 
 
 def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, start, source, tmp_path):
     dest = tmp_path / "dest"
     command = ["--source", source, "--dest", dest, "--jobs", "1"]
     for last_line, stop in (
-        ("tokenising train", signal.SIGKILL),
+        ("tokenizing train", signal.SIGKILL),
         ("learning byte pairs", signal.SIGINT),
         ("splitting valid", signal.SIGKILL),
         ("Dictionary", signal.SIGKILL),

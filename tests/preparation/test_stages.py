@@ -93,6 +93,23 @@ def test_a_copied_folder_stays_valid(tmp_path):
     assert Pipeline(tmp_path / "other")() == []
 
 
+def test_stages_with_names_in_british_spelling_are_done(tmp_path):
+    with Stages(tmp_path).locked() as stages:
+        stages.run("binarized data", ["a"], lambda work: (work / "a").write_text("a"))
+    record = tmp_path / ".stages.json"
+    record.write_text(record.read_text().replace("binarized", "binarised"))
+    with Stages(tmp_path).locked() as stages:
+        stages.run("binarized data", ["a"], lambda work: pytest.fail("it was done"))
+
+
+def test_a_damaged_record_is_reported(tmp_path):
+    Pipeline(tmp_path)()
+    (tmp_path / ".stages.json").write_text('{"text": {')
+    assert refused(Pipeline(tmp_path)) == (
+        f"{tmp_path}/.stages.json: damaged; remove it, and prepare the data again"
+    )
+
+
 def test_only_another_source_reruns_the_stages(tmp_path):
     Pipeline(tmp_path)(source=["one"])
     assert Pipeline(tmp_path)() == []

@@ -15,7 +15,7 @@ from fairseq_posattn.recipes.comparisons import (
     read_kept,
 )
 from fairseq_posattn.recipes.tables import counted_runs, footnote, ours
-from fairseq_posattn.scoring.sentence_statistics import Kept
+from fairseq_posattn.scoring.result import Kept
 
 
 def row(name, *scores, **more):

@@ -3,9 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
-
-from fairseq_posattn.common.progress import duration
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
 from fairseq_posattn.recipes.runs import Run
 
@@ -52,7 +49,7 @@ def test_a_training_by_epochs_prints_position_and_time():
 def test_the_time_of_all_runs_counts_resumed_and_skipped_ones():
     """Half a run took a minute: the other half and two more take five."""
     clock, progress, training = training_of(4, updates=100)
-    progress.skip()
+    progress.advance(took_time=False)
     training.read(line("train_inner", epoch=1, update=0.1, loss="1", num_updates="0"))
     assert progress.left() == ""
     clock.now += 60
@@ -75,11 +72,3 @@ def test_a_generation_prints_a_line_every_ten_seconds():
     assert news[10] == "batch 12 of 300; done in about 5 min"
     assert news[-1] == "batch 300 of 300"
     assert generation.read("S-1\ta sentence | : 2 / 3\n") is None
-
-
-@pytest.mark.parametrize(
-    "seconds, text",
-    [(0, "0 s"), (29, "29 s"), (61, "1 min"), (3599, "1 h 0 min"), (3600 * 51, "2 d 3 h")],
-)
-def test_durations(seconds, text):
-    assert duration(seconds) == text

@@ -8,13 +8,12 @@ from math import nan
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.drawing import draw, figure_of
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.results import record
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.recipes.runs import Run
-from fairseq_posattn.recipes.tables import print_tables
+from fairseq_posattn.recipes.tables import draw, figure_of, print_tables
 
 GPU = "capabilities =  9.0  ; total memory = 139.8 GB ; name = NVIDIA H200          "
 TRANSLATED = f"""\

@@ -1,4 +1,3 @@
-import json
 import random
 
 import pytest
@@ -7,7 +6,7 @@ from sklearn.metrics import accuracy_score, f1_score
 
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores, read_labels
-from fairseq_posattn.scoring.sentence_statistics import metric_of
+from fairseq_posattn.scoring.result import metric_of
 from fairseq_posattn.scoring.significance import Group, compare
 
 CLASSES = ("bad", "so so", "good")
@@ -74,14 +73,9 @@ def files(labels, tmp_path):
     return ["--predictions", predicted, "--references", write(tmp_path / "labels", labels)]
 
 
-def as_json(arguments, capsys):
-    assert score("labels", [*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
-
-
-def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, capsys):
+def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, as_json):
     other = predictions(labels, 0.5, seed=4)
-    result = as_json([*files, "--baseline", write(tmp_path / "baseline", other)], capsys)
+    result = as_json("labels", [*files, "--baseline", write(tmp_path / "baseline", other)])
     assert result["baseline"] == pytest.approx(accuracy([other], labels).mean)
     assert result["accuracy"] == pytest.approx(result["baseline"] + result["difference"])
     low, high = result["interval"]
@@ -92,13 +86,13 @@ def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, capsys):
     assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == result["macro_f1"]
 
 
-def test_several_runs_are_a_group(files, labels, tmp_path, capsys):
+def test_several_runs_are_a_group(files, labels, tmp_path, as_json):
     runs = [predictions(labels, 0.3, seed=seed) for seed in (3, 5)]
     others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
-    (warning,) = as_json([*files, "--baseline", *others], capsys)["warnings"]
+    (warning,) = as_json("labels", [*files, "--baseline", *others])["warnings"]
     assert "one of the two systems has a single run" in warning
     files.insert(2, write(tmp_path / "second", runs[1]))
-    result = as_json([*files, "--baseline", *others], capsys)
+    result = as_json("labels", [*files, "--baseline", *others])
     values = accuracy(runs, labels).scores
     assert result["accuracy"] == pytest.approx(sum(values) / 2)
     assert result["accuracy_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
@@ -114,22 +108,10 @@ def test_scores_are_printed(files, capsys):
     assert "95% bootstrap interval" in lines[2]
 
 
-def test_unknown_labels_give_a_warning(files, labels, tmp_path, capsys):
+def test_unknown_labels_give_a_warning(files, labels, tmp_path, as_json):
     files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
-    warnings = as_json(files, capsys)["warnings"]
+    warnings = as_json("labels", files)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
-
-
-@pytest.mark.parametrize(
-    ("predicted", "words"),
-    [(range(59), "file: 59 labels, but 60"), (range(1001), "1,001 different labels")],
-)
-def test_unusable_labels_give_one_line_errors(labels, predicted, words, tmp_path, capsys):
-    path = write(tmp_path / "file", predicted)
-    references = path if len(predicted) > 60 else write(tmp_path / "labels", labels)
-    assert score("labels", ["--references", references, "--predictions", path]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and words in error
 
 
 # --- Numbers -------------------------------------------------------------------------------------

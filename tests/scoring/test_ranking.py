@@ -61,29 +61,6 @@ def test_written_scores_are_read_back():
     assert submission_line(impression) == "12 [2,1,3]\n"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"1\t[1, 0]\t[2, 1]\n1\t[1, 0]\n", ":2: wrong format; a line is NAME<TAB>LABELS"),
-        (b"1\t[1, 0]\t[0.5]\n", ":1: wrong format"),
-        (b"1\t[1, 0]\t[0.5\n", ":1: wrong format"),
-        (b"1\t[\xff]\t[0.5]\n", ":1: wrong format"),
-        (b"1\t[1, 2]\t[0.5, 1]\n", ":1: labels must be 0 or 1 and scores finite"),
-        (b"1\t[1, 0]\t[0.5, NaN]\n", ":1: labels must be 0 or 1 and scores finite"),
-        (b"1\t[1, 0]\t[0.5, 1e999]\n", ":1: labels must be 0 or 1 and scores finite"),
-        (b"", ": no impressions"),
-        (None, ": No such file"),
-    ],
-)
-def test_wrong_files_give_one_line_errors(tmp_path, capsys, content, message):
-    path = tmp_path / "scores.tsv"
-    if content is not None:
-        path.write_bytes(content)
-    assert score_command("ranking", ["--scores", str(path)]) == 1
-    error = capsys.readouterr().err
-    assert f"{path}{message}" in error and error.count("\n") == 1
-
-
 def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
     scores = tmp_path / "scores.tsv"
     scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")

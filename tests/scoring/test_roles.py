@@ -6,16 +6,16 @@ import pytest
 
 from fairseq_posattn.scoring.commands.score import main
 from fairseq_posattn.scoring.roles import arguments, compare, compare_propositions
-from fairseq_posattn.text.props import Proposition, Sentence, pieces_of_tags
+from fairseq_posattn.text.props import Proposition, Sentence, spans_of_tags
 
 
-def pieces(tags):
-    return pieces_of_tags(tags.split())
+def spans(tags):
+    return spans_of_tags(tags.split())
 
 
 def sentence(*propositions, length=4):
     return Sentence(
-        length, [Proposition(lemma, place, pieces(tags)) for lemma, place, tags in propositions]
+        length, [Proposition(lemma, place, spans(tags)) for lemma, place, tags in propositions]
     )
 
 
@@ -31,7 +31,7 @@ def sentence(*propositions, length=4):
     ],
 )
 def test_pieces_form_arguments(tags, expected):
-    assert arguments(pieces(tags)) == expected
+    assert arguments(spans(tags)) == expected
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_pieces_form_arguments(tags, expected):
     ],
 )
 def test_arguments_are_counted(gold, predicted, counts):
-    result = compare_propositions(pieces(gold), pieces(predicted))
+    result = compare_propositions(spans(gold), spans(predicted))
     totals = (result.correct.total(), result.excess.total(), result.missed.total(), result.complete)
     assert totals == counts
 
@@ -118,29 +118,3 @@ def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
     (warning,) = json.loads(output.out)["warnings"]
     assert "lacks 1 predicates" in warning
     assert warning in output.err
-
-
-@pytest.mark.parametrize(
-    ("gold", "predicted", "message"),
-    [
-        (PROPS, PROPS.replace("(A1*)", "(A1*"), "predicted.props:3: (A1* is never closed"),
-        (PROPS, "-\t*\n" + PROPS, "predicted.props:1: a sentence of 4 words, but 3 at"),
-        (PROPS, "", "predicted.props: 0 sentences, but 1 in"),
-        ("", "", "gold.props: no sentences"),
-    ],
-)
-def test_inconsistent_files_give_one_line_errors(tmp_path, capsys, gold, predicted, message):
-    assert srl(tmp_path, gold, predicted) == 1
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1
-
-
-@pytest.mark.parametrize("command", [["srl", "--gold"], ["ranking", "--scores"]])
-def test_an_endless_line_is_refused(tmp_path, capsys, command):
-    path = tmp_path / "zeros"
-    with open(path, "wb") as file:
-        file.truncate(1 << 40)
-    rest = ["--predicted", str(path)] if command[0] == "srl" else []
-    assert main([*command, str(path), *rest]) == 1
-    assert f"{path}:1: a line of more than 16,777,216 bytes" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The manifest beside binarised data."""
+"""The manifest beside binarized data."""
 
 import json
 
@@ -84,7 +84,7 @@ def test_unknown_fields_are_ignored(tmp_path):
     made(corpora.CLASSIFICATION["cr"], tmp_path)
     path = tmp_path / manifest.NAME
     rules = json.loads(path.read_text())
-    path.write_text(json.dumps({**rules, "colour": "green"}))
+    path.write_text(json.dumps({**rules, "color": "green"}))
     assert read(tmp_path).corpus == "cr"
 
 

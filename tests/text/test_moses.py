@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser, is_clean
+from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer, is_clean
 
 
 @pytest.mark.parametrize(
@@ -21,8 +21,8 @@ from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser, is_clean
         ("en", "", ""),
     ],
 )
-def test_text_is_tokenised_and_escaped(language, line, expected):
-    assert Tokeniser(language)(line) == expected
+def test_text_is_tokenized_and_escaped(language, line, expected):
+    assert Tokenizer(language)(line) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,20 +39,20 @@ def test_text_is_tokenised_and_escaped(language, line, expected):
         ("de", "Ein\u00admal", "Ein mal"),  # a soft hyphen
     ],
 )
-def test_punctuation_is_normalised(language, line, expected):
-    assert Tokeniser(language, normalise=True)(line) == expected
+def test_punctuation_is_normalized(language, line, expected):
+    assert Tokenizer(language, normalize=True)(line) == expected
 
 
 def test_tokenizers_can_be_pickled():
-    """Check the tokenisers of exported models."""
+    """Check the tokenizers of exported models."""
     line = "Mr. Smith saw 3.5 m. of it, e.g. here."
-    tokenise = Tokeniser("en")
-    assert pickle.loads(pickle.dumps(tokenise))(line) == tokenise(line)
+    tokenize = Tokenizer("en")
+    assert pickle.loads(pickle.dumps(tokenize))(line) == tokenize(line)
 
 
 def test_hyphens_are_split_on_request():
     line = "re-election of the US-Präsident, 1990-2000 -- well-"
-    assert Tokeniser("de", split_hyphens=True)(line) == (
+    assert Tokenizer("de", split_hyphens=True)(line) == (
         "re @-@ election of the US @-@ Präsident , 1990 @-@ 2000 -- well-"
     )
 

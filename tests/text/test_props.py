@@ -2,12 +2,12 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.props import (
-    Piece,
     Proposition,
     Sentence,
-    pieces_of_tags,
+    Span,
     read_props,
-    tags_of_pieces,
+    spans_of_tags,
+    tags_of_spans,
     write_props,
 )
 
@@ -37,9 +37,9 @@ def test_columns_are_propositions(props):
     first, second = read_props(props(HATS))
     love, fit = first.propositions
     assert (love.predicate, love.place) == ("love", 2)
-    assert love.pieces == [Piece("A0", 0, 1), Piece("V", 2, 2), Piece("A1", 3, 3)]
+    assert love.spans == [Span("A0", 0, 1), Span("V", 2, 2), Span("A1", 3, 3)]
     assert (fit.predicate, fit.place) == ("fit", 4)
-    assert fit.pieces == [Piece("A1", 0, 0), Piece("V", 4, 4)]
+    assert fit.spans == [Span("A1", 0, 0), Span("V", 4, 4)]
     assert (second.length, second.propositions, second.line) == (1, [], 8)
 
 
@@ -54,7 +54,7 @@ def test_written_props_are_read_back(props, tmp_path):
 
 def test_a_cell_may_close_several_arguments():
     text = "".join(
-        write_props([Sentence(3, [Proposition("do", 1, [Piece("A0", 0, 2), Piece("V", 1, 1)])])])
+        write_props([Sentence(3, [Proposition("do", 1, [Span("A0", 0, 2), Span("V", 1, 1)])])])
     )
     assert text == "-\t(A0*\ndo\t(V*)\n-\t*)\n\n"
 
@@ -83,7 +83,7 @@ def test_another_encoding_gives_a_one_line_error(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("tags", "pieces"),
+    ("tags", "spans"),
     [
         ("O O", []),
         ("B-A0 I-A0 O B-V", [("A0", 0, 1), ("V", 3, 3)]),
@@ -94,15 +94,15 @@ def test_another_encoding_gives_a_one_line_error(tmp_path):
         ("", []),
     ],
 )
-def test_invalid_tags_are_read(tags, pieces):
-    assert pieces_of_tags(tags.split()) == [Piece(*piece) for piece in pieces]
+def test_invalid_tags_are_read(tags, spans):
+    assert spans_of_tags(tags.split()) == [Span(*span) for span in spans]
 
 
 def test_tags_and_pieces_convert_into_each_other():
     tags = ["B-A0", "I-A0", "B-V", "O", "B-C-A0", "B-AM-TMP", "I-AM-TMP"]
-    assert tags_of_pieces(pieces_of_tags(tags), len(tags)) == tags
+    assert tags_of_spans(spans_of_tags(tags), len(tags)) == tags
 
 
 def test_pieces_that_share_a_word_have_no_tags():
     with pytest.raises(ValueError, match="A1 at words 1 to 2 lies on another"):
-        tags_of_pieces([Piece("A0", 0, 1), Piece("A1", 1, 2)], 3)
+        tags_of_spans([Span("A0", 0, 1), Span("A1", 1, 2)], 3)

@@ -40,7 +40,7 @@ def text():
 @pytest.fixture(scope="module")
 def codes(tmp_path_factory):
     path = tmp_path_factory.mktemp("bpe") / "codes"
-    learn_bpe(text, 60, path)
+    learn_bpe(text(), 60, path)
     return path
 
 
@@ -58,6 +58,13 @@ def test_each_merge_is_of_a_most_frequent_pair(codes):
         words = Counter({merged(word, merge): count for word, count in words.items()})
 
 
+def test_words_that_occur_once_do_not_count_if_there_are_too_many(tmp_path, monkeypatch):
+    monkeypatch.setattr(subwords, "MOST_WORDS", 2)
+    monkeypatch.setattr(subwords, "REPEATED", 2)
+    learn_bpe(["ab " * 5, "cd ce cf"], 60, tmp_path / "codes")
+    assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
+
+
 def merged(word, pair):
     symbols = list(word)
     for index in range(len(symbols) - 2, -1, -1):
@@ -67,7 +74,7 @@ def merged(word, pair):
 
 
 def test_merges_are_of_pairs_that_occur_twice_and_of_no_spaces(tmp_path):
-    learn_bpe(lambda: ["ab\u2028ab", "cd\u00a0ef"], 60, tmp_path / "codes")
+    learn_bpe(["ab\u2028ab", "cd\u00a0ef"], 60, tmp_path / "codes")
     assert (tmp_path / "codes").read_text(encoding="utf-8") == "#version: 0.2\na b</w>\n"
 
 
@@ -155,7 +162,7 @@ def test_every_process_learns_the_same(learned, codes, tmp_path):
     program = (
         "import sys; sys.path[:0] = sys.argv[3:];"
         "from test_subwords import text, learn_bpe, learn_wordpiece;"
-        "learn_wordpiece(text, 60, False, sys.argv[1]); learn_bpe(text, 60, sys.argv[2])"
+        "learn_wordpiece(text, 60, False, sys.argv[1]); learn_bpe(text(), 60, sys.argv[2])"
     )
     paths = [tmp_path / "vocab", tmp_path / "codes"]
     for threads in ("1", "2", "2"):

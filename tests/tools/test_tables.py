@@ -80,7 +80,7 @@ def test_folds_are_a_run_and_a_table_of_no_recipe_is_shown(section):
     assert "| | accuracy | runs | parameters | also |\n" in table
     # The runs have 92, the mean of 90 and 94, and 94.
     row = "| DMAN (released form) | 93.00 ± 1.41 | 2 × 2 folds | 107,000,000 |"
-    assert f"{row} loss 0.5, 0.4, 0.3, 0.2 |\n" in table
+    assert f"{row} loss: 0.5, 0.4, 0.3, 0.2 |\n" in table
 
 
 def test_the_choice_of_learning_rates_is_stated_once(section):

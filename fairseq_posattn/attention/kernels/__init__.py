@@ -6,8 +6,8 @@ of keys, as in FlashAttention (Dao, 2023, "FlashAttention-2").
 - DMAN and DA: ``distance_attention.py`` (entry points), ``distance_scores.py`` and
   ``distance_lines.py`` (kernels); MTSA: ``mtsa_triton.py``, ``tensor_scores.py``; MPSAN:
   ``mpsan_triton.py``.
-- ``operators.py``: kernels as differentiable functions and operators; ``launch.py``: preparation of
-  launches; ``tiles.py``: tile sizes by GPU; ``support.py``: calls that the kernels can serve.
+- ``launch.py``: launches, differentiable functions and operators; ``tiles.py``: tile sizes by GPU;
+  ``support.py``: calls that the kernels can serve.
 - ``ops.py``: operations on one tile; ``masks.py``: positional masks.
 
 Only ``support.py`` may be imported without Triton.

@@ -15,104 +15,59 @@ from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Tabl
 from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
+    DifferentiableKernels,
     Kind,
     Launch,
-    Plan,
     blocks_of,
     draw_dropout,
     drawn,
     kind_of,
-    line_origin,
-    line_width,
     rows_of,
 )
-from fairseq_posattn.attention.kernels.operators import (
-    DifferentiableKernels,
-    all_in_rows,
-    empty_rows,
-    in_rows,
-)
+from fairseq_posattn.attention.kernels.masks import line_origin, line_width
 from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
-class Form(NamedTuple):
-    """Settings of the kernels of one call.
+class Plan:
+    """Launches and sizes of outputs for calls of one kind, of tensors in the order of Given."""
 
-    Attributes:
-        mechanism: ``dman``, or the name of DA's mapping.
-        causal: block the keys after each query.
-        clip: threshold of DA's ``clip``.
-    """
-
-    mechanism: str
-    causal: bool
-    clip: float
-
-    @property
-    def is_dman(self) -> bool:
-        return self.mechanism == "dman"
-
-
-class DistancePlan(Plan):
-    """Launches for calls with tensors of the same kind, and the sizes of their outputs.
-
-    Args:
-        form: of the calls. kind: of the tensors. sizes: B, H, Tq, Tk and D.
-        entries: of DMAN's table.
-    """
-
-    def __init__(self, form: Form, kind: Kind, sizes: tuple[int, ...], entries: int):
-        super().__init__()
-        batch, heads, queries, keys, features = sizes
+    def __init__(self, mechanism: str, causal: bool, kind: Kind):
+        query, key, _, _, _, table, *_ = kind.shapes
+        (batch, heads, queries, features), keys = query, key[2]
         tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
         forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
         block = of_queries.keys  # its tiles are square
-        self.form = form
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)
-        self.cells = 1 if form.is_dman else heads  # lines that serve the heads
-        lay_out = {"MECHANISM": form.mechanism, "BLOCK": 1024}
-        self.lay_out = Launch(lines.lay_out, (blocks_of(self.width, 1024), self.cells), lay_out)
-        constants = {"MECHANISM": form.mechanism, "CAUSAL": form.causal}
-        half = {"HALF": kind.dtype == torch.float16}
-        matrices = kind.matrices(features)
-        blocks = {"BLOCK_Q": forward.queries, "BLOCK_K": forward.keys}
-        programs = blocks_of(queries, forward.queries) * batch * heads
-        constants_forward = constants | half | matrices | blocks
-        self.attend = Launch(kernels.attend, programs, constants_forward, **forward.options)
-
+        self.cells = 1 if mechanism == "dman" else heads  # lines that serve the heads
+        grid = blocks_of(self.width, 1024), self.cells
+        self.lay_out = Launch(lines.lay_out, grid, {"MECHANISM": mechanism, "BLOCK": 1024})
+        constants = {"MECHANISM": mechanism, "CAUSAL": causal, **kind.matrices(features)}
+        pairs = batch * heads
+        programs = blocks_of(queries, forward.queries) * pairs
+        half = constants | {"HALF": kind.dtype == torch.float16}
+        self.attend = Launch(kernels.attend, programs, half, forward)
+        programs = blocks_of(keys, of_keys.keys) * pairs
+        self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
         # Each program of the backward pass has its own line; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
-        self.parts = min(blocks_of(queries, block), max(16, PROGRAMS // (batch * heads)))
-        self.lines = self.parts * batch * heads
+        self.parts = min(blocks_of(queries, block), max(16, PROGRAMS // pairs))
+        self.lines = self.parts * pairs
         self.line_origin, self.line_width = self.origin, self.width
         if self.whole:
             self.line_origin, self.line_width = queries + block - keys, 2 * block
-        of_square = constants | matrices | {"BLOCK": block}
-        of_rest = constants | matrices | {"BLOCK_Q": of_keys.queries, "BLOCK_K": of_keys.keys}
-        key_programs = blocks_of(keys, of_keys.keys) * batch * heads
-        self.backward_launches = [
-            (kernels.differentiate_queries, self.lines, of_square, of_queries.options),
-            (kernels.differentiate_keys, key_programs, of_rest, of_keys.options),
-        ]
-        if self.whole:
-            whole = kernels.differentiate_whole, self.lines, of_square, of_queries.options
-            self.backward_launches = [whole]
-        if form.is_dman:
+        square = of_queries._replace(queries=block)
+        self.of_queries = Launch(kernels.differentiate_queries, self.lines, constants, square)
+        if mechanism == "dman":
             sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
-            programs = blocks_of(entries, 16) + batch * blocks_of(queries, 128) + heads
+            programs = blocks_of(table[0], 16) + batch * blocks_of(queries, 128) + heads
             self.fold = Launch(lines.fold_table, programs, sums)
         else:
             self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
 
 
-@lru_cache(maxsize=1024)
-def plan_of(form: Form, kind: Kind) -> DistancePlan:
-    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
-    query, key, *_ = kind.shapes
-    entries = kind.shapes[5][0] if form.is_dman else 0
-    return DistancePlan(form, kind, (*query[:3], key[2], query[3]), entries)
+plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
@@ -124,7 +79,7 @@ class Given(NamedTuple):
         head: ``[H]``, DMAN's head bias or DA's weight.
         table: DMAN's ``[2N-1]`` by distance ``t - s`` (query less key), or DA's shift ``[H]``.
         padding: bool ``[B, Tk]``. seed, threshold: of dropout.
-        mechanism, causal, clip: see :class:`Form`.
+        mechanism: ``dman``, or the name of DA's mapping. clip: threshold of DA's ``clip``.
     """
 
     query: Tensor
@@ -147,71 +102,59 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     cells = 1 if given.mechanism == "dman" else query.size(1)
     width = line_width(query.size(2), given.key.size(2))
     line = query.new_empty(cells, width, dtype=torch.float32)
-    return empty_rows(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
+    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
 
 
 def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return context, logarithms of sums and lines of cells."""
     results = context, log_sum, line = allocate(given)
-    plan, given = _plan(given)
+    plan = plan_of(given.mechanism, given.causal, kind_of(given.threshold, *given[:8]))
     biases, table, cells, dropout = _operands(plan, given, line)
     plan.lay_out(table, cells, plan.width)
-    q, k, v = rows_of(given.query), rows_of(given.key), rows_of(given.value)
-    inputs = biases, cells, given.padding, dropout
-    plan.attend(q, k, v, rows_of(context), log_sum, *inputs, *plan.numbers)
+    q, k, v, c = map(rows_of, (*given[:3], context))
+    plan.attend(q, k, v, c, log_sum, biases, cells, given.padding, dropout, *plan.numbers)
     return results
 
 
 def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of query, key, value and the learned tensors that are not None."""
     context, log_sum, line = results
-    plan, given = _plan(given)
+    # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
+    kind = kind_of(given.threshold, *given[:8], context, d_context)
+    plan = plan_of(given.mechanism, given.causal, kind)
     query, key, value, *learned = given[:6]
-    d_context = in_rows(d_context)
-    d_qkv = [torch.empty_like(tensor) for tensor in (query, key, value)]
+    batch, (heads, queries, keys, _) = query.size(0), plan.numbers
+    d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
+    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
+    delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
     d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
-    d_row = d_numbers = None
-    if plan.form.is_dman:
-        d_row = torch.empty_like(log_sum)
-    else:
-        d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
+    d_lines = Line(d_line, 0, plan.line_origin)
+    d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
     q, k, v, c, g = map(rows_of, (query, key, value, context, d_context))
     d_q, d_k, d_v = map(rows_of, d_qkv)
     biases, table, cells, dropout = _operands(plan, given, line)
-    d_lines = Line(d_line, 0, plan.line_origin)
-    inputs = biases, table, cells, given.padding, dropout
-    of_lines = d_row, d_lines, d_numbers, *plan.numbers, plan.line_width
-    # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
-    launches = plan.differentiate(query, key, value, context, d_context)
-    if plan.whole:
-        launches[0](q, k, v, c, g, log_sum, *inputs, d_q, d_k, d_v, *of_lines)
-    else:
-        of_queries, of_keys = launches
-        delta = torch.empty_like(log_sum)
-        of_queries(q, k, v, c, g, log_sum, *inputs, d_q, delta, *of_lines, plan.parts)
-        seen = biases, cells, given.padding, dropout
-        of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
-    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
-    batch, (heads, queries, keys, _) = query.size(0), plan.numbers
-    if plan.form.is_dman:
+    mask = given.padding, dropout
+    d_kv = (d_k, d_v) if plan.whole else (None, None)
+    outputs = d_q, *d_kv, delta, d_row, d_lines, d_numbers
+    plan.of_queries(
+        *(q, k, v, c, g, log_sum, biases, table, cells, *mask),
+        *(*outputs, *plan.numbers, plan.line_width, plan.parts),
+    )
+    if not plan.whole:
+        seen = biases, cells, *mask
+        plan.of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
+    if given.mechanism == "dman":
         d_query_bias, d_head_bias, d_table = d_learned
-        sizes = plan.lines, plan.line_width, batch, heads, queries, keys
-        plan.fold(d_lines, d_row, table, d_table, d_query_bias, d_head_bias, *sizes)
+        inputs = d_lines, d_row, d_numbers, table
+        sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
+        plan.fold(*inputs, d_table, d_query_bias, d_head_bias, *sizes)
     else:
-        _, d_weight, d_shift = d_learned
-        plan.fold(d_numbers, d_weight, d_shift, batch, heads, plan.parts)
+        plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts)
     return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
 
-def _plan(given: Given) -> tuple[DistancePlan, Given]:
-    """Return the plan, and the arguments as the kernels read them."""
-    given = all_in_rows(given)
-    form = Form(given.mechanism, given.causal, given.clip)
-    return plan_of(form, kind_of(given.threshold, *given[:8])), given
-
-
 def _operands(
-    plan: DistancePlan, given: Given, line: Tensor
+    plan: Plan, given: Given, line: Tensor
 ) -> tuple[Biases, Table | Mapping, Line, Drawn]:
     """Return learned tensors, cells and dropout as kernel arguments."""
     cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)

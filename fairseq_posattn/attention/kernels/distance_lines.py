@@ -1,10 +1,10 @@
 """Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
 A *line* has an entry for each distance. DMAN computes it from a table whose ends serve all
-distances beyond, DA from one or two parameters a head (attention/da.py). In the backward
-pass each program sums the gradients of the distances in its own line and closes it: entries beyond
-the table are added to its ends, and DA's line becomes the gradients of the parameters.
-:func:`fold_table` and :func:`fold_mapping` sum over the programs.
+distances beyond, DA from one or two parameters a head (attention/da.py). In the backward pass each
+program sums gradients by distance in its own line and then closes it: entries beyond DMAN's table
+are added to its ends, and DA's line becomes the gradients of the parameters. :func:`fold_table` and
+:func:`fold_mapping` sum over the programs.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import triton
 import triton.language as tl
 
-from fairseq_posattn.attention.kernels.ops import log_sigmoid, maximum, minimum
+from fairseq_posattn.attention.kernels import ops
 
 # Mechanism names: DMAN; any other is a mapping of DA.
 DMAN = tl.constexpr("dman")
@@ -56,7 +56,7 @@ def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
     if MECHANISM == DMAN:
         index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
-        cell = tl.exp(-minimum(maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
+        cell = tl.exp(-ops.minimum(ops.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
     tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)
@@ -73,25 +73,25 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
     largest, log_largest = MAPPING.largest, MAPPING.log_largest
     by_shift = tl.zeros_like(x)
     if NAME == "clip" or NAME == "linear":
-        f = minimum(x, MAPPING.threshold) if NAME == "clip" else x + shift
+        f = ops.minimum(x, MAPPING.threshold) if NAME == "clip" else x + shift
         by_shift = tl.where((f >= -largest) & (f <= largest), 1.0, 0.0)
         slope = by_shift
         if NAME == "clip":
             slope = tl.where(x <= MAPPING.threshold, by_shift, 0.0)
-        f = minimum(maximum(f, -largest), largest)
+        f = ops.minimum(ops.maximum(f, -largest), largest)
     elif NAME == "sigmoid":
         f = 1.0 / (1.0 + tl.exp(-x))
         slope = f * (1.0 - f)
     elif NAME == "exponential":
-        f = tl.exp(minimum(x, log_largest))
+        f = tl.exp(ops.minimum(x, log_largest))
         slope = tl.where(x <= log_largest, f, 0.0)
     else:
         # Logarithms of the two terms of 1/f, sigmoid(-v) and sigmoid(v) exp(-x).
         tl.static_assert(NAME == "learnable_sigmoid")
-        constant, falling = log_sigmoid(-shift), log_sigmoid(shift) - x
+        constant, falling = ops.log_sigmoid(-shift), ops.log_sigmoid(shift) - x
         larger = tl.maximum(constant, falling)
         log_f = -larger - tl.log(1.0 + tl.exp(-tl.abs(constant - falling)))
-        f = tl.where(size == 0.0, 1.0, tl.exp(minimum(log_f, log_largest)))
+        f = tl.where(size == 0.0, 1.0, tl.exp(ops.minimum(log_f, log_largest)))
         inside = (log_f <= log_largest) & (size > 0.0)
         share = 1.0 / (1.0 + tl.exp(x - shift))  # of the second term in 1/f
         slope = tl.where(inside, f * share, 0.0)
@@ -120,7 +120,7 @@ def sum_of_line(line, first, last, CHUNK: tl.constexpr):
 @triton.jit
 def close_line(
     TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM: tl.constexpr, CHUNK: tl.constexpr
-):
+):  # fmt: skip
     """Close the program's line (see the module); ``line`` points at its distance 0."""
     tl.debug_barrier()  # other threads may have written the entries
     lowest, highest = 1 - queries, keys - 1
@@ -149,16 +149,17 @@ def close_line(
         tl.store(numbers + 1, tl.sum(by_shift, 0))
 
 
-@triton.jit(do_not_specialize=["lines", "width", "batch", "queries", "keys"])
+@triton.jit(do_not_specialize=["lines", "width", "batch", "queries", "keys", "parts"])
 def fold_table(
-    D_LINES, D_ROW, TABLE, D_TABLE, D_QUERY_BIAS, D_HEAD_BIAS,
-    lines, width, batch, heads, queries, keys,
+    D_LINES, D_ROW, D_NUMBERS, TABLE, D_TABLE, D_QUERY_BIAS, D_HEAD_BIAS,
+    lines, width, batch, heads, queries, keys, parts,
     LINES: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of DMAN's table, query biases or head biases, a block of one of them.
 
     Args:
         D_LINES: ``Line`` of the programs' ``[lines, width]``. D_ROW: of the rows, ``[B, H, Tq]``.
+        D_NUMBERS: see :func:`sum_of_head`.
     """
     program = tl.program_id(0)
     table_blocks, query_blocks = tl.cdiv(TABLE.entries, ENTRIES), tl.cdiv(queries, ROWS)
@@ -184,28 +185,27 @@ def fold_table(
         tl.store(D_QUERY_BIAS + b * queries + query, of_rows, mask=query < queries)
     else:
         h = program - table_blocks - batch * query_blocks
-        of_head = tl.zeros((ROWS,), tl.float32)
-        for first_row in range(0, batch * queries, ROWS):
-            number = first_row + tl.arange(0, ROWS)
-            row = ((number // queries) * heads + h).to(tl.int64) * queries + number % queries
-            of_head += tl.load(D_ROW + row, mask=number < batch * queries, other=0.0)
-        tl.store(D_HEAD_BIAS + h, tl.sum(of_head, 0))
+        tl.store(D_HEAD_BIAS + h, sum_of_head(D_NUMBERS, h, 0, batch, heads, parts, ROWS))
 
 
 @triton.jit(do_not_specialize=["batch", "parts"])
 def fold_mapping(
     D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr
 ):  # fmt: skip
-    """Sum the gradients of one head's parameters over its programs, ``[B, H, parts, 2]``."""
+    """Write the gradients of DA's parameters of one head."""
     h = tl.program_id(0)
-    by_weight = tl.zeros((PROGRAMS,), tl.float32)
-    by_shift = tl.zeros((PROGRAMS,), tl.float32)
+    tl.store(D_WEIGHT + h, sum_of_head(D_NUMBERS, h, 0, batch, heads, parts, PROGRAMS))
+    if D_SHIFT is not None:
+        tl.store(D_SHIFT + h, sum_of_head(D_NUMBERS, h, 1, batch, heads, parts, PROGRAMS))
+
+
+@triton.jit
+def sum_of_head(D_NUMBERS, h, which, batch, heads, parts, PROGRAMS: tl.constexpr):
+    """Return the sum of one head's programs' numbers ``[B, H, parts, 2]``, of either kind."""
+    total = tl.zeros((PROGRAMS,), tl.float32)
     for first in range(0, batch * parts, PROGRAMS):
         number = first + tl.arange(0, PROGRAMS)
         program = ((number // parts) * heads + h) * parts + number % parts
-        inside = number < batch * parts
-        by_weight += tl.load(D_NUMBERS + 2 * program, mask=inside, other=0.0)
-        by_shift += tl.load(D_NUMBERS + 2 * program + 1, mask=inside, other=0.0)
-    tl.store(D_WEIGHT + h, tl.sum(by_weight, 0))
-    if D_SHIFT is not None:
-        tl.store(D_SHIFT + h, tl.sum(by_shift, 0))
+        pointers = D_NUMBERS + 2 * program + which
+        total += tl.load(pointers, mask=number < batch * parts, other=0.0)
+    return tl.sum(total, 0)

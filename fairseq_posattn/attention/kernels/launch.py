@@ -1,20 +1,18 @@
-"""Preparation of kernel launches: kinds of calls, dropout, lines by distance."""
+"""Kernel launches prepared by kind of call, and kernels as differentiable functions."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.kernels.ops import Drawn, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
-from fairseq_posattn.attention.kernels.tiles import block_of
+from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
 # Two programs for each multiprocessor of an H100 or H200, to fill the GPU.
 PROGRAMS = 264
-# Entries of lines beyond the sentence, for the last tile: the largest block.
-MARGIN = 128
 
 
 def draw_dropout(probability: float, device: torch.device) -> tuple[Tensor | None, int]:
@@ -33,18 +31,14 @@ def drawn(seed: Tensor | None, threshold: int) -> Drawn:
     return Drawn(seed, threshold, 2**16 / threshold if threshold else 0.0)
 
 
+def rows_of(tensor: Tensor) -> Rows:
+    """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
+    sentence, head, row, _ = tensor.stride()
+    return Rows(tensor, sentence, head, row)
+
+
 def blocks_of(length: int, block: int) -> int:
     return -(-length // block)
-
-
-Alike = tuple[Any, ...] | None
-
-
-def alike(tensor: Tensor | None) -> Alike:
-    """Return what a launch depends on: type, shape, strides and alignment of a tensor."""
-    if tensor is None:
-        return None
-    return tensor.dtype, tensor.shape, tensor.stride(), tensor.data_ptr() % 16 == 0
 
 
 class Kind(NamedTuple):
@@ -53,14 +47,14 @@ class Kind(NamedTuple):
     Attributes:
         device, dtype: of the vectors. precision: of matmuls.
         threshold: of dropout. Triton compiles separate kernels for 1 and for multiples of 16.
-        tensors: the tensors' :func:`alike`.
+        tensors: type, shape, strides and alignment of each tensor, or None.
     """
 
     device: torch.device
     dtype: torch.dtype
     precision: str
     threshold: int
-    tensors: tuple[Alike, ...]
+    tensors: tuple[tuple[Any, ...] | None, ...]
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -69,8 +63,8 @@ class Kind(NamedTuple):
 
     def matrices(self, features: int, block: int = 128) -> dict[str, object]:
         """Return the constants of matmuls."""
-        sizes = {"FEATURES": features, "BLOCK_D": block_of(features, block)}
-        return {"PRECISION": self.precision, **sizes}
+        block = block_of(features, block)
+        return {"PRECISION": self.precision, "FEATURES": features, "BLOCK_D": block}
 
 
 def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
@@ -79,21 +73,23 @@ def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
     assert vectors is not None
     # Full precision for float32, unless PyTorch allows TF32.
     full = vectors.dtype == torch.float32 and not tf32_allowed()
-    precision = "ieee" if full else "tf32"
-    return Kind(vectors.device, vectors.dtype, precision, threshold, tuple(map(alike, tensors)))
+    described = tuple(
+        None if one is None else (one.dtype, one.shape, one.stride(), one.data_ptr() % 16 == 0)
+        for one in tensors
+    )
+    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", threshold, described)
 
 
 class Launch:
-    """Kernel launch with fixed grid and constants, for arguments that are :func:`alike`.
+    """Kernel launch with fixed grid and constants, for calls of one :class:`Kind`.
 
     The compiled variant of the first launch is cached for the others: choosing it is most of a
     launch's host time.
 
     Args:
-        kernel: a Triton kernel.
         programs: grid, one number or several.
-        constants: all constants by name.
-        options: launch options such as ``num_warps``.
+        constants: constants of the kernel by name, except for the tile's.
+        tile: sizes and launch options, if the kernel has them.
     """
 
     def __init__(
@@ -101,12 +97,14 @@ class Launch:
         kernel: Any,  # Triton has no types for them
         programs: int | tuple[int, ...],
         constants: Mapping[str, object],
-        **options: int,
+        tile: Tile | None = None,
     ):
         grid = programs if isinstance(programs, tuple) else (programs,)
         self.kernel, self.grid = kernel, (*grid, 1, 1)[:3]
-        self.options = {**constants, **options}
-        self.constants = tuple(constants.values())
+        blocks = {} if tile is None else {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
+        options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
+        self.options = {**constants, **blocks, **options}
+        self.constants = *constants.values(), *blocks.values()
         self._again: Callable[..., object] | None = None
 
     def __call__(self, *args: object) -> None:
@@ -118,55 +116,134 @@ class Launch:
             self._again = compiled[self.grid]
 
 
-class Plan:
-    """Launches for calls of one kind.
-
-    Attributes:
-        backward_launches: arguments and options of the backward pass's :class:`Launch`.
-    """
-
-    backward_launches: Sequence[tuple[Any, Any, Mapping[str, object], dict[str, int]]]
-
-    def __init__(self) -> None:
-        self._launches: dict[tuple[Alike, ...], list[Launch]] = {}
-
-    def differentiate(self, *tensors: Tensor | None) -> list[Launch]:
-        """Return the launches of the backward pass for tensors that are :func:`alike`."""
-        kind = tuple(map(alike, tensors))
-        if kind not in self._launches:
-            self._launches[kind] = [
-                Launch(kernel, programs, constants, **options)
-                for kernel, programs, constants, options in self.backward_launches
-            ]
-        return self._launches[kind]
+SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
+SCHEMAS[Tensor | None] = "Tensor?"
+Results = tuple[Tensor, ...]
 
 
-def rows_of(tensor: Tensor) -> Rows:
-    """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
-    sentence, head, row, _ = tensor.stride()
-    return Rows(tensor, sentence, head, row)
+class DifferentiableKernels:
+    """Forward and backward kernels as one differentiable function.
 
-
-def line_origin(queries: int, keys: int) -> int:
-    """Return the entry of distance 0 in a line."""
-    return blocks_of(keys, MARGIN) * MARGIN + max(queries - keys, 0)
-
-
-def line_width(queries: int, keys: int) -> int:
-    """Return the entries of a line: all distances of tiles with a query and a key."""
-    after = blocks_of(queries, MARGIN) * MARGIN + max(keys - queries, 0)
-    return line_origin(queries, keys) + after
-
-
-def padded_line(line: Tensor, queries: int, keys: int, beyond: float) -> Tensor:
-    """Return a function of the distance at all distances within tiles.
+    Under ``torch.compile`` a call is the operator ``posattn::NAME``, which the graph keeps whole.
+    Eager calls avoid the operator: it takes 90 microseconds more per training step.
 
     Args:
-        line: ``[H, Tq+Tk-1]``, at every distance that occurs, ascending. beyond: at all others.
-
-    Returns:
-        ``[H, line_width]``, float32.
+        name: of the operator; its gradient is ``posattn::NAME_backward``.
+        arguments: a ``NamedTuple`` class of the arguments. The functions get them with vectors
+            whose last stride is 1 and other tensors contiguous, except for the mask.
+        differentiable: number of its first fields that get gradients.
+        forward: returns the context and what the backward pass needs, newly allocated.
+        backward: takes the gradient of the context, the arguments and the results of ``forward``;
+            returns the gradients of the differentiable arguments that are not None.
+        allocate: returns the results of ``forward`` without values.
     """
-    before = line_origin(queries, keys) - (queries - 1)
-    after = line_width(queries, keys) - before - line.size(-1)
-    return F.pad(line.float(), (before, after), value=beyond)
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Any,
+        differentiable: int,
+        forward: Callable[[Any], Results],
+        backward: Callable[[Tensor, Any, Results], list[Tensor]],
+        allocate: Callable[[Any], Results],
+    ):
+        self.arguments, self.differentiable = arguments, differentiable
+        self.forward, self.backward = forward, backward
+        count = len(arguments._fields)
+        types = get_type_hints(arguments).items()
+        inputs = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types)
+        outputs = len(get_type_hints(allocate)["return"].__args__)
+        self.operator: Any = torch.library.custom_op(
+            f"posattn::{name}",
+            lambda *given: self.run_forward(given),
+            mutates_args=(),
+            schema=f"({inputs}) -> ({', '.join(['Tensor'] * outputs)})",
+        )
+        self.operator.register_fake(lambda *given: allocate(self.in_rows(given)))
+        results = "".join(f", Tensor result{number}" for number in range(outputs))
+        gradient: Any = torch.library.custom_op(
+            f"posattn::{name}_backward",
+            lambda d_context, *given: self.run_backward(d_context, given[:count], given[count:]),
+            mutates_args=(),
+            schema=f"(Tensor gradient, {inputs}{results}) -> Tensor[]",
+        )
+        gradient.register_fake(
+            lambda d_context, *given: [
+                torch.empty_like(in_rows(one)) for one in given[:differentiable] if one is not None
+            ]
+        )
+
+        def differentiate(ctx: Any, d_context: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+            given, saved = self.restore(ctx)
+            return self.gradients(given, gradient(d_context, *given, *saved))
+
+        self.operator.register_autograd(differentiate, setup_context=self.save)
+
+    def __call__(self, *arguments: object) -> Tensor:
+        """Return the context."""
+        context: Tensor
+        if torch.compiler.is_compiling():
+            context = self.operator(*arguments)[0]
+        else:  # torch has no types for apply
+            context = _Function.apply(self, *arguments)  # type: ignore[no-untyped-call]
+        return context
+
+    def in_rows(self, given: Sequence[Any]) -> Any:
+        """Return the arguments as kernels read them."""
+        return self.arguments._make(
+            in_rows(one) if isinstance(one, Tensor) and name != "mask" else one
+            for name, one in zip(self.arguments._fields, given, strict=True)
+        )
+
+    def run_forward(self, given: Sequence[Any]) -> Results:
+        """Run the forward kernels on the GPU of the first argument."""
+        with torch.cuda.device_of(given[0]):
+            return self.forward(self.in_rows(given))
+
+    def run_backward(
+        self, d_context: Tensor, given: Sequence[Any], results: Results
+    ) -> list[Tensor]:
+        """Run the backward kernels on the GPU of the first argument."""
+        with torch.cuda.device_of(d_context):
+            return self.backward(in_rows(d_context), self.in_rows(given), results)
+
+    def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
+        """Save arguments and results for the backward pass."""
+        ctx.constants = [None if isinstance(one, Tensor) else (one,) for one in inputs]
+        ctx.save_for_backward(*(one for one in inputs if isinstance(one, Tensor)), *output)
+
+    def restore(self, ctx: Any) -> tuple[list[Any], Results]:
+        """Return the saved arguments and results."""
+        saved = iter(ctx.saved_tensors)  # read once: a second read fails under checkpointing
+        given = [next(saved) if one is None else one[0] for one in ctx.constants]
+        return given, tuple(saved)
+
+    def gradients(self, given: Sequence[Any], computed: list[Tensor]) -> tuple[Tensor | None, ...]:
+        """Return a gradient or None for each argument."""
+        left = iter(computed)
+        wanted = given[: self.differentiable]
+        others = [None] * (len(given) - len(wanted))
+        return *(None if one is None else next(left) for one in wanted), *others
+
+
+class _Function(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, kernels: DifferentiableKernels, *given: object) -> Tensor:
+        results = kernels.run_forward(given)
+        kernels.save(ctx, given, results)
+        ctx.kernels = kernels
+        return results[0]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
+        kernels = ctx.kernels
+        given, saved = kernels.restore(ctx)
+        return None, *kernels.gradients(given, kernels.run_backward(d_context, given, saved))
+
+
+def in_rows(tensor: Tensor) -> Tensor:
+    """Return a tensor as kernels read it: vectors with last stride 1, others contiguous."""
+    if tensor.is_contiguous() or tensor.dim() == 4 and tensor.stride(-1) == 1:
+        return tensor
+    return tensor.contiguous()

@@ -1,22 +1,29 @@
-"""Masks inside kernels.
+"""Masks inside kernels, and lines by distance.
 
-A function of the distance is a line for each head with its reach, the range of allowed distances;
-tiles beyond it are skipped. Any other mask is read tile by tile.
+A mask that is a function of the distance is a line for each head with its reach, the range of
+allowed distances; tiles beyond it are skipped. Any other mask is read tile by tile.
 """
 
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from fairseq_posattn.attention.cpu import is_recorded
-from fairseq_posattn.attention.kernels.launch import line_origin, padded_line
-from fairseq_posattn.attention.kernels.ops import LOG2_E, load_diagonals
+from fairseq_posattn.attention.kernels import ops
+from fairseq_posattn.attention.kernels.launch import blocks_of
 from fairseq_posattn.attention.masks import DistanceMask
+
+# Entries of lines beyond the sentence, for the last tile: the largest block.
+MARGIN = 128
+# Lengths whose arguments are cached for the lines of a MaskBank.
+CACHED = 256
+_prepared = WeakTensorKeyDictionary()
 
 
 class Mask(NamedTuple):
@@ -38,6 +45,17 @@ class Mask(NamedTuple):
     origin: int = 0
 
 
+def line_origin(queries: int, keys: int) -> int:
+    """Return the entry of distance 0 in a line."""
+    return blocks_of(keys, MARGIN) * MARGIN + max(queries - keys, 0)
+
+
+def line_width(queries: int, keys: int) -> int:
+    """Return the entries of a line: all distances of tiles with a query and a key."""
+    after = blocks_of(queries, MARGIN) * MARGIN + max(keys - queries, 0)
+    return line_origin(queries, keys) + after
+
+
 def mask_arguments(
     mask: Tensor | DistanceMask | None, shape: Sequence[int], keys: int, multiplies: bool
 ) -> tuple[Tensor | None, Tensor | None]:
@@ -57,32 +75,24 @@ def mask_arguments(
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
     lines = mask.line._base  # those of a MaskBank, for all lengths
-    if lines is None or is_recorded():
-        return _line_arguments(mask, shape[2], keys, multiplies)
-    cache = _prepared.setdefault(lines, {})
-    key = shape[2], keys, multiplies
+    cached = lines is not None and not is_recorded()
+    cache = _prepared.setdefault(lines, {}) if cached else {}
+    queries = shape[2]
+    key = queries, keys, multiplies
     if key not in cache:
         if len(cache) == CACHED:
             cache.clear()
-        cache[key] = _line_arguments(mask, shape[2], keys, multiplies)
-    prepared: tuple[Tensor, Tensor] = cache[key]
-    return prepared
-
-
-# By the lines of a MaskBank: the arguments for the lengths so far.
-_prepared = WeakTensorKeyDictionary()
-CACHED = 256
-
-
-def _line_arguments(
-    mask: DistanceMask, queries: int, keys: int, multiplies: bool
-) -> tuple[Tensor, Tensor]:
-    values, beyond = _scaled(mask.line, multiplies), 0.0 if multiplies else -math.inf
-    return padded_line(values, queries, keys, beyond), mask.reach
+        before = line_origin(queries, keys) - (queries - 1)
+        after = line_width(queries, keys) - before - mask.line.size(-1)
+        beyond = 0.0 if multiplies else -math.inf
+        line = F.pad(_scaled(mask.line, multiplies), (before, after), value=beyond)
+        cache[key] = line, mask.reach
+    values, reach = cache[key]
+    return values, reach
 
 
 def _scaled(values: Tensor, multiplies: bool) -> Tensor:
-    return values.float().exp() if multiplies else values.float() * LOG2_E.value
+    return values.float().exp() if multiplies else values.float() * ops.LOG2_E.value
 
 
 def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys: int) -> Mask:
@@ -93,23 +103,29 @@ def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys
 
 
 @triton.jit
-def reachable_keys(MASK, h, first, last, keys, BLOCK: tl.constexpr):
-    """Return the range of keys, in whole blocks, that queries ``first`` to ``last`` may see."""
+def reachable_keys(
+    MASK, h, first_query, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Return the range of keys, in whole blocks, that a block of queries may see."""
     start, end = 0, keys
     if MASK.reach is not None:
-        start = tl.maximum(first - tl.load(MASK.reach + 2 * h + 1), 0) // BLOCK * BLOCK
-        end = tl.minimum(tl.maximum(last + 1 - tl.load(MASK.reach + 2 * h), 0), keys)
+        first = first_query + (keys - queries)
+        start = tl.maximum(first - tl.load(MASK.reach + 2 * h + 1), 0) // BLOCK_K * BLOCK_K
+        end = tl.minimum(tl.maximum(first + BLOCK_Q - tl.load(MASK.reach + 2 * h), 0), keys)
     return start, end
 
 
 @triton.jit
-def reachable_queries(MASK, h, first, last, queries, keys, BLOCK: tl.constexpr):
-    """Return the range of queries, in whole blocks, that may see keys ``first`` to ``last``."""
+def reachable_queries(
+    MASK, h, first_key, queries, keys, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Return the range of queries, in whole blocks, that may see a block of keys."""
     start, end = 0, queries
     if MASK.reach is not None:
-        first, last = first - (keys - queries), last - (keys - queries)
-        start = tl.maximum(first + tl.load(MASK.reach + 2 * h), 0) // BLOCK * BLOCK
-        end = tl.minimum(tl.maximum(last + 1 + tl.load(MASK.reach + 2 * h + 1), 0), queries)
+        first = first_key - (keys - queries)
+        start = tl.maximum(first + tl.load(MASK.reach + 2 * h), 0) // BLOCK_Q * BLOCK_Q
+        end = first + BLOCK_K + tl.load(MASK.reach + 2 * h + 1)
+        end = tl.minimum(tl.maximum(end, 0), queries)
     return start, end
 
 
@@ -118,7 +134,7 @@ def load_mask(MASK, b, h, query, key, queries, keys):
     """Load the mask of a tile: factors of E, or summands of scores to the base 2."""
     if MASK.reach is not None:
         distance = query[:, None] + (keys - queries) - key[None, :]
-        return load_diagonals(MASK.start + h * MASK.head + MASK.origin, distance)
+        return ops.load_diagonals(MASK.start + h * MASK.head + MASK.origin, distance)
     elif MASK.start is not None:
         pointers = MASK.start + b * MASK.sentence + h * MASK.head
         pointers += query[:, None].to(tl.int64) * MASK.row

@@ -16,38 +16,18 @@ import triton.language as tl
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
+from fairseq_posattn.attention.kernels import masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
+    DifferentiableKernels,
     Kind,
     Launch,
-    Plan,
     blocks_of,
     draw_dropout,
     drawn,
     kind_of,
     rows_of,
-)
-from fairseq_posattn.attention.kernels.masks import (
-    load_mask,
-    mask_arguments,
-    mask_operand,
-    reachable_keys,
-    reachable_queries,
-)
-from fairseq_posattn.attention.kernels.operators import DifferentiableKernels, all_in_rows, in_rows
-from fairseq_posattn.attention.kernels.ops import (
-    LOG2_E,
-    at_most,
-    block_and_head,
-    dropout_mask,
-    key_bounds,
-    load_rows,
-    matmul,
-    maximum,
-    minimum,
-    power_of_two,
-    store_rows,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 from fairseq_posattn.attention.masks import DistanceMask
@@ -61,14 +41,16 @@ def load_scores(SCORES, before, positions, length, inverse):
 
 
 @triton.jit
-def additive_scores(query_score, key_score, mask, bounds, MASK):
+def additive_scores(
+    query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys
+):  # fmt: skip
     """Return the scores of a tile, to the base 2, and the slope of ELU."""
     x = query_score[:, None] + key_score[None, :]
-    slope = tl.where(x > 0.0, 1.0, power_of_two(minimum(x, 0.0) * LOG2_E))
-    score = (maximum(x, 0.0) + (slope - 1.0)) * LOG2_E
+    slope = tl.where(x > 0.0, 1.0, ops.power_of_two(ops.minimum(x, 0.0) * ops.LOG2_E))
+    score = (ops.maximum(x, 0.0) + (slope - 1.0)) * ops.LOG2_E
     if MASK.start is not None:
-        score += mask
-    return at_most(score, bounds[None, :]), slope
+        score += masks.load_mask(MASK, b, mask_head, query, key, queries, keys)
+    return ops.at_most(score, ops.key_bounds(PADDING, b, key, keys)[None, :]), slope
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
@@ -79,43 +61,32 @@ def attend(
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write a block of features of the context of a block of queries, and its log sums."""
-    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
-    first_feature = tl.program_id(1) * BLOCK_D
-    first_query = block * BLOCK_Q
+    block, b, h, head_index = ops.block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
+    first_feature, first_query = tl.program_id(1) * BLOCK_D, block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
-    queries_before = head_index.to(tl.int64) * queries
-    query_score = load_scores(QUERY, queries_before, query, queries, inverse)
-
+    before = head_index.to(tl.int64)
+    query_score = load_scores(QUERY, before * queries, query, queries, inverse)
     context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     total = tl.zeros((BLOCK_Q,), tl.float32)
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
-    first = first_query + keys - queries
     mask_head = h // heads_per_mask
-    start, end = reachable_keys(MASK, mask_head, first, first + BLOCK_Q - 1, keys, BLOCK_K)
+    start, end = masks.reachable_keys(MASK, mask_head, first_query, queries, keys, BLOCK_Q, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
-        key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-        mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
-        bounds = key_bounds(PADDING, b, key, keys)
-        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
-        larger = tl.maximum(largest, tl.max(score, 1))
-        shift = tl.where(larger == float("-inf"), 0.0, larger)
-        weight = power_of_two(score - shift[:, None])
-        decay = power_of_two(largest - shift)
+        key_score = load_scores(KEY, before * keys, key, keys, inverse)
+        score, _ = additive_scores(
+            query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys
+        )
+        largest, shift, decay = ops.raise_maximum(largest, score, 1.0)
+        weight = ops.power_of_two(score - shift)
         total = total * decay + tl.sum(weight, 1)
-        if DROPOUT.seed is not None:
-            keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
-            weight = tl.where(keep, weight, 0.0)
-        v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
-        context = matmul(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
-        largest = larger
-
-    dead = total == 0.0
-    context = context * (DROPOUT.scale / tl.where(dead, 1.0, total))[:, None]
-    store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D, first_feature)
-    log_sum = tl.where(dead, float("inf"), largest + tl.log2(tl.where(dead, 1.0, total)))
-    if first_feature == 0:
-        tl.store(LOG_SUM + queries_before + query, log_sum, mask=query < queries)
+        weight = ops.drop(weight, 1.0, DROPOUT, 0, head_index, query, first_key)
+        v = ops.load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
+        context = ops.matmul(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
+    ops.store_context(
+        CONTEXT, LOG_SUM, DROPOUT, b, h, head_index, query, queries, context, total, largest,
+        FEATURES, BLOCK_D, first_feature,
+    )  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["queries", "keys", "parts"])
@@ -126,8 +97,8 @@ def differentiate_scores(
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of the queries' scores in every PARTS-th block, and their keys' part."""
-    part, b, h, head_index = block_and_head(parts, heads)
-    queries_before = head_index.to(tl.int64) * queries
+    part, b, h, head_index = ops.block_and_head(parts, heads)
+    before = head_index.to(tl.int64)
     line = LINES + tl.program_id(0).to(tl.int64) * keys
     clear_line(line, 0, keys - 1, BLOCK_K)
     mask_head = h // heads_per_mask
@@ -135,37 +106,36 @@ def differentiate_scores(
         first_query = block * BLOCK_Q
         query = first_query + tl.arange(0, BLOCK_Q)
         inside = query < queries
-        query_score = load_scores(QUERY, queries_before, query, queries, inverse)
-        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
+        query_score = load_scores(QUERY, before * queries, query, queries, inverse)
+        log_sum = tl.load(LOG_SUM + before * queries + query, mask=inside, other=float("inf"))
         delta = tl.zeros((BLOCK_Q,), tl.float32)
         for first_feature in range(0, FEATURES, BLOCK_D):
-            g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
-            c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+            g = ops.load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+            c = ops.load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
             delta += tl.sum(g.to(tl.float32) * c.to(tl.float32), 1)
         d_query = tl.zeros((BLOCK_Q,), tl.float32)
-        first = first_query + keys - queries
-        start, end = reachable_keys(MASK, mask_head, first, first + BLOCK_Q - 1, keys, BLOCK_K)
+        start, end = masks.reachable_keys(
+            MASK, mask_head, first_query, queries, keys, BLOCK_Q, BLOCK_K
+        )
         for first_key in range(start, end, BLOCK_K):
             key = first_key + tl.arange(0, BLOCK_K)
-            key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-            mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
-            bounds = key_bounds(PADDING, b, key, keys)
-            score, slope = additive_scores(query_score, key_score, mask, bounds, MASK)
-            weight = power_of_two(score - log_sum[:, None])
+            key_score = load_scores(KEY, before * keys, key, keys, inverse)
+            score, slope = additive_scores(
+                query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys
+            )
+            weight = ops.power_of_two(score - log_sum[:, None])
             d_weight = tl.zeros((BLOCK_Q, BLOCK_K), tl.float32)
             for first_feature in range(0, FEATURES, BLOCK_D):
-                g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
-                v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
-                d_weight = matmul(g, tl.trans(v), d_weight, PRECISION)
-            if DROPOUT.seed is not None:
-                keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
-                d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
+                g = ops.load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+                v = ops.load_rows(V, b, h, key, keys, FEATURES, BLOCK_D, first_feature)
+                d_weight = ops.matmul(g, tl.trans(v), d_weight, PRECISION)
+            d_weight = ops.drop(d_weight, DROPOUT.scale, DROPOUT, 0, head_index, query, first_key)
             d_x = weight * (d_weight - delta[:, None]) * slope
             d_query += tl.sum(d_x, 1)
-            before = tl.load(line + key, mask=key < keys, other=0.0)
-            tl.store(line + key, before + tl.sum(d_x, 0) * inverse, mask=key < keys)
+            earlier = tl.load(line + key, mask=key < keys, other=0.0)
+            tl.store(line + key, earlier + tl.sum(d_x, 0) * inverse, mask=key < keys)
         tl.debug_barrier()  # the next block of queries may read by another thread
-        tl.store(D_QUERY + queries_before + query, d_query * inverse, mask=inside)
+        tl.store(D_QUERY + before * queries + query, d_query * inverse, mask=inside)
 
 
 @triton.jit(do_not_specialize=["queries", "keys", "parts"])
@@ -180,69 +150,59 @@ def differentiate_values(
     Args:
         LINES: gradients of the scores from the programs of :func:`differentiate_scores`.
     """
-    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
-    first_feature = tl.program_id(1) * BLOCK_D
-    queries_before = head_index.to(tl.int64) * queries
-    first_key = block * BLOCK_K
+    block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
+    first_feature, first_key = tl.program_id(1) * BLOCK_D, block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
-    key_score = load_scores(KEY, head_index.to(tl.int64) * keys, key, keys, inverse)
-    bounds = key_bounds(PADDING, b, key, keys)
+    before = head_index.to(tl.int64)
+    key_score = load_scores(KEY, before * keys, key, keys, inverse)
     d_v = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     mask_head = h // heads_per_mask
-    start, end = reachable_queries(
-        MASK, mask_head, first_key, first_key + BLOCK_K - 1, queries, keys, BLOCK_Q
+    start, end = masks.reachable_queries(
+        MASK, mask_head, first_key, queries, keys, BLOCK_Q, BLOCK_K
     )
     for first_query in range(start, end, BLOCK_Q):
         query = first_query + tl.arange(0, BLOCK_Q)
-        inside = query < queries
-        query_score = load_scores(QUERY, queries_before, query, queries, inverse)
-        log_sum = tl.load(LOG_SUM + queries_before + query, mask=inside, other=float("inf"))
-        mask = load_mask(MASK, b, mask_head, query, key, queries, keys)
-        score, _ = additive_scores(query_score, key_score, mask, bounds, MASK)
-        weight = power_of_two(score - log_sum[:, None])
-        if DROPOUT.seed is not None:
-            keep = dropout_mask(DROPOUT, 0, head_index, query, first_key, BLOCK_K)
-            weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
-        g = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
-        d_v = matmul(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
-    store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
+        query_score = load_scores(QUERY, before * queries, query, queries, inverse)
+        log_sum = LOG_SUM + before * queries + query
+        log_sum = tl.load(log_sum, mask=query < queries, other=float("inf"))
+        score, _ = additive_scores(
+            query_score, key_score, MASK, PADDING, b, mask_head, query, key, queries, keys
+        )
+        weight = ops.power_of_two(score - log_sum[:, None])
+        weight = ops.drop(weight, DROPOUT.scale, DROPOUT, 0, head_index, query, first_key)
+        g = ops.load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D, first_feature)
+        d_v = ops.matmul(tl.trans(weight.to(g.dtype)), g, d_v, PRECISION)
+    ops.store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D, first_feature)
     if first_feature == 0:
         d_key = tl.zeros((BLOCK_K,), tl.float32)
         for part in range(0, parts):
-            line = LINES + (head_index.to(tl.int64) * parts + part) * keys
+            line = LINES + (before * parts + part) * keys
             d_key += tl.load(line + key, mask=key < keys, other=0.0)
-        tl.store(D_KEY + head_index.to(tl.int64) * keys + key, d_key, mask=key < keys)
+        tl.store(D_KEY + before * keys + key, d_key, mask=key < keys)
 
 
-class AdditivePlan(Plan):
-    """Launches for calls with tensors of the same kind; ``sizes`` are B, H, Tq, Tk and D."""
+class Plan:
+    """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
-    def __init__(self, constant: float, masks: int, kind: Kind, sizes: tuple[int, ...]):
-        super().__init__()
-        batch, heads, queries, keys, features = sizes
+    def __init__(self, constant: float, kind: Kind):
+        (batch, heads, queries), _, value, _, reach, *_ = kind.shapes
+        keys, features = value[2:]
         block = 32 if kind.dtype == torch.float32 else 64
         tile = Tile(block, block, 4, 2).fit(queries, keys)
-        self.numbers = heads, heads // masks, queries, keys, 1 / constant
-        constants = kind.matrices(features, block=64)
+        heads_per_mask = heads // reach[0] if reach else 1
+        self.numbers = heads, heads_per_mask, queries, keys, 1 / constant
+        constants, pairs = kind.matrices(features, block=64), batch * heads
         feature_blocks = blocks_of(features, block_of(features, 64))
-        constants |= {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
-        query_blocks, pairs = blocks_of(queries, tile.queries), batch * heads
-        self.parts = min(query_blocks, max(16, PROGRAMS // pairs))
+        query_blocks = blocks_of(queries, tile.queries)
         programs = query_blocks * pairs, feature_blocks
-        self.attend = Launch(attend, programs, constants, **tile.options)
-        key_programs = blocks_of(keys, tile.keys) * pairs, feature_blocks
-        self.backward_launches = [
-            (differentiate_scores, self.parts * pairs, constants, tile.options),
-            (differentiate_values, key_programs, constants, tile.options),
-        ]
+        self.attend = Launch(attend, programs, constants, tile)
+        self.parts = min(query_blocks, max(16, PROGRAMS // pairs))
+        self.of_scores = Launch(differentiate_scores, self.parts * pairs, constants, tile)
+        programs = blocks_of(keys, tile.keys) * pairs, feature_blocks
+        self.of_values = Launch(differentiate_values, programs, constants, tile)
 
 
-@lru_cache(maxsize=1024)
-def plan_of(constant: float, kind: Kind) -> AdditivePlan:
-    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
-    scores, _, value, _, reach, *_ = kind.shapes
-    masks = reach[0] if reach else scores[1]
-    return AdditivePlan(constant, masks, kind, (*scores, *value[2:]))
+plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
@@ -275,7 +235,7 @@ def allocate(given: Given) -> tuple[Tensor, Tensor]:
 def forward(given: Given) -> tuple[Tensor, Tensor]:
     """Return the context and logarithms of sums."""
     results = context, log_sum = allocate(given)
-    plan, given, operands = _plan(given)
+    plan, operands = _prepare(given)
     vectors = rows_of(given.value), rows_of(context)
     plan.attend(*given[:2], *vectors, log_sum, *operands, *plan.numbers)
     return results
@@ -284,29 +244,23 @@ def forward(given: Given) -> tuple[Tensor, Tensor]:
 def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of the scores and of the value."""
     context, log_sum = results
-    plan, given, operands = _plan(given)
-    query_score, key_score, value = tensors = given[:3]
-    d_context = in_rows(d_context)
-    gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in tensors]
-    shape = (*query_score.shape[:2], plan.parts, key_score.size(2))
+    plan, operands = _prepare(given, context, d_context)
+    *scores, value = given[:3]
+    gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in given[:3]]
+    shape = (*log_sum.shape[:2], plan.parts, value.size(2))
     lines = log_sum.new_empty(shape)
-    of_scores, of_values = plan.differentiate(*tensors, context, d_context)
     v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
-    scores, numbers = (query_score, key_score), (*plan.numbers, plan.parts)
-    of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *numbers)
-    of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *numbers)
+    numbers = *plan.numbers, plan.parts
+    plan.of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *numbers)
+    plan.of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *numbers)
     return gradients
 
 
-def _plan(given: Given) -> tuple[AdditivePlan, Given, tuple[Any, ...]]:
-    """Return the plan, the arguments, and mask, padding and dropout as the kernels take them."""
-    given = all_in_rows(given)
-    kind = kind_of(given.threshold, *given[:7])
-    operand = mask_operand(
-        given.mask, given.reach, given.query_score.size(2), given.key_score.size(2)
-    )
-    plan = plan_of(given.constant, kind)
-    return plan, given, (operand, given.padding, drawn(given.seed, given.threshold))
+def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
+    """Return the plan; and mask, padding and dropout as kernel arguments."""
+    plan = plan_of(given.constant, kind_of(given.threshold, *given[:7], *others))
+    mask = masks.mask_operand(given.mask, given.reach, *plan.numbers[2:4])
+    return plan, (mask, given.padding, drawn(given.seed, given.threshold))
 
 
 differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
@@ -331,7 +285,7 @@ def additive_attention_triton(
         query_score,
         key_score,
         value.reshape(batch, -1, keys, features),
-        *mask_arguments(mask, shape, keys, multiplies=False),
+        *masks.mask_arguments(mask, shape, keys, multiplies=False),
         call.key_padding_mask,
         *draw_dropout(call.dropout_p, value.device),
         float(constant),

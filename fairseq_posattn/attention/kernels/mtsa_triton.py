@@ -9,9 +9,9 @@ from torch import Tensor
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
 from fairseq_posattn.attention.kernels.launch import (
+    DifferentiableKernels,
     Kind,
     Launch,
-    Plan,
     blocks_of,
     draw_dropout,
     drawn,
@@ -19,58 +19,42 @@ from fairseq_posattn.attention.kernels.launch import (
     rows_of,
 )
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
-from fairseq_posattn.attention.kernels.operators import (
-    DifferentiableKernels,
-    all_in_rows,
-    empty_rows,
-    in_rows,
-)
-from fairseq_posattn.attention.kernels.tiles import Tile, block_of, tiles_of
+from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
 from fairseq_posattn.attention.masks import DistanceMask
 
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
 
-class TensorPlan(Plan):
-    """Launches for calls with tensors of the same kind; ``sizes`` are B, H, Tq, Tk and D."""
+class Plan:
+    """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
-    def __init__(self, token_scale: str, source_scale: str, kind: Kind, sizes: tuple[int, ...]):
-        super().__init__()
-        batch, heads, queries, keys, features = sizes
+    def __init__(self, token_scale: str, source_scale: str, kind: Kind):
+        (batch, heads, queries, features), (_, _, keys, _), *_ = kind.shapes
         self.numbers = heads, queries, keys, features**-0.5
-        of_pairs = {"LOG_SIGMOID": token_scale == "log_sigmoid"}
-        of_sources = {"LOG_SIGMOID": source_scale == "log_sigmoid"}
-        matrices = kind.matrices(features)
+        sources, pairs = {"LOG_SIGMOID": source_scale == "log_sigmoid"}, batch * heads
         split = {"SPLIT": kind.dtype == torch.float16}
-        blocks = {name: size for name, size in matrices.items() if name != "PRECISION"}
-        blocks |= {"BLOCK_K": SOURCE_BLOCK}
-        programs = blocks_of(keys, SOURCE_BLOCK) * batch * heads
-        self.find_largest = Launch(kernels.find_largest, programs, of_sources | blocks)
-        self.weigh_sources = Launch(kernels.weigh_sources, programs, of_sources | blocks | split)
+        sizes = {"FEATURES": features, "BLOCK_D": block_of(features, 128)}
+        blocks = sources | sizes | {"BLOCK_K": SOURCE_BLOCK}
+        programs = blocks_of(keys, SOURCE_BLOCK) * pairs
+        self.find_largest = Launch(kernels.find_largest, programs, blocks)
+        self.weigh_sources = Launch(kernels.weigh_sources, programs, blocks | split)
+        constants = {
+            "LOG_SIGMOID": token_scale == "log_sigmoid",
+            **kind.matrices(features),
+            **split,
+        }
         tiles = tiles_of("tensor_scores", kind.device, kind.dtype, features)
         forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
-        source = {"SOURCE_LOG_SIGMOID": of_sources["LOG_SIGMOID"]}
-
-        def launch(kernel: Any, tile: Tile, positions: int, block: int, **more: object) -> Any:
-            constants = {**of_pairs, **matrices, **split, **more}
-            constants |= {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
-            return kernel, blocks_of(positions, block) * batch * heads, constants, tile.options
-
-        kernel, programs, constants, options = launch(
-            kernels.attend, forward, queries, forward.queries
-        )
-        self.attend = Launch(kernel, programs, constants, **options)
-        self.backward_launches = [
-            launch(kernels.differentiate_queries, of_queries, queries, of_queries.queries),
-            launch(kernels.differentiate_keys, of_keys, keys, of_keys.keys, **source),
-        ]
+        programs = blocks_of(queries, forward.queries) * pairs
+        self.attend = Launch(kernels.attend, programs, constants, forward)
+        programs = blocks_of(queries, of_queries.queries) * pairs
+        self.of_queries = Launch(kernels.differentiate_queries, programs, constants, of_queries)
+        constants = constants | {"SOURCE_LOG_SIGMOID": sources["LOG_SIGMOID"]}
+        programs = blocks_of(keys, of_keys.keys) * pairs
+        self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
 
 
-@lru_cache(maxsize=1024)
-def plan_of(token_scale: str, source_scale: str, kind: Kind) -> TensorPlan:
-    """Return the plan for tensors of a kind, in the order of :class:`Given`."""
-    query, key, *_ = kind.shapes
-    return TensorPlan(token_scale, source_scale, kind, (*query[:3], key[2], query[3]))
+plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
@@ -109,21 +93,19 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tens
     denominator = query.new_empty(query.shape, dtype=torch.float32)
     rows = queries if given.token_scale == "identity" else 0  # sigmoids need no largest score
     largest = query.new_empty(batch, heads, rows, dtype=torch.float32)
-    return empty_rows(query), weights, weighed, largest_source, denominator, largest
+    return torch.empty_like(query), weights, weighed, largest_source, denominator, largest
 
 
 def forward(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return context, G, G V, largest source scores, denominators, and largest scores of pairs."""
-    results = allocate(given)
-    context, weights, weighed, largest_source, denominator, largest = results
-    plan, given, operands = _plan(given)
+    results = context, weights, weighed, largest_source, denominator, largest = allocate(given)
+    plan, operands = _prepare(given)
     _, padding, dropout = operands
     heads, _, keys, _ = plan.numbers
-    g, gv, s = rows_of(weights), rows_of(weighed), rows_of(given.source)
-    v, sizes = rows_of(given.value), (heads, keys)
-    plan.find_largest(s, padding, largest_source, *sizes)
-    plan.weigh_sources(v, s, padding, largest_source, g, gv, dropout, *sizes)
-    q, k, c, d = map(rows_of, (given.query, given.key, context, denominator))
+    q, k, v, s = map(rows_of, given[:4])
+    c, g, gv, d = map(rows_of, (context, weights, weighed, denominator))
+    plan.find_largest(s, padding, largest_source, heads, keys)
+    plan.weigh_sources(v, s, padding, largest_source, g, gv, dropout, heads, keys)
     plan.attend(q, k, g, gv, c, d, largest, *operands, *plan.numbers)
     return results
 
@@ -131,30 +113,27 @@ def forward(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tenso
 def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
     """Return the gradients of query, key, value and source scores."""
     context, weights, weighed, largest_source, denominator, largest = results
-    plan, given, operands = _plan(given)
-    d_context, vectors = in_rows(d_context), given[:4]
-    gradients = [torch.empty_like(tensor) for tensor in vectors]
+    plan, operands = _prepare(given, context, denominator, d_context)
+    gradients = [torch.empty_like(tensor) for tensor in given[:4]]
     shape = given.query.shape
     d_numerator = weights.new_empty(shape)
     d_denominator = weights.new_empty(*shape[:3], weights.size(3))
-    of_queries, of_keys = plan.differentiate(*vectors, context, denominator, d_context)
-    q, k, v, s = map(rows_of, vectors)
+    q, k, v, s = map(rows_of, given[:4])
     g, gv, d_c = map(rows_of, (weights, weighed, d_context))
     c, d, d_n, d_d = map(rows_of, (context, denominator, d_numerator, d_denominator))
     d_q, d_k, d_v, d_s = map(rows_of, gradients)
-    of_queries(q, k, g, gv, c, d, largest, *operands, d_c, d_n, d_d, d_q, *plan.numbers)
-    sources = largest, largest_source
-    of_keys(q, k, v, s, g, gv, *sources, *operands, d_n, d_d, d_k, d_v, d_s, *plan.numbers)
+    plan.of_queries(q, k, g, gv, c, d, largest, *operands, d_c, d_n, d_d, d_q, *plan.numbers)
+    inputs = q, k, v, s, g, gv, largest, largest_source
+    plan.of_keys(*inputs, *operands, d_n, d_d, d_k, d_v, d_s, *plan.numbers)
     return gradients
 
 
-def _plan(given: Given) -> tuple[TensorPlan, Given, tuple[Any, ...]]:
-    """Return the plan, the arguments, and mask, padding and dropout as the kernels take them."""
-    given = all_in_rows(given)
-    kind = kind_of(given.threshold, *given[:8])
-    operand = mask_operand(given.mask, given.reach, given.query.size(2), given.key.size(2))
+def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
+    """Return the plan; and mask, padding and dropout as kernel arguments."""
+    kind = kind_of(given.threshold, *given[:8], *others)
     plan = plan_of(given.token_scale, given.source_scale, kind)
-    return plan, given, (operand, given.padding, drawn(given.seed, given.threshold))
+    mask = mask_operand(given.mask, given.reach, *plan.numbers[1:3])
+    return plan, (mask, given.padding, drawn(given.seed, given.threshold))
 
 
 differentiable = DifferentiableKernels(

@@ -8,10 +8,8 @@ import triton.language as tl
 
 # Exponentials and logarithms are to the base 2, as in hardware.
 LOG2_E = tl.constexpr(1.4426950408889634)
-
 # Triton's interpreter multiplies matrices in bfloat16 as if they held integers.
 INTERPRETED = tl.constexpr(os.environ.get("TRITON_INTERPRET") == "1")
-
 # Random123's Philox passes its authors' tests from seven rounds on.
 PHILOX_ROUNDS = tl.constexpr(7)
 
@@ -50,36 +48,29 @@ def block_and_head(blocks, heads):
 
 
 @triton.jit
+def approximate(x, INSTRUCTION: tl.constexpr):
+    """Return one instruction's result; Triton's functions take more because of subnormals."""
+    return tl.inline_asm_elementwise(
+        INSTRUCTION, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
+    )
+
+
+@triton.jit
 def power_of_two(x):
     """Return ``2**x``, 0 where it is subnormal."""
-    if INTERPRETED:
-        return tl.exp2(x)
-    else:  # one instruction; exp2 takes four because of subnormals
-        return tl.inline_asm_elementwise(
-            "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
+    return tl.exp2(x) if INTERPRETED else approximate(x, "ex2.approx.ftz.f32 $0, $1;")
 
 
 @triton.jit
 def logarithm(x):
     """Return ``log2 x`` of a normal x."""
-    if INTERPRETED:
-        return tl.log2(x)
-    else:  # one instruction, no test for subnormals
-        return tl.inline_asm_elementwise(
-            "lg2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
+    return tl.log2(x) if INTERPRETED else approximate(x, "lg2.approx.ftz.f32 $0, $1;")
 
 
 @triton.jit
 def reciprocal(x):
     """Return ``1 / x``, for sizes of x and ``1 / x`` from ``2**-126`` to ``2**126``."""
-    if INTERPRETED:
-        return 1.0 / x
-    else:
-        return tl.inline_asm_elementwise(
-            "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
-        )
+    return 1.0 / x if INTERPRETED else approximate(x, "rcp.approx.ftz.f32 $0, $1;")
 
 
 @triton.jit
@@ -110,13 +101,9 @@ def load_diagonals(line, distance):
     if INTERPRETED:
         return tl.load(pointers)
     else:
+        load: tl.constexpr = "ld.global.nc.f32 $0, [$1];"
         return tl.inline_asm_elementwise(
-            "ld.global.nc.f32 $0, [$1];",
-            "=f,l",
-            [pointers.to(tl.int64)],
-            dtype=tl.float32,
-            is_pure=True,
-            pack=1,
+            load, "=f,l", [pointers.to(tl.int64)], dtype=tl.float32, is_pure=True, pack=1
         )
 
 
@@ -124,13 +111,10 @@ def load_diagonals(line, distance):
 def tile_of_rows(
     X, b, h, rows, length, first, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SHIFT: tl.constexpr
 ):  # fmt: skip
-    """Return pointers to rows of one head of ``Rows``, and a mask of those inside.
+    """Return pointers to rows ``[N]`` of one head of ``Rows``, and those inside: ``[N, BLOCK_D]``.
 
     Args:
-        rows: ``[N]``. first: feature. SHIFT: number before a row's features.
-
-    Returns:
-        two ``[N, BLOCK_D]``.
+        first: feature. SHIFT: number before a row's features.
     """
     features = first + tl.arange(0, BLOCK_D)
     inside = rows[:, None] < length
@@ -189,19 +173,45 @@ def at_most(score, bounds):
 
 
 @triton.jit
+def raise_maximum(largest, score, scale):
+    """Return the maxima of rows so far, their scaled shifts, and the decay of earlier sums."""
+    larger = tl.maximum(largest, tl.max(score, 1))
+    # The shift of rows that saw no key so far is 0.
+    shift = tl.where(larger == float("-inf"), 0.0, larger) * scale
+    return larger, shift[:, None], power_of_two(largest * scale - shift)
+
+
+@triton.jit
+def store_context(
+    CONTEXT, LOG_SUM, DROPOUT, b, h, head_index, query, queries, context, total, largest,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0,
+):  # fmt: skip
+    """Write normalized contexts and the logarithms of their sums, to the base 2.
+
+    Args:
+        context: sums of weighed values. total: of weights before dropout.
+        largest: the scaled maxima of the scores.
+    """
+    dead = total == 0.0
+    total = tl.where(dead, 1.0, total)
+    context *= (DROPOUT.scale / total)[:, None]
+    store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D, first)
+    if first == 0:
+        # An infinite sum makes every weight of a row zero in the backward pass.
+        log_sum = tl.where(dead, float("inf"), largest + tl.log2(total))
+        tl.store(LOG_SUM + head_index.to(tl.int64) * queries + query, log_sum, mask=query < queries)
+
+
+@triton.jit
 def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
-    """Return the dropout mask of a tile.
+    """Return the dropout mask of a tile: bool ``[BLOCK_Q, BLOCK_K]``.
 
     It depends on the seed, the positions and BLOCK_K alone, so that the backward pass draws the
     same mask. A counter's four words of 32 bits serve eight keys.
 
     Args:
-        DROPOUT: ``Drawn``. stream, head, first_key: scalars; ``head`` counts through the batch;
-            each ``stream`` is a separate mask from one seed.
-        query: ``[BLOCK_Q]``.
-
-    Returns:
-        bool ``[BLOCK_Q, BLOCK_K]``.
+        stream: number of one of several masks from a seed. head: counted through the batch.
+        query: ``[BLOCK_Q]``. first_key: scalar.
     """
     group = first_key + tl.arange(0, BLOCK_K // 8)
     group, query = tl.broadcast(group[None, :], query[:, None])
@@ -215,14 +225,20 @@ def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr)
 
 
 @triton.jit
+def drop(tile, scale, DROPOUT, stream, head, query, first_key):
+    """Return a tile after dropout (:func:`dropout_mask`), what is kept times ``scale``."""
+    if DROPOUT.seed is not None:
+        keep = dropout_mask(DROPOUT, stream, head, query, first_key, tile.shape[1])
+        tile = tl.where(keep, tile * scale, 0.0)
+    return tile
+
+
+@triton.jit
 def diagonal_sums(lower, upper, BLOCK: tl.constexpr):
     """Return sums along the wrapped diagonals of a square, each in a fixed order of rows.
 
     Entry e is the sum over rows r of the columns ``(r + e) % BLOCK``, from ``lower`` on the main
     diagonal and below, from ``upper`` above it. :func:`wrapped_distances` are its distances.
-
-    Returns:
-        ``[BLOCK]``.
     """
     row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     # Rotating the rows turns diagonals into columns. Sums of indices cost less than differences.

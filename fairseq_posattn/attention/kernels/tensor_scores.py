@@ -14,26 +14,7 @@ number gives the same context. Every sum has a fixed order.
 import triton
 import triton.language as tl
 
-from fairseq_posattn.attention.kernels.masks import (
-    load_mask,
-    reachable_keys,
-    reachable_queries,
-)
-from fairseq_posattn.attention.kernels.ops import (
-    LOG2_E,
-    at_most,
-    block_and_head,
-    dropout_mask,
-    key_bounds,
-    load_rows,
-    log_sigmoid,
-    matmul,
-    maximum,
-    minimum,
-    power_of_two,
-    reciprocal,
-    store_rows,
-)
+from fairseq_posattn.attention.kernels import masks, ops
 
 # Lower bound of a pair's sigmoid; only a query whose keys all score below -25 is affected.
 SMALLEST_PAIR = tl.constexpr(2.0**-36)
@@ -60,10 +41,10 @@ def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
     slope = 1.0
     if LOG_SIGMOID:
         slope = 1.0 / (1.0 + tl.exp(scores))  # 1 - sigmoid
-        scores = log_sigmoid(scores)
-    weight = tl.exp(minimum(scores - largest, 0.0))
+        scores = ops.log_sigmoid(scores)
+    weight = tl.exp(ops.minimum(scores - largest, 0.0))
     slope = tl.where(weight > SMALLEST_WEIGHT, slope, 0.0)
-    return tl.where(seen, maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
+    return tl.where(seen, ops.maximum(weight, SMALLEST_WEIGHT) * BALANCE, 0.0), slope
 
 
 @triton.jit
@@ -71,10 +52,10 @@ def store_split(
     X, b, h, rows, length, tile, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr
 ):  # fmt: skip
     """Write rows; with SPLIT also what the type rounds off, behind the features of each row."""
-    store_rows(X, b, h, rows, length, tile, FEATURES, BLOCK_D)
+    ops.store_rows(X, b, h, rows, length, tile, FEATURES, BLOCK_D)
     if SPLIT:
         rest = tile - tile.to(X.start.dtype.element_ty).to(tl.float32)
-        store_rows(X, b, h, rows, length, rest, FEATURES, BLOCK_D, SHIFT=FEATURES)
+        ops.store_rows(X, b, h, rows, length, rest, FEATURES, BLOCK_D, SHIFT=FEATURES)
 
 
 @triton.jit
@@ -82,11 +63,20 @@ def load_split(
     X, b, h, rows, length, FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr
 ):  # fmt: skip
     """Load rows and their rests (:func:`store_split`); without SPLIT the rows twice."""
-    tile = load_rows(X, b, h, rows, length, FEATURES, BLOCK_D)
+    tile = ops.load_rows(X, b, h, rows, length, FEATURES, BLOCK_D)
     rest = tile
     if SPLIT:
-        rest = load_rows(X, b, h, rows, length, FEATURES, BLOCK_D, SHIFT=FEATURES)
+        rest = ops.load_rows(X, b, h, rows, length, FEATURES, BLOCK_D, SHIFT=FEATURES)
     return tile, rest
+
+
+@triton.jit
+def matmul_split(a, b, b_rest, total, PRECISION: tl.constexpr, SPLIT: tl.constexpr):
+    """Return ``total + a b``, with SPLIT also with the rest of b."""
+    total = ops.matmul(a, b, total, PRECISION)
+    if SPLIT:
+        total = ops.matmul(a, b_rest, total, PRECISION)
+    return total
 
 
 @triton.jit(do_not_specialize=["keys"])
@@ -96,12 +86,12 @@ def find_largest(
 ):  # fmt: skip
     """Write the largest ``sigma_s(S)`` of a block of keys, ``[B, H, blocks, BLOCK_D]``."""
     blocks = tl.cdiv(keys, BLOCK_K)
-    block, b, h, head_index = block_and_head(blocks, heads)
+    block, b, h, head_index = ops.block_and_head(blocks, heads)
     key = block * BLOCK_K + tl.arange(0, BLOCK_K)
-    scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    scores = ops.load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
     if LOG_SIGMOID:
-        scores = log_sigmoid(scores)
-    scores = at_most(scores, key_bounds(PADDING, b, key, keys)[:, None])
+        scores = ops.log_sigmoid(scores)
+    scores = ops.at_most(scores, ops.key_bounds(PADDING, b, key, keys)[:, None])
     line = LARGEST + tl.program_id(0).to(tl.int64) * BLOCK_D
     tl.store(line + tl.arange(0, BLOCK_D), tl.max(scores, 0))
 
@@ -127,50 +117,38 @@ def weigh_sources(
 ):  # fmt: skip
     """Write G and G V of a block of keys of one head."""
     blocks = tl.cdiv(keys, BLOCK_K)
-    block, b, h, head_index = block_and_head(blocks, heads)
+    block, b, h, head_index = ops.block_and_head(blocks, heads)
     key = block * BLOCK_K + tl.arange(0, BLOCK_K)
     largest = largest_source(LARGEST, head_index, blocks, BLOCK_D)
-    scores = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
-    seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
+    scores = ops.load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    seen = ops.key_bounds(PADDING, b, key, keys)[:, None] > 0.0
     weight, _ = source_weight(scores, largest[None, :], seen, LOG_SIGMOID)
     store_split(G, b, h, key, keys, weight, FEATURES, BLOCK_D, SPLIT)
-    if DROPOUT.seed is not None:
-        keep = dropout_mask(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
-        weight = tl.where(keep, weight * DROPOUT.scale, 0.0)
-    v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
+    weight = ops.drop(weight, DROPOUT.scale, DROPOUT, SOURCES, head_index, key, 0)
+    v = ops.load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
     weighed = tl.where(seen, weight * v.to(tl.float32), 0.0)
     store_split(GV, b, h, key, keys, weighed, FEATURES, BLOCK_D, SPLIT)
 
 
 @triton.jit
-def pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID: tl.constexpr):
-    """Return E of a tile, and the slope of its logarithm.
-
-    Args:
-        largest: of each row's scores, ``[BLOCK_Q]``, for ``identity`` scores.
-    """
-    if LOG_SIGMOID:
-        power = power_of_two(minimum(dots * (-scale * LOG2_E), 100.0))
-        sigmoid = reciprocal(1.0 + power)
-        slope = tl.where(sigmoid > SMALLEST_PAIR, power * sigmoid, 0.0)
-        weight = tl.where(bounds > 0.0, maximum(sigmoid, SMALLEST_PAIR), 0.0)
-        if MASK.start is not None:
-            weight *= mask
-        return weight, slope
-    else:
-        score = pair_scores(dots, mask, bounds, scale, MASK)
-        # A row that sees no key has -inf for its largest.
-        shift = tl.where(largest == float("-inf"), 0.0, largest)
-        return power_of_two(score - shift[:, None]), 1.0
+def sigmoid_weights(dots, mask, bounds, scale, MASK):
+    """Return E of a tile for ``log_sigmoid``, and the slope of its logarithm."""
+    power = ops.power_of_two(ops.minimum(dots * (-scale * ops.LOG2_E), 100.0))
+    sigmoid = ops.reciprocal(1.0 + power)
+    slope = tl.where(sigmoid > SMALLEST_PAIR, power * sigmoid, 0.0)
+    weight = tl.where(bounds > 0.0, ops.maximum(sigmoid, SMALLEST_PAIR), 0.0)
+    if MASK.start is not None:
+        weight *= mask
+    return weight, slope
 
 
 @triton.jit
 def pair_scores(dots, mask, bounds, scale, MASK):
     """Return the scores of a tile, to the base 2, for ``identity``."""
-    score = dots * (scale * LOG2_E)
+    score = dots * (scale * ops.LOG2_E)
     if MASK.start is not None:
         score += mask
-    return at_most(score, bounds)
+    return ops.at_most(score, bounds)
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
@@ -178,49 +156,40 @@ def attend(
     Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
-    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
+    BLOCK_D: tl.constexpr, SPLIT: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write the context of a block of queries of one head, and its denominator."""
-    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
+    block, b, h, head_index = ops.block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
-    q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
+    q = ops.load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
     numerator = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     denominator = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     largest = tl.full((BLOCK_Q,), float("-inf"), tl.float32)
-    first = first_query + keys - queries
-    start, end = reachable_keys(MASK, h, first, first + BLOCK_Q - 1, keys, BLOCK_K)
+    start, end = masks.reachable_keys(MASK, h, first_query, queries, keys, BLOCK_Q, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
-        k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+        k = ops.load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
         g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
         gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
-        dots = matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
-        mask = load_mask(MASK, b, h, query, key, queries, keys)
-        bounds = key_bounds(PADDING, b, key, keys)[None, :]
+        dots = ops.matmul(q, tl.trans(k), tl.zeros((BLOCK_Q, BLOCK_K), tl.float32), PRECISION)
+        mask = masks.load_mask(MASK, b, h, query, key, queries, keys)
+        bounds = ops.key_bounds(PADDING, b, key, keys)[None, :]
         if LOG_SIGMOID:
-            weight, _ = pair_weights(dots, mask, bounds, scale, largest, MASK, True)
+            weight, _ = sigmoid_weights(dots, mask, bounds, scale, MASK)
         else:
             score = pair_scores(dots, mask, bounds, scale, MASK)
-            larger = tl.maximum(largest, tl.max(score, 1))
-            shift = tl.where(larger == float("-inf"), 0.0, larger)
-            weight = power_of_two(score - shift[:, None])
-            decay = power_of_two(largest - shift)[:, None]
-            numerator, denominator, largest = numerator * decay, denominator * decay, larger
-        denominator = matmul(weight.to(g.dtype), g, denominator, PRECISION)
-        if SPLIT:
-            denominator = matmul(weight.to(g.dtype), g_rest, denominator, PRECISION)
-        if DROPOUT.seed is not None:
-            keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, BLOCK_K)
-            weight = tl.where(keep, weight, 0.0)
-        numerator = matmul(weight.to(g.dtype), gv, numerator, PRECISION)
-        if SPLIT:
-            numerator = matmul(weight.to(g.dtype), gv_rest, numerator, PRECISION)
+            largest, shift, decay = ops.raise_maximum(largest, score, 1.0)
+            weight = ops.power_of_two(score - shift)
+            numerator, denominator = numerator * decay[:, None], denominator * decay[:, None]
+        denominator = matmul_split(weight.to(g.dtype), g, g_rest, denominator, PRECISION, SPLIT)
+        weight = ops.drop(weight, 1.0, DROPOUT, PAIRS, head_index, query, first_key)
+        numerator = matmul_split(weight.to(g.dtype), gv, gv_rest, numerator, PRECISION, SPLIT)
 
     # A query without keys has denominator and numerator zero.
     context = numerator * DROPOUT.scale / tl.where(denominator == 0.0, 1.0, denominator)
-    store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
-    store_rows(DENOMINATOR, b, h, query, queries, denominator, FEATURES, BLOCK_D)
+    ops.store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D)
+    ops.store_rows(DENOMINATOR, b, h, query, queries, denominator, FEATURES, BLOCK_D)
     if not LOG_SIGMOID:
         row = head_index.to(tl.int64) * queries + query
         tl.store(LARGEST + row, largest, mask=query < queries)
@@ -228,7 +197,7 @@ def attend(
 
 @triton.jit
 def pair_gradients(
-    q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+    q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, LARGEST, query, key, first_key, b, h,
     head_index, queries, keys, scale, MASK, PADDING, DROPOUT,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
@@ -236,25 +205,30 @@ def pair_gradients(
 
     Args:
         q, d_n, d_d: of its queries, ``[BLOCK_Q, BLOCK_D]``; d_n and d_d the gradients of N and Z.
-        k, g, gv: of its keys. largest: of each row's scores, ``[BLOCK_Q]``.
+        k, g, gv: of its keys. LARGEST: of each row's scores, for ``identity``.
     """
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
-    dots = matmul(q, tl.trans(k), none, PRECISION)
-    mask = load_mask(MASK, b, h, query, key, queries, keys)
-    bounds = key_bounds(PADDING, b, key, keys)[None, :]
-    weight, slope = pair_weights(dots, mask, bounds, scale, largest, MASK, LOG_SIGMOID)
-    d_weight = matmul(d_n, tl.trans(gv), none, PRECISION)
-    if SPLIT:
-        d_weight = matmul(d_n, tl.trans(gv_rest), d_weight, PRECISION)
+    dots = ops.matmul(q, tl.trans(k), none, PRECISION)
+    mask = masks.load_mask(MASK, b, h, query, key, queries, keys)
+    bounds = ops.key_bounds(PADDING, b, key, keys)[None, :]
+    if LOG_SIGMOID:
+        weight, slope = sigmoid_weights(dots, mask, bounds, scale, MASK)
+    else:
+        row = head_index.to(tl.int64) * queries + query
+        largest = tl.load(LARGEST + row, mask=query < queries, other=0.0)
+        # A row that sees no key has -inf for its largest.
+        shift = tl.where(largest == float("-inf"), 0.0, largest)
+        score = pair_scores(dots, mask, bounds, scale, MASK)
+        weight, slope = ops.power_of_two(score - shift[:, None]), 1.0
+    d_weight = matmul_split(d_n, tl.trans(gv), tl.trans(gv_rest), none, PRECISION, SPLIT)
     dropped = weight
     if DROPOUT.seed is not None:
-        keep = dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
+        keep = ops.dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
         d_weight = tl.where(keep, d_weight, 0.0)
         dropped = tl.where(keep, weight, 0.0)
-    d_weight = matmul(d_d, tl.trans(g), d_weight, PRECISION)
+    d_weight = matmul_split(d_d, tl.trans(g), tl.trans(g_rest), d_weight, PRECISION, SPLIT)
     if SPLIT:
-        d_weight = matmul(d_d, tl.trans(g_rest), d_weight, PRECISION)
-        d_weight = matmul(d_d_rest, tl.trans(g), d_weight, PRECISION)
+        d_weight = ops.matmul(d_d_rest, tl.trans(g), d_weight, PRECISION)
     d_dots = d_weight * weight * slope
     if LOG_SIGMOID and MASK.start is not None:
         # The weight of a masked source over those seen may overflow float32.
@@ -268,16 +242,16 @@ def differentiate_queries(
     D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q,
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
-    BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr, SPLIT: tl.constexpr,
+    BLOCK_D: tl.constexpr, SPLIT: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of a block of queries of one head, its numerators and denominators."""
-    block, b, h, head_index = block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
+    block, b, h, head_index = ops.block_and_head(tl.cdiv(queries, BLOCK_Q), heads)
     first_query = block * BLOCK_Q
     query = first_query + tl.arange(0, BLOCK_Q)
-    q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
-    c = load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
-    d = load_rows(DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
-    d_c = load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
+    q = ops.load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
+    c = ops.load_rows(CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
+    d = ops.load_rows(DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D)
+    d_c = ops.load_rows(D_CONTEXT, b, h, query, queries, FEATURES, BLOCK_D)
     narrow = G.start.dtype.element_ty
     d_n = tl.where(d == 0.0, 0.0, d_c.to(tl.float32) / tl.where(d == 0.0, 1.0, d))
     d_n = (d_n * DROPOUT.scale).to(narrow)
@@ -286,27 +260,21 @@ def differentiate_queries(
     d_d_full = -d_n.to(tl.float32) * kept * c.to(tl.float32)
     d_d = d_d_full.to(narrow)
     d_d_rest = (d_d_full - d_d.to(tl.float32)).to(narrow)
-    store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)
+    ops.store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)
     store_split(D_DENOMINATOR, b, h, query, queries, d_d_full, FEATURES, BLOCK_D, SPLIT)
-    largest = tl.zeros((BLOCK_Q,), tl.float32)
-    if not LOG_SIGMOID:
-        row = head_index.to(tl.int64) * queries + query
-        largest = tl.load(LARGEST + row, mask=query < queries, other=0.0)
-
     d_q = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
-    first = first_query + keys - queries
-    start, end = reachable_keys(MASK, h, first, first + BLOCK_Q - 1, keys, BLOCK_K)
+    start, end = masks.reachable_keys(MASK, h, first_query, queries, keys, BLOCK_Q, BLOCK_K)
     for first_key in range(start, end, BLOCK_K):
         key = first_key + tl.arange(0, BLOCK_K)
-        k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+        k = ops.load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
         g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
         gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
         _, _, d_dots = pair_gradients(
-            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, LARGEST, query, key, first_key, b, h,
             head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
         )  # fmt: skip
-        d_q = matmul(d_dots.to(k.dtype), k, d_q, PRECISION)
-    store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
+        d_q = ops.matmul(d_dots.to(k.dtype), k, d_q, PRECISION)
+    ops.store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
@@ -315,66 +283,55 @@ def differentiate_keys(
     D_NUMERATOR, D_DENOMINATOR, D_K, D_V, D_S,
     heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, SOURCE_LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
-    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
-    SPLIT: tl.constexpr,
+    FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr,
+    BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of a block of keys of one head, their values and source scores."""
-    block, b, h, head_index = block_and_head(tl.cdiv(keys, BLOCK_K), heads)
+    block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
-    k = load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
+    k = ops.load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
     g, g_rest = load_split(G, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
     gv, gv_rest = load_split(GV, b, h, key, keys, FEATURES, BLOCK_D, SPLIT)
-
     d_k = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_gv = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
     d_g = tl.zeros((BLOCK_K, BLOCK_D), tl.float32)
-    start, end = reachable_queries(
-        MASK, h, first_key, first_key + BLOCK_K - 1, queries, keys, BLOCK_Q
-    )
+    start, end = masks.reachable_queries(MASK, h, first_key, queries, keys, BLOCK_Q, BLOCK_K)
     for first_query in range(start, end, BLOCK_Q):
         query = first_query + tl.arange(0, BLOCK_Q)
-        q = load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
-        d_n = load_rows(D_NUMERATOR, b, h, query, queries, FEATURES, BLOCK_D)
+        q = ops.load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
+        d_n = ops.load_rows(D_NUMERATOR, b, h, query, queries, FEATURES, BLOCK_D)
         d_d, d_d_rest = load_split(
             D_DENOMINATOR, b, h, query, queries, FEATURES, BLOCK_D, SPLIT
         )  # fmt: skip
-        largest = tl.zeros((BLOCK_Q,), tl.float32)
-        if not LOG_SIGMOID:
-            row = head_index.to(tl.int64) * queries + query
-            largest = tl.load(LARGEST + row, mask=query < queries, other=0.0)
         weight, dropped, d_dots = pair_gradients(
-            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, largest, query, key, first_key, b, h,
+            q, k, g, g_rest, gv, gv_rest, d_n, d_d, d_d_rest, LARGEST, query, key, first_key, b, h,
             head_index, queries, keys, scale, MASK, PADDING, DROPOUT, LOG_SIGMOID, PRECISION, SPLIT,
         )  # fmt: skip
-        d_k = matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
+        d_k = ops.matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
         high = weight.to(g.dtype)
-        d_g = matmul(tl.trans(high), d_d, d_g, PRECISION)
+        d_g = matmul_split(tl.trans(high), d_d, d_d_rest, d_g, PRECISION, SPLIT)
+        rest = (weight - high.to(tl.float32)).to(g.dtype)
         if SPLIT:
-            rest = (weight - high.to(tl.float32)).to(g.dtype)
-            d_g = matmul(tl.trans(high), d_d_rest, d_g, PRECISION)
-            d_g = matmul(tl.trans(rest), d_d, d_g, PRECISION)
+            d_g = ops.matmul(tl.trans(rest), d_d, d_g, PRECISION)
         if DROPOUT.seed is not None:
             kept = dropped != 0.0
             high = tl.where(kept, high, 0.0).to(g.dtype)
-            if SPLIT:
-                rest = tl.where(kept, rest, 0.0).to(g.dtype)
-        d_gv = matmul(tl.trans(high), d_n, d_gv, PRECISION)
+            rest = tl.where(kept, rest, 0.0).to(g.dtype)
+        d_gv = ops.matmul(tl.trans(high), d_n, d_gv, PRECISION)
         if SPLIT:
-            d_gv = matmul(tl.trans(rest), d_n, d_gv, PRECISION)
-    store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
+            d_gv = ops.matmul(tl.trans(rest), d_n, d_gv, PRECISION)
+    ops.store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 
     # From G and G V to the values and the source scores.
-    v = load_rows(V, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
-    s = load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    v = ops.load_rows(V, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
+    s = ops.load_rows(S, b, h, key, keys, FEATURES, BLOCK_D).to(tl.float32)
     source_blocks = tl.cdiv(keys, SOURCE_BLOCK)
     largest_s = largest_source(LARGEST_SOURCE, head_index, source_blocks, BLOCK_D)
-    seen = key_bounds(PADDING, b, key, keys)[:, None] > 0.0
+    seen = ops.key_bounds(PADDING, b, key, keys)[:, None] > 0.0
     weight, slope = source_weight(s, largest_s[None, :], seen, SOURCE_LOG_SIGMOID)
-    if DROPOUT.seed is not None:
-        keep = dropout_mask(DROPOUT, SOURCES, head_index, key, 0, BLOCK_D)
-        d_gv = tl.where(keep, d_gv * DROPOUT.scale, 0.0)
+    d_gv = ops.drop(d_gv, DROPOUT.scale, DROPOUT, SOURCES, head_index, key, 0)
     d_v = d_gv * weight
     d_s = tl.where(seen, (d_gv * v + d_g) * weight * slope, 0.0)
-    store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
-    store_rows(D_S, b, h, key, keys, d_s, FEATURES, BLOCK_D)
+    ops.store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
+    ops.store_rows(D_S, b, h, key, keys, d_s, FEATURES, BLOCK_D)

@@ -27,10 +27,6 @@ class Tile(NamedTuple):
         warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
         return Tile(rows, block_of(keys, self.keys), warps, self.stages)
 
-    @property
-    def options(self) -> dict[str, int]:
-        return {"num_warps": self.warps, "num_stages": self.stages}
-
 
 class Tiles(NamedTuple):
     """Tiles of the forward pass and of the gradients of queries and of keys.
@@ -44,7 +40,7 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-# Written by benchmarks/tiles.py: tiles by GPU and tiles_key.
+# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
 SEARCHED = Path(__file__).with_name("tiles.json")
 
 

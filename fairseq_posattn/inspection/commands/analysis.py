@@ -7,6 +7,7 @@ from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_data, name_list, number_list, positive
+from fairseq_posattn.common.files import check_writable
 
 # By `parameters --plot`.
 PLOTS = {
@@ -15,6 +16,7 @@ PLOTS = {
     "matrices": "DA's coefficients over a sentence for each head",
     "mask": "DMAN's mask by distance for each head",
 }
+DEFAULT = "(default: %(default)s)"
 FURTHEST = 1000  # rows and columns of the matrix drawn for each head
 
 
@@ -73,9 +75,7 @@ def make_parser(prog=None):
     )
     add_model(heatmap)
     add_sentences(heatmap, required=True)
-    heatmap.add_argument(
-        "--line", type=positive, default=1, help="line of the sentence (default: %(default)s)"
-    )
+    heatmap.add_argument("--line", type=positive, default=1, help=f"line of the sentence {DEFAULT}")
     heatmap.add_argument(
         "--heads", type=number_list, metavar="H,...", help="heads to draw (default: all)"
     )
@@ -90,25 +90,11 @@ def make_parser(prog=None):
     )
     several = "; --plot weights takes several seeds, and shows the mean of sorted values"
     add_model(parameters, several, nargs="+")
-    parameters.add_argument(
-        "--plot",
-        required=True,
-        choices=PLOTS,
-        help="; ".join(f"{name}: {what}" for name, what in PLOTS.items()),
-    )
-    parameters.add_argument(
-        "--side",
-        choices=("encoder", "decoder"),
-        default="encoder",
-        help="side of the model (default: %(default)s)",
-    )
-    parameters.add_argument(
-        "--distance",
-        type=distance,
-        default=20,
-        metavar="N",
-        help="largest distance to show, in tokens (default: %(default)s)",
-    )
+    plots = "; ".join(f"{name}: {what}" for name, what in PLOTS.items())
+    parameters.add_argument("--plot", required=True, choices=PLOTS, help=plots)
+    sides = {"choices": ("encoder", "decoder"), "default": "encoder"}
+    parameters.add_argument("--side", **sides, help=f"side of the model {DEFAULT}")
+    add_number(parameters, "--distance", 20, "largest distance to show, in tokens", distance)
     add_sentences(parameters, required=False)
     add_output(parameters)
 
@@ -120,20 +106,19 @@ def make_parser(prog=None):
         "on the GPU if there is one.",
     )
     add_checkpoint(cost)
-    cost.add_argument("--split", default="valid", help="split to classify (default: %(default)s)")
-    cost.add_argument(
-        "--batch-size",
-        type=positive,
-        default=128,
-        metavar="N",
-        help="sentences or pairs in a batch (default: %(default)s)",
-    )
+    cost.add_argument("--split", default="valid", help=f"split to classify {DEFAULT}")
+    add_number(cost, "--batch-size", 128, "sentences or pairs in a batch")
     cost.add_argument("--cpu", action="store_true", help="run on the CPU")
     for command in (locality, heatmap, parameters, cost):
         command.add_argument(
             "--json", metavar="FILE", help="also, or only, write the numbers to this file"
         )
     return parser
+
+
+def add_number(parser, flag, default, about, kind=positive):
+    about = f"{about} {DEFAULT}"
+    parser.add_argument(flag, type=kind, default=default, metavar="N", help=about)
 
 
 def add_checkpoint(parser, several="", **options):
@@ -171,14 +156,16 @@ def add_output(parser, pages=""):
 
 
 def main(arguments=None, prog=None):
-    """Analyse; return the exit status."""
+    """Analyze; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(analyse, args))
+    return cli.end(parser.prog, partial(analyze, args))
 
 
-def analyse(args):
+def analyze(args):
     """Run the command that a command line names."""
+    if args.json:
+        check_writable(args.json, "--json")
     # PyTorch's profiler logs its start; the level is read when PyTorch is imported.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     from fairseq_posattn.inspection import analyses

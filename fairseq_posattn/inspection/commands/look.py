@@ -3,8 +3,8 @@
     posattn look checkpoints/iwslt14/checkpoint_best.pt --sentences text.de --output page.html
 
 translates or classifies each line of plain text, and writes a page. On it, choose a sentence, a
-layer and a head, and point at a word to see its attention, and the mechanism's parameters, such as
-DMAN's mask or DA's function of distance. The page is one file and needs no network.
+layer and a head, and point at a word to see its attention weights and the mechanism's parameters,
+such as DMAN's mask or DA's function of distance. The page is one file and needs no network.
 
     posattn look checkpoints/sst5/checkpoint_best.pt --serve
 
@@ -17,7 +17,6 @@ import sys
 from functools import partial
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.search_options import DECODING
@@ -31,10 +30,7 @@ STANDARD_INPUT = "-"
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "checkpoint",
-        help="checkpoint of fairseq-train, or its folder",
-    )
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument(
         "--sentences",
         metavar="FILE",
@@ -56,10 +52,7 @@ def make_parser(prog=None):
     )
     cli.add_data(parser)
     parser.add_argument(
-        "--layers",
-        type=cli.number_list,
-        metavar="L,...",
-        help="layers to show (default: all)",
+        "--layers", type=cli.number_list, metavar="L,...", help="layers to show (default: all)"
     )
     parser.add_argument(
         "--sublayers",
@@ -67,13 +60,7 @@ def make_parser(prog=None):
         metavar="NAME,...",
         help="sublayers to show, as in --encoder-sublayers (default: all attention sublayers)",
     )
-    parser.add_argument(
-        "--beam",
-        type=positive,
-        default=DECODING["beam"],
-        metavar="N",
-        help="beam size (default: %(default)s)",
-    )
+    cli.add_count(parser, "--beam", DECODING["beam"], "beam size")
     return parser
 
 
@@ -97,7 +84,7 @@ def main(arguments=None, prog=None):
 
 def look(args):
     """Write and serve the page."""
-    from fairseq_posattn.inspection.page.page import page
+    from fairseq_posattn.inspection.page.server import HOST, LookServer, page
     from fairseq_posattn.inspection.page.view import open_view
 
     logging.disable(logging.INFO)  # fairseq logs its dictionaries
@@ -120,8 +107,6 @@ def look(args):
         counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
         print(f"{args.output}: {counted}, {len(text.encode()) / 1000:,.0f} kB")
     if args.serve is not None:
-        from fairseq_posattn.inspection.page.server import HOST, LookServer
-
         server = LookServer(view, sentences, args.serve)
         with server, contextlib.suppress(KeyboardInterrupt):
             print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
@@ -156,23 +141,15 @@ def read_sentences(view, args):
 
 
 def read_texts(args):
-    """Yield number, text and target of the lines that are not blank; without targets, None.
-
-    Raises:
-        UsageError: a file cannot be read.
-    """
+    """Yield number, text and target of the lines that are not blank; without targets, None."""
     with contextlib.ExitStack() as stack:
         lines = {}
         for option, path in (("--sentences", args.sentences), ("--targets", args.targets)):
             if path == STANDARD_INPUT:
                 lines[option] = read_lines(sys.stdin.buffer, "standard input")
             elif path is not None:
-                try:
-                    lines[f"{option} {path}"] = read_lines(
-                        stack.enter_context(open(path, "rb")), path
-                    )
-                except OSError as error:
-                    raise UsageError(f"{option} {path}: {error.strerror}") from None
+                file = stack.enter_context(open(path, "rb"))
+                lines[f"{option} {path}"] = read_lines(file, path)
         for number, (text, *target) in enumerate(parallel_lines(**lines), start=1):
             if text.strip():
                 yield number, text, target[0] if target else None

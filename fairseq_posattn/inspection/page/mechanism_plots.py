@@ -12,9 +12,13 @@ from fairseq_posattn.attention import (
 )
 from fairseq_posattn.attention.gaussian import gaussian_bias, sentence_positions
 from fairseq_posattn.inspection.collect import AttentionCall
-from fairseq_posattn.inspection.dynamic_mask import mask_logits, seen
+from fairseq_posattn.inspection.parameters import (
+    head_parameters,
+    mask_logits,
+    parameters_text,
+    seen,
+)
 from fairseq_posattn.inspection.places import Place
-from fairseq_posattn.inspection.rescaling import head_parameters, parameters_text
 
 FURTHEST = 24  # tokens each way
 
@@ -34,7 +38,7 @@ def of_place(place: Place) -> dict | None:
     if isinstance(owner, DynamicMaskAttention):
         lines = mask_logits(owner, FURTHEST)
         title = "Dynamic mask M = sigmoid(h W + P + U)"
-        about = "a factor of attention before it is normalised; each word has its own"
+        about = "multiplies attention before normalization; differs for each word"
         return _plot(title, about, seen(lines, owner.causal), sigmoid=True)
     if isinstance(owner, DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
@@ -46,20 +50,17 @@ def of_place(place: Place) -> dict | None:
         reach = (distances <= owner.radius).float()[None]
         return _plot("Static mask", "the same for all heads", seen(reach, owner.causal))
     if isinstance(owner, GaussianAttention):
-        about = "around a position that each word predicts; a factor of attention"
+        about = "around a position that each word predicts; multiplies attention"
         return _plot("Learned Gaussian, exp(G)", about, [])
-    mask = _positional_mask(owner, FURTHEST + 1)
+    mask, length = None, FURTHEST + 1
+    if isinstance(owner, TensorizedAttention):
+        mask = owner.mask(length, length)
+    elif masks := getattr(owner, "masks", None):
+        mask = masks.of_distance(length, length, device=torch.device("cpu"))
     if mask is not None:
-        about = "a factor of attention before it is normalised: 0 hides a word"
+        about = "multiplies attention before normalization: 0 hides a word"
         return _plot("Positional mask, exp(M)", about, mask.line.flip(-1).exp().tolist())
     return None
-
-
-def _positional_mask(owner, length):
-    if isinstance(owner, TensorizedAttention):
-        return owner.mask(length, length)
-    masks = getattr(owner, "masks", None)
-    return masks and masks.of_distance(length, length, device=torch.device("cpu"))
 
 
 def _plot(title, about, lines, sigmoid=False):

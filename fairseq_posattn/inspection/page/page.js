@@ -23,7 +23,7 @@ const drawing = builder((name) => document.createElementNS("http://www.w3.org/20
 
 const place = () => data.model.places[state.place];
 const sentence = () => data.sentences[state.sentence];
-const found = () => sentence().attention[state.place];
+const attention = () => sentence().attention[state.place];
 const rows = () => sentence().rows;
 const query = () => (state.pointed === null ? state.word : state.pointed);
 
@@ -40,25 +40,22 @@ function ofHead(heads, head) {
 
 /* The chosen query's weight of each key, from 0 to 1. */
 function shares() {
-  const heads = found().weights.map((one) => (place().query ? one[query()] : one));
+  const heads = attention().weights.map((one) => (place().query ? one[query()] : one));
   return ofHead(heads, state.head).map((weight) => weight / 1000);
 }
 
-/* Colours grow with the root: heads that look everywhere have small weights. */
+/* Colors grow with the root: heads that look everywhere have small weights. */
 const depth = (share) => Math.sqrt(Math.min(Math.max(share, 0), 1)).toFixed(3);
 
 /* Points [distance of the key from the query, value] of the mechanism's positional part. */
-function ownPoints() {
-  const one = found();
-  if (one.factors) {
-    return ofHead(one.factors, state.head)[query()].map((factor, key) => [key - query(), factor / 1000]);
-  }
-  const own = place().own;
-  if (!own || (state.head === MEAN && own.lines.length > 1)) return [];
-  const line = own.lines[Math.max(Math.min(state.head, own.lines.length - 1), 0)];
-  const furthest = (line.length - 1) / 2;
-  const value = (number) => (own.sigmoid ? 1 / (1 + Math.exp(-number - one.terms[query()])) : number);
-  const points = line.map((number, at) => [at - furthest, number]);
+function plotPoints() {
+  const { factors, terms } = attention();
+  if (factors) return ofHead(factors, state.head)[query()].map((factor, key) => [key - query(), factor / 1000]);
+  const { lines, sigmoid } = place().plot ?? { lines: [] };
+  if (!lines.length || (state.head === MEAN && lines.length > 1)) return [];
+  const line = lines[Math.max(Math.min(state.head, lines.length - 1), 0)];
+  const value = (number) => (sigmoid ? 1 / (1 + Math.exp(-number - terms[query()])) : number);
+  const points = line.map((number, at) => [at - (line.length - 1) / 2, number]);
   return points.filter(([, number]) => number !== null).map(([at, number]) => [at, value(number)]);
 }
 
@@ -80,14 +77,14 @@ function choose(id, title, options, chosen, change) {
   if (hadFocus) field.querySelector("input:checked")?.focus();
 }
 
+const hasAll = (wanted) => (one) => Object.keys(wanted).every((key) => one[key] === wanted[key]);
+
 /* Go to the place with these properties that is most like the present one. */
 function goTo(wanted) {
   const now = { ...place(), ...wanted };
-  const places = data.model.places;
-  const likeness = (one) =>
-    Object.keys(wanted).every((key) => one[key] === wanted[key]) *
-    (1 + 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name));
-  const degrees = places.map(likeness);
+  const degrees = data.model.places.map((one) =>
+    hasAll(wanted)(one) *
+    (1 + 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name)));
   state.place = degrees.indexOf(Math.max(...degrees));
   show();
 }
@@ -97,8 +94,7 @@ function showChoices() {
   const fixed = {}; // a layer is chosen within a part, a sublayer within both
   for (const [id, title] of [["part", "Part"], ["layer", "Layer"], ["name", "Sublayer"]]) {
     const within = { ...fixed };
-    const like = (one) => Object.keys(within).every((key) => one[key] === within[key]);
-    const values = [...new Set(data.model.places.filter(like).map((one) => one[id]))];
+    const values = [...new Set(data.model.places.filter(hasAll(within)).map((one) => one[id]))];
     const options = values.map((value) => [value, `${value}`]);
     choose(id, title, options, here[id], (value) => goTo({ ...within, [id]: value }));
     fixed[id] = here[id];
@@ -121,14 +117,14 @@ function showChoices() {
 
 /* A head's weights as a picture: a row for each query, a column for each key. */
 function thumbnail(head) {
-  const weights = ofHead(found().weights, head);
+  const weights = ofHead(attention().weights, head);
   const lines = place().query ? weights : [weights];
   const canvas = element("canvas", { width: lines[0].length, height: lines.length, "aria-hidden": "true" });
   const pen = canvas.getContext("2d");
-  const colour = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
+  const color = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
   lines.forEach((line, y) =>
     line.forEach((weight, x) => {
-      pen.fillStyle = `rgb(${colour} / ${depth(weight / 1000)})`;
+      pen.fillStyle = `rgb(${color} / ${depth(weight / 1000)})`;
       pen.fillRect(x, y, 1, 1);
     }),
   );
@@ -140,8 +136,8 @@ function thumbnail(head) {
 const TITLES = {
   source: "Source",
   words: "Sentence",
-  target: "Writing this word …",
-  written: "… it looks back at",
+  target: "Output (queries)",
+  written: "Output so far (keys)",
   first: "First sentence",
   second: "Second sentence",
 };
@@ -153,7 +149,7 @@ const letters = (words, pattern) => (words.join("").match(pattern) || []).length
 const isRightToLeft = (words) => 2 * letters(words, RIGHT) > letters(words, /\p{L}/gu);
 
 /* A subword, with its joining marks in a fainter tone. */
-function pieceOf(word) {
+function subword(word) {
   const [, before, text, after] = /^(▁|##)?(.*?)(@@)?$/su.exec(word);
   const sign = (mark) => (mark ? [element("span", { class: "sign" }, mark)] : []);
   return element("span", { class: "text", dir: "auto" }, ...sign(before), text, ...sign(after));
@@ -162,7 +158,7 @@ function pieceOf(word) {
 function rowOf(name, points) {
   const words = rows()[name];
   const made = words.map((word, index) => {
-    const content = [pieceOf(word), element("span", { class: "number", "aria-hidden": "true" })];
+    const content = [subword(word), element("span", { class: "number", "aria-hidden": "true" })];
     if (!points) return element("span", { class: "word" }, ...content);
     const button = element("button", { class: "word", type: "button" }, ...content);
     button.addEventListener("pointerenter", () => point(index));
@@ -185,10 +181,8 @@ function rowOf(name, points) {
 function showWords() {
   const here = place();
   state.word = Math.min(state.word, here.query ? rows()[here.query].length - 1 : 0);
-  const made = [];
-  if (here.query && here.query !== here.key) made.push(rowOf(here.query, true));
-  made.push(rowOf(here.key, here.query === here.key));
-  $("words").replaceChildren(...made);
+  const queries = here.query && here.query !== here.key ? [rowOf(here.query, true)] : [];
+  $("words").replaceChildren(...queries, rowOf(here.key, here.query === here.key));
   $("note").textContent = here.note;
 }
 
@@ -229,7 +223,7 @@ function showAttention() {
     word.querySelector(".number").textContent = percent ? `${percent}` : "";
   });
   showStrongest(given);
-  showOwn();
+  showPlot();
 }
 
 /* A bar for each [name, value]; `most` has full length. */
@@ -239,7 +233,7 @@ function bars(shown, most = Math.max(...shown.map(([, value]) => value), 1e-9)) 
     const bar = element("span", { class: "bar" });
     bar.style.setProperty("--share", Math.max(value, 0) / most);
     list.append(
-      element("dt", { dir: "auto", title: word }, pieceOf(word)),
+      element("dt", { dir: "auto", title: word }, subword(word)),
       element("dd", {}, element("span", {}, bar), value.toFixed(3)),
     );
   }
@@ -257,28 +251,27 @@ function greatest(words, values) {
 
 function showStrongest(given) {
   const here = place();
-  const word = here.query && element("bdi", {}, pieceOf(rows()[here.query][query()]));
-  const titles = { target: ["Writing ", word, ", the model attends most to"], null: ["Pooling weighs most"] };
-  const title = titles[here.query] ?? [word, " attends most to"];
+  const word = here.query && element("bdi", {}, subword(rows()[here.query][query()]));
+  const title = here.query ? ["Largest weights of ", word] : ["Largest pooling weights"];
   $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
 }
 
-function showOwn() {
-  const here = place();
+function showPlot() {
+  const { plot, key } = place();
   const shown = [];
-  const points = ownPoints();
-  if (here.own) {
-    const about = [here.own.parameters?.[state.head], here.own.about].filter(Boolean).join("; ");
-    shown.push(element("h2", {}, here.own.title), ...(points.length ? [curve(points)] : []));
-    const text = points.length ? about : "Each head has its own: choose one.";
+  const points = plotPoints();
+  if (plot) {
+    const about = [plot.parameters?.[state.head], plot.about].filter(Boolean).join("; ");
+    shown.push(element("h2", {}, plot.title), ...(points.length ? [curve(points)] : []));
+    const text = points.length ? about : "It differs between heads: choose a head.";
     shown.push(element("p", { class: "about" }, text));
   }
-  if (found().words) {
-    const weights = ofHead(found().words, state.head).map((weight) => weight / 1000);
-    const list = bars(greatest(rows()[here.key], weights));
-    shown.push(element("h2", {}, "source2token, mean over the features"), list);
+  if (attention().words) {
+    const weights = ofHead(attention().words, state.head).map((weight) => weight / 1000);
+    const title = element("h2", {}, "source2token, mean over the features");
+    shown.push(title, bars(greatest(rows()[key], weights)));
   }
-  $("own").replaceChildren(...shown);
+  $("plot").replaceChildren(...shown);
 }
 
 /* A curve of values by distance, with dots at the words of the sentence. */
@@ -367,7 +360,7 @@ function recall() {
 async function ask(event) {
   event.preventDefault();
   const text = $("typed").value;
-  $("answer").textContent = "The model is reading …";
+  $("answer").textContent = "Computing …";
   try {
     const body = JSON.stringify({ text });
     const headers = { "Content-Type": "application/json" };
@@ -380,7 +373,7 @@ async function ask(event) {
     Object.assign(state, { sentence: data.sentences.length - 1, word: 0 });
     show();
   } catch {
-    $("answer").textContent = "The server does not answer: it has been stopped.";
+    $("answer").textContent = "The server does not answer; it has been stopped.";
   }
 }
 

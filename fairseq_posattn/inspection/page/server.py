@@ -1,13 +1,15 @@
-"""``--serve``: the page on this machine, with a field to type into."""
+"""The page as one file that loads nothing else, and ``--serve``: a server with a field for text."""
 
+import base64
+import hashlib
 import json
 import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import resources
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection.page.page import page
 from fairseq_posattn.inspection.page.view import View
 
 HOST = "127.0.0.1"
@@ -18,6 +20,44 @@ MOST_WEIGHTS = 2_000_000  # of a sentence
 TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"
 NO_TEXT = "send a JSON object with a text"
 ELSEWHERE = "there is nothing here"
+
+
+def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
+    """Return a complete HTML page.
+
+    Args:
+        model, sentences: see :mod:`.view`.
+        asks: label of the field for more sentences, if a server answers them; default none.
+    """
+    html, style, script = (
+        resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
+        for kind in ("html", "css", "js")
+    )
+    data = as_script({"model": model, "sentences": sentences, "asks": asks})
+    connect = "'self'" if asks else "'none'"
+    # Whatever the texts contain, only the page's own script and style run, and nothing is loaded.
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; "
+        f"connect-src {connect}; base-uri 'none'; form-action 'none'"
+    )
+    # Split once at each mark, so that a mark in a text is left alone.
+    parts = []
+    for mark, part in (("POLICY", policy), ("STYLE", style), ("DATA", data), ("SCRIPT", script)):
+        before, html = html.split(f"@{mark}@")
+        parts += [before, part]
+    return "".join([*parts, html])
+
+
+def as_script(content) -> str:
+    """Return JSON that is safe inside an HTML script element."""
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    text = text.encode(errors="replace").decode()  # names of files may hold halves of characters
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _hash(text):
+    digest = hashlib.sha256(text.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
 
 
 class LookServer(ThreadingHTTPServer):
@@ -115,15 +155,10 @@ class LookHandler(BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps({"error": reason}).encode())
 
     def _send(self, status, kind, body):
-        headers = {
-            "Content-Type": f"{kind}; charset=utf-8",
-            "Content-Length": str(len(body)),
-            "Cache-Control": "no-store",
-            "X-Content-Type-Options": "nosniff",
-            "X-Frame-Options": "DENY",
-        }
+        headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
+        headers |= {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         self.send_response(status)
-        for name, value in headers.items():
+        for name, value in (headers | {"X-Frame-Options": "DENY"}).items():
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)

@@ -20,6 +20,7 @@ from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.words import RULES
 
 START = "(start)"  # shown for the decoder's first input
+SHOWN_OF_PLACES = ("part", "layer", "name", "query", "key")
 
 
 class TooMuchError(UsageError):
@@ -34,7 +35,7 @@ class View:
         places: the places to show.
         about: what it does, in a few words.
         languages: of rows of words, where they are known.
-        writes: whether it translates or summarises.
+        writes: whether it translates or summarizes.
         takes_pairs: whether a text is a pair of sentences, separated by a TAB.
         unknown: counts of the words that its dictionary lacks.
     """
@@ -77,10 +78,9 @@ class View:
             "languages": self.languages,
             "places": [
                 {
-                    **{"part": place.part, "layer": place.layer, "name": place.name},
-                    **{"query": place.query, "key": place.key},
+                    **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
                     **self._notes[index],
-                    "own": mechanism_plots.of_place(place),
+                    "plot": mechanism_plots.of_place(place),
                 }
                 for index, place in enumerate(self.places)
             ],
@@ -183,14 +183,11 @@ class ClassifierView(View):
     def __call__(self, text, target=None, room=None):
         encoded = self.predictor.encode(text.split("\t"))
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
-        dictionary = self.predictor.dictionary
+        dictionary, rows = self.predictor.dictionary, {}
         names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
-        rows = {
-            name: token_labels(
-                strip_eos(tokens[None], dictionary.pad(), dictionary.eos())[0], dictionary
-            )
-            for name, tokens in zip(names, encoded, strict=True)
-        }
+        for name, tokens in zip(names, encoded, strict=True):
+            (words,) = strip_eos(tokens[None], dictionary.pad(), dictionary.eos())
+            rows[name] = token_labels(words, dictionary)
         outcome = {
             "label": result.label,
             "score": result.score and round(result.score, 3),
@@ -226,7 +223,7 @@ def open_view(
     if not isinstance(predictor, prediction.Predictor):
         raise UsageError(
             f"{checkpoint}: tags the roles of a predicate; the page shows models that translate, "
-            "summarise or classify"
+            "summarize or classify"
         )
     predictor.words = RULES[predictor.rule_of_text()]
     shown = places.classifier_places(trained, predictor.encodes_apart)

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.disan import FusionGate, directional_attention, glorot_linear
+from fairseq_posattn.attention.disan import directional_attention
+from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
 from fairseq_posattn.model.encoders.recurrent import halve_features
@@ -162,8 +163,6 @@ class BiBloSAN(nn.Module):
         activation: Callable[[Tensor], Tensor] = F.elu,
     ):
         super().__init__()
-        if block_length < 0:
-            raise ValueError(f"--block-length {block_length}: must be 0 or more")
         dim = halve_features(output_dim)
         self.directions = nn.ModuleList(
             BlockSelfAttention(input_dim, dim, mask, block_length, dropout, map_dropout, activation)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.disan import glorot_linear
+from fairseq_posattn.attention.headwise import glorot_linear
 
 
 class NGramConvolutions(nn.Module):

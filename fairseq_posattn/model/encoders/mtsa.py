@@ -17,8 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.headwise import HeadwiseLinear, map_to_heads
+from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
 from fairseq_posattn.model.encoders.flags import (
     build_activation,

@@ -11,8 +11,7 @@ from argparse import Namespace
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.disan import glorot_linear
-from fairseq_posattn.attention.headwise import map_to_heads
+from fairseq_posattn.attention.headwise import glorot_linear, map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout

@@ -14,7 +14,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labelled_text import Example, checked_text, read_objects
+from fairseq_posattn.preparation.labeled_text import Example, checked_text, read_objects
 from fairseq_posattn.text.lines import raw_lines, read_lines
 
 RATINGS = ("1", "2", "3", "4", "5")

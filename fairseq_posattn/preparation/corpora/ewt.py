@@ -9,7 +9,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import Proposition, RoleSentence, Sentence, blocks, pieces_of_cells
+from fairseq_posattn.text.props import Proposition, RoleSentence, Sentence, blocks, spans_of_cells
 
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}
@@ -96,7 +96,7 @@ def _roles(stream, place, every_predicate):
                 )
         propositions = [
             Proposition(
-                rows[at][LEMMA], at, pieces_of_cells([row[column] for row in rows], place, first)
+                rows[at][LEMMA], at, spans_of_cells([row[column] for row in rows], place, first)
             )
             for column, at in enumerate(predicates, start=FIRST_ROLE)
             if every_predicate

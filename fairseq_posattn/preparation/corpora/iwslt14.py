@@ -19,7 +19,7 @@ from fairseq_posattn.preparation.pairs import (
     write_pairs,
 )
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.moses import Tokeniser, is_clean
+from fairseq_posattn.text.moses import Tokenizer, is_clean
 
 LANGUAGES = ("de", "en")
 ARCHIVE = Source("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",))
@@ -77,9 +77,9 @@ def _find_set(archive, names, test_set, language):
 
 def write_text(files, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased; every 23rd pair is valid."""
-    tokenizers, limit = [Tokeniser(language) for language in LANGUAGES], options.limit
+    tokenizers, limit = [Tokenizer(language) for language in LANGUAGES], options.limit
     pairs = read_pairs(files["train"], spoken_lines)
-    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising train")
+    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenizing train")
     clean = (lower(pair) for pair in pairs if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,
@@ -92,7 +92,7 @@ def write_text(files, folder, options):
             elif train.count == valid.count == limit:
                 break
     pairs = islice(read_pairs(files["test"], read_segments), limit)
-    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenising test")
+    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenizing test")
     write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
 
 

@@ -1,7 +1,7 @@
 """Natural language inference: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
 
 The archives hold a JSON object a line; words are the leaves of its parses. Pairs without agreement
-of the annotators, labelled ``-``, have no class. MultiNLI's test sets have no labels: the matched
+of the annotators, labeled ``-``, have no class. MultiNLI's test sets have no labels: the matched
 development set is for validation, the mismatched one for testing. SNLI is also read in tokens, from
 ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``.
 """
@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labelled_text import (
+from fairseq_posattn.preparation.labeled_text import (
     Example,
     checked_text,
     known_class,

@@ -1,6 +1,6 @@
 """The Stanford Sentiment Treebank (Socher et al., 2013): SST-5 and SST-2.
 
-The archive holds ``trees/{train,dev,test}.txt``, a tree a line whose phrases are labelled from 0
+The archive holds ``trees/{train,dev,test}.txt``, a tree a line whose phrases are labeled from 0
 (very negative) to 4 (very positive). SST-2 merges 0 with 1 and 3 with 4 and drops neutral phrases.
 
 Training is on sentences, or on phrases, too: on those that did not occur before with the same
@@ -14,7 +14,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labelled_text import Example
+from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
@@ -49,7 +49,7 @@ def examples(archive, member, names, phrases, cased):
     """Yield the sentences of one file of trees and, if wanted, their phrases."""
     seen = set()
     for place, line in read_member(archive, member):
-        nodes = labelled_phrases(line, place)
+        nodes = labeled_phrases(line, place)
         for is_phrase, (label, words) in enumerate(nodes if phrases else nodes[:1]):
             key = (names.get(label), words if cased else words.lower())
             if label in names and not (is_phrase and key in seen):
@@ -60,13 +60,13 @@ def examples(archive, member, names, phrases, cased):
 def weighted_examples(archive, member, names):
     """Repeat sentences and phrases as the released code does: it weights five classes only."""
     for place, line in read_member(archive, member):
-        for is_phrase, (label, words) in enumerate(labelled_phrases(line, place)):
+        for is_phrase, (label, words) in enumerate(labeled_phrases(line, place)):
             if label in names:
                 once = NEUTRAL not in names or (is_phrase and label == NEUTRAL)
                 yield from [Example(names[label], (words,), place)] * (1 if once else WEIGHT)
 
 
-def labelled_phrases(tree, place):
+def labeled_phrases(tree, place):
     """Return ``(class number, words)`` of each node of a tree, parents before children."""
     nodes, open_nodes, words, is_tree = [], [], [], True
     for label, end, word in TREE_SYMBOLS.findall(tree):
@@ -85,7 +85,7 @@ def labelled_phrases(tree, place):
         else:
             words.append(word)
     if open_nodes or not nodes or not is_tree:
-        raise UsageError(f"{place}: not a labelled tree such as (3 (2 It) (4 works))")
+        raise UsageError(f"{place}: not a labeled tree such as (3 (2 It) (4 works))")
     return nodes
 
 
@@ -111,12 +111,12 @@ def _corpus(name, summary, labels, published, recipe):
         flags=(
             Flag(
                 "--phrases",
-                "train on every labelled phrase of the trees, too, once for each of its classes; "
+                "train on every labeled phrase of the trees, too, once for each of its classes; "
                 "validation and test stay sentences",
             ),
             Flag(
                 "--weighted-phrases",
-                "train on every occurrence of labelled phrases; with sst5, four times on sentences "
+                "train on every occurrence of labeled phrases; with sst5, four times on sentences "
                 "and phrases that are not neutral, as in the released code of DiSAN and Bi-BloSAN",
             ),
         ),

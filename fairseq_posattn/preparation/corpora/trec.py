@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labelled_text import Example, known_class, numbered_class
+from fairseq_posattn.preparation.labeled_text import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import read_member
 
 COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")

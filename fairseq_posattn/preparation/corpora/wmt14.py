@@ -21,7 +21,7 @@ from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokeniser
+from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer
 
 LANGUAGES = ("en", "de")
 LONGEST = 250
@@ -106,7 +106,7 @@ def write_text(files, folder, options):
         # The test set is not normalized, so that references stay as published.
         normalize = split != "test"
         pairs = read_pairs(corpora, _read_sentences if normalize else _read_newstest)
-        tokenizers = [Tokeniser(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
+        tokenizers = [Tokenizer(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
         write_tokenized({split: pairs}, tokenizers, folder, LANGUAGES, options)
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labelled_text import Example, numbered_class
+from fairseq_posattn.preparation.labeled_text import Example, numbered_class
 from fairseq_posattn.text.lines import csv_rows, read_lines, read_member
 
 NEWS = ("World", "Sports", "Business", "Sci/Tech")

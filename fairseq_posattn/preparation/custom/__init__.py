@@ -12,7 +12,7 @@ import regex
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archives, SingleFile, open_archive
-from fairseq_posattn.preparation.labelled_text import checked_text, stratified_sample
+from fairseq_posattn.preparation.labeled_text import checked_text, stratified_sample
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.lines import csv_rows, read_lines
 

@@ -12,7 +12,7 @@ from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.corpus import Flag
-from fairseq_posattn.preparation.custom import labelled, paired
+from fairseq_posattn.preparation.custom import labeled, paired
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.vectors import add_word_options
@@ -51,8 +51,8 @@ KINDS = {
         pairs.add_summarization_options,
     ),
     "classification": Kind(
-        "Prepare labelled sentences, pairs and documents for the task sentence_prediction.",
-        {**corpora.CLASSIFICATION, "own": labelled.CORPUS},
+        "Prepare labeled sentences, pairs and documents for the task sentence_prediction.",
+        {**corpora.CLASSIFICATION, "own": labeled.CORPUS},
         classification.prepare,
         classification.add_options,
     ),

@@ -1,6 +1,6 @@
-"""Preparation of labelled text, from published files to what sentence_prediction reads.
+"""Preparation of labeled text, from published files to what sentence_prediction reads.
 
-A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarised splits, each with
+A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarized splits, each with
 a dictionary; inputs share theirs. ``label/{split}.label`` holds scores for
 ``--regression-target``, if there are any. Tokens are in ``text/{split}.{input0,input1,label}``,
 their vectors in ``glove.txt``. Cross-validated data sets have all but the vectors in ``fold0`` to
@@ -15,8 +15,8 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import labelled_text, report, vectors
-from fairseq_posattn.preparation.binarise import binarise_columns
+from fairseq_posattn.preparation import labeled_text, report, vectors
+from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.stages import Stages, write_manifests
@@ -75,9 +75,9 @@ def prepare(corpus, options):
         else:
             vectors.run_words(stages, corpus, options, glove, partial(_count_words, corpus))
         stages.run(
-            "binarised data",
+            "binarized data",
             [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
-            partial(_binarise, corpus, options.jobs),
+            partial(_binarize, corpus, options.jobs),
         )
         write_manifests(
             stages,
@@ -105,10 +105,10 @@ def _write_text(corpus, options, given, downloads, tokenizer, work):
     readers = corpus.splits(archive, options)
     folders = [work / text for text in corpus.texts]
     cut = gpt.splitter(tokenizer) if tokenizer else str
-    if labelled_text.WHOLE in readers:
-        labelled_text.write_divided(readers[labelled_text.WHOLE], folders, corpus, options, cut)
+    if labeled_text.WHOLE in readers:
+        labeled_text.write_divided(readers[labeled_text.WHOLE], folders, corpus, options, cut)
     else:
-        labelled_text.write_splits(readers, *folders, corpus, options, cut)
+        labeled_text.write_splits(readers, *folders, corpus, options, cut)
     for folder in folders if tokenizer else ():
         tokenizer.save(str(folder / gpt.TOKENIZER))
 
@@ -130,7 +130,7 @@ def _count_words(corpus, folder):
 
 
 def _describe(corpus, folder):
-    summary = labelled_text.read_summary(folder / corpus.texts[0])
+    summary = labeled_text.read_summary(folder / corpus.texts[0])
     return {
         "examples": summary["written"],
         "classes": corpus.num_classes or len(summary["labels"]),
@@ -139,15 +139,15 @@ def _describe(corpus, folder):
     }
 
 
-def _binarise(corpus, jobs, work):
-    occurrences = labelled_text.read_summary(work / corpus.texts[0])["labels"]
+def _binarize(corpus, jobs, work):
+    occurrences = labeled_text.read_summary(work / corpus.texts[0])["labels"]
     labels = corpus.labels or sorted(occurrences)
     write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for columns, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):
         quiet = corpus.cross_validated or columns == ("label",)
         tell = (lambda line: None) if quiet else say
-        binarise_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
+        binarize_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
     for part, text in folders if corpus.scored else ():
         for split in SPLITS:
             scores = work / text / f"{split}.score"
@@ -156,7 +156,7 @@ def _binarise(corpus, jobs, work):
 
 def _report(corpus, options):
     dest = options.dest
-    summary = labelled_text.read_summary(dest / corpus.texts[0])
+    summary = labeled_text.read_summary(dest / corpus.texts[0])
     if corpus.recipe is not None:
         report.report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:

@@ -1,4 +1,4 @@
-"""Preparation of translations and summaries, from published files to binarised data.
+"""Preparation of translations and summaries, from published files to binarized data.
 
 The text folder holds ``{train,valid,test}.{source,target}``, tokenized for translation;
 ``clean.train.*`` if pairs are cleaned in words; the subword model learned on both sides,
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.preparation import report
-from fairseq_posattn.preparation.binarise import binarise_pairs
+from fairseq_posattn.preparation.binarize import binarize_pairs
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
 from fairseq_posattn.preparation.segmentation import KINDS
@@ -75,7 +75,7 @@ def prepare_summaries(corpus, options):
 
 
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
-    """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarised data.
+    """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarized data.
 
     If ``joined``, both sides share one dictionary. With ``all_subwords``, it also holds those that
     the training text lacks. ``described`` are fields of the manifest.
@@ -108,7 +108,7 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
             limits = {"longest": corpus.longest, "ratio": corpus.ratio}
             run_subwords(stages, sides, splits, kind, options, train=train, **limits)
         vocabulary = kind.vocabulary if all_subwords else None
-        _binarise(stages, sides, splits, prefix, options.jobs, joined, vocabulary)
+        _binarize(stages, sides, splits, prefix, options.jobs, joined, vocabulary)
         described |= {"joined": joined, "count": lambda work: {"examples": count(work)}}
         write_manifests(stages, corpus, **described)
     if corpus.recipe is None:
@@ -176,7 +176,7 @@ def run_subwords(stages, sides, splits, kind, options, train="train", longest=No
     stages.run("subwords", outputs, apply, max_pieces=most, longest=longest, ratio=ratio)
 
 
-def _binarise(stages, sides, splits, prefix, jobs, joined, vocabulary):
+def _binarize(stages, sides, splits, prefix, jobs, joined, vocabulary):
     pair = "-".join(sides)
     outputs = [f"dict.{side}.txt" for side in sides]
     for split in splits:
@@ -191,9 +191,9 @@ def _binarise(stages, sides, splits, prefix, jobs, joined, vocabulary):
             words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
             write_dictionary(flags["srcdict"], dict.fromkeys(words, 1))
         prefixes = {split: work / f"text/{prefix}{split}" for split in splits}
-        binarise_pairs(*sides, prefixes, work, jobs, **flags)
+        binarize_pairs(*sides, prefixes, work, jobs, **flags)
 
-    stages.run("binarising", outputs, make, joined=joined)
+    stages.run("binarizing", outputs, make, joined=joined)
 
 
 def text_files(sides, prefix="", splits=SPLITS):

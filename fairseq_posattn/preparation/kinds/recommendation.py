@@ -1,6 +1,6 @@
 """Preparation of click logs, from published files to what news_recommendation reads.
 
-A destination holds, binarised, ``titles/all``, the words of each title, and ``history``,
+A destination holds, binarized, ``titles/all``, the words of each title, and ``history``,
 ``candidates`` and ``labels`` of each impression; their text is in ``text/``. Rows of ``titles`` are
 in the order of ``news.txt``, the dictionary of the articles. ``text/{split}.impressions`` has the
 names of impressions. Logs are streamed, one line at a time.
@@ -15,7 +15,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import report, vectors
-from fairseq_posattn.preparation.binarise import binarise_columns, binarise_files
+from fairseq_posattn.preparation.binarize import binarize_columns, binarize_files
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
@@ -66,7 +66,7 @@ def prepare(corpus, options):
             lambda work: (count_words([work / "text/titles.words"]), Counter()),
         )
         outputs = ["titles", *COLUMNS]
-        stages.run("binarised data", outputs, partial(_binarise, options.jobs, splits))
+        stages.run("binarized data", outputs, partial(_binarize, options.jobs, splits))
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
     dest = options.dest
     report.report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
@@ -101,7 +101,7 @@ def _write_titles(corpus, options, parts, work):
             titles.setdefault(name, title)
     rule, empty = PUBLISHED[corpus.word_rule], 0
     with writing(work / "text/titles.words") as file:
-        for line in map_lines(rule, titles.values(), options.jobs, "tokenising titles"):
+        for line in map_lines(rule, titles.values(), options.jobs, "tokenizing titles"):
             empty += not line
             file.write(f"{line if options.cased else line.lower()}\n")
     if empty:
@@ -149,12 +149,12 @@ def write_impressions(impressions, prefix, news, max_unknown):
         raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")
 
 
-def _binarise(jobs, splits, work):
+def _binarize(jobs, splits, work):
     write_dictionary(work / "labels.txt", LABELS)
     for columns, dictionary in (
         (("history", "candidates"), "news.txt"),
         (("labels",), "labels.txt"),
     ):
-        binarise_columns(work, columns, dictionary, splits, jobs)
+        binarize_columns(work, columns, dictionary, splits, jobs)
     titles = {work / "text/titles.words": work / "titles/all"}
-    binarise_files(work, titles, "dict.txt", jobs)
+    binarize_files(work, titles, "dict.txt", jobs)

@@ -1,6 +1,6 @@
 """Preparation of semantic roles, from published files to what sequence_tagging reads.
 
-An example is a sentence with one of its predicates. A destination holds, binarised and each with
+An example is a sentence with one of its predicates. A destination holds, binarized and each with
 its dictionary, ``words``, ``predicate`` (1 at the predicate's word, 0 elsewhere) and ``tags``;
 their text is in ``text/{split}.{words,predicate,tags}``. ``text/{split}.roles`` has a readable
 example a line; ``text/{split}.props`` all sentences, also without predicates, for scoring.
@@ -12,7 +12,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation import report, vectors
-from fairseq_posattn.preparation.binarise import binarise_columns
+from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.props import read_props, readable, write_props
@@ -53,7 +53,7 @@ def prepare(corpus, options):
             **corpus.text_settings(options),
         )
         vectors.run_words(stages, corpus, options, glove, count)
-        stages.run("binarised data", list(COLUMNS), partial(_binarise, splits, options.jobs))
+        stages.run("binarized data", list(COLUMNS), partial(_binarize, splits, options.jobs))
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
     text = options.dest / "text"
     sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
@@ -88,7 +88,7 @@ def _write_split(sentences, prefix, cased):
             file.writelines(f"{column(*example)}\n" for example in examples)
 
 
-def _binarise(splits, jobs, work):
+def _binarize(splits, jobs, work):
     text = work / "text"
     tags = Counter(count_words([text / "train.tags"]))
     for split in splits:  # tags that training lacks can be scored, if not predicted
@@ -96,4 +96,4 @@ def _binarise(splits, jobs, work):
     write_dictionary(work / "tags.txt", {tag: tags[tag] for tag in sorted(tags)})
     write_dictionary(work / "flags.txt", FLAGS)
     for name, dictionary in zip(COLUMNS, ("dict.txt", "flags.txt", "tags.txt"), strict=True):
-        binarise_columns(work, [name], dictionary, splits, jobs)
+        binarize_columns(work, [name], dictionary, splits, jobs)

@@ -15,7 +15,6 @@ from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.classification import ClassificationPlan
-from fairseq_posattn.recipes.drawing import draw
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
@@ -89,17 +88,14 @@ def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> P
 
 def _show(plan: Plan) -> None:
     """Print the commands."""
-    runs = plan.runs()
     for step in plan.preparation() if not plan.options.tiny else ():
         print(step.shown())
-    notes = plan.notes()
-    tunings = plan.tunings()
+    notes, tunings = plan.notes(), plan.tunings()
     if any(tuning.outcome() is None for tuning in tunings):
         notes.append(f"--lr {UNKNOWN} stands for the learning rate that validation will select")
     for note in notes:
         print(f"{plan.recipe.table}: {note}", file=sys.stderr, flush=True)
-    trials = [run for tuning in tunings for run in tuning.runs]
-    for run in (*trials, *runs):
+    for run in (*(run for tuning in tunings for run in tuning.runs), *plan.runs()):
         print(f"\n# {run.name}")
         for step in run.steps:
             if run.trial or step.is_among(plan.options.steps):
@@ -168,7 +164,7 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     if not can_draw():
         print(f"no figures: {NEEDS}")
         return
-    draw(path.with_suffix(".png"), made)
+    tables.draw(path.with_suffix(".png"), made)
     if curves := _curves(plan):
         drawn = path.with_name(f"{path.stem}-curves.png")
         write_picture(plot_curves(curves), str(drawn))
@@ -178,9 +174,9 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
 def _curves(plan: Plan) -> list[Curves]:
     """Return the learning curves of a recipe's models, each once."""
     curves: dict[Path, Curves] = {}
+    is_locality = getattr(plan.recipe, "locality", None) is not None
     for entry in plan.entries():
         group = entry.table.removeprefix(f"{plan.recipe.title}: ")
-        is_locality = getattr(plan.recipe, "locality", None) is not None
         name = plan.recipe.rows[0].name if is_locality else entry.row
         for log in sorted(entry.folder.glob("*seed*/train.log")):
             curves.setdefault(log, Curves(name, TrainingLog(log), group))

@@ -31,14 +31,15 @@ from fairseq_posattn.recipes.recipe import (
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def _dataset(corpus: Any, **more: Any) -> Dataset:
+    return Dataset(corpus.name, corpus.metrics, corpus.task, corpus.criterion, **more)
+
+
 def _classification(corpus: ClassificationCorpus) -> Dataset:
     longest = corpus.longest
-    return Dataset(
-        name=corpus.name,
+    return _dataset(
+        corpus,
         classes=corpus.num_classes,
-        metrics=corpus.metrics,
-        task=corpus.task,
-        criterion=corpus.criterion,
         folds=FOLDS if corpus.cross_validated else 0,
         positions=f"--max-positions {longest} --shorten-method truncate" if longest else "",
         # The papers' code also trains on SST's phrases in five classes.
@@ -52,11 +53,8 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
     tests = tuple(split for split in corpus.predicates if split.startswith("test"))
     prefixes = ("", *(f"{split}_" for split in tests[1:]), "valid_")
     scores = ("f1", "precision", "recall", "complete")
-    return Dataset(
-        name=corpus.name,
-        metrics=tuple(prefix + score for prefix in prefixes for score in scores),
-        task=corpus.task,
-        criterion=corpus.criterion,
+    dataset = _dataset(
+        corpus,
         kind="tagging",
         columns=("words", "predicate", "tags"),
         tests=tests,
@@ -64,29 +62,21 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
         tiny="--predicate-embed-dim 12 --encoder-layers 2 --lstm-layers 1",
         licensed=not corpus.alternatives,
     )
+    metrics = tuple(prefix + score for prefix in prefixes for score in scores)
+    return replace(dataset, metrics=metrics)
 
 
-NEWS = [
-    Dataset(
-        name=corpus.name,
-        metrics=corpus.metrics,
-        task=corpus.task,
-        criterion=corpus.criterion,
-        kind="recommendation",
-        columns=("history", "candidates", "labels"),
-        tiny="--pooling-dim 12",
-        licensed=True,
-    )
-    for corpus in RECOMMENDATION.values()
-]
+NEWS = {"kind": "recommendation", "columns": ("history", "candidates", "labels")}
 DATASETS = {
     dataset.name: dataset
-    for datasets in (
-        map(_classification, CLASSIFICATION.values()),
-        map(_roles, TAGGING.values()),
-        NEWS,
+    for dataset in (
+        *map(_classification, CLASSIFICATION.values()),
+        *map(_roles, TAGGING.values()),
+        *(
+            _dataset(corpus, **NEWS, tiny="--pooling-dim 12", licensed=True)
+            for corpus in RECOMMENDATION.values()
+        ),
     )
-    for dataset in datasets
 }
 
 

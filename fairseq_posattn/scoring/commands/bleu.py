@@ -27,17 +27,16 @@ from collections.abc import Collection
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring import bleu, comet
-from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenised_sides
-from fairseq_posattn.scoring.commands.options import (
+from fairseq_posattn.scoring import bleu
+from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, tokenised_sides
+from fairseq_posattn.scoring.commands.score import (
     check_lines,
     read_baseline,
     read_pairs,
     text_parser,
 )
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
-from fairseq_posattn.scoring.sentence_statistics import write_statistics
+from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.languages import CODES
 from fairseq_posattn.text.lines import read_file
@@ -69,25 +68,14 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
         "punctuation (default: %(default)s)",
     )
-    parser.add_argument(
-        "--detokenize", metavar="LANG", help="short for --text moses --language LANG"
-    )
-    parser.add_argument(
-        "--raw-references",
-        metavar="FILE",
-        help="untokenized references, for sacrebleu, chrF2 and TER (default: detokenized)",
-    )
-    parser.add_argument(
-        "--comet",
-        metavar="FILE",
-        help="untokenized source sentences, one a line: also compute COMET",
-    )
-    parser.add_argument(
-        "--comet-model",
-        default=comet.MODEL,
-        metavar="NAME",
-        help="model of COMET, downloaded once (default: %(default)s)",
-    )
+    about = "short for --text moses --language LANG"
+    parser.add_argument("--detokenize", metavar="LANG", help=about)
+    about = "untokenized references, for sacrebleu, chrF2 and TER (default: detokenized)"
+    parser.add_argument("--raw-references", metavar="FILE", help=about)
+    about = "untokenized source sentences, one a line: also compute COMET"
+    parser.add_argument("--comet", metavar="FILE", help=about)
+    about = "model of COMET, downloaded once (default: %(default)s)"
+    parser.add_argument("--comet-model", default=bleu.COMET_MODEL, metavar="NAME", help=about)
     return parser
 
 
@@ -103,7 +91,7 @@ def score(options: argparse.Namespace) -> Result:
     if options.forms is None and not options.json and all(is_plain(run, options) for run in pairs):
         shown = ["sacrebleu"]
     for run in pairs:
-        warnings += warnings_of_text(run, tokenised_sides(run, options.text), shown, language)
+        warnings += warnings_of_text(run, options.text, shown, language)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None:
         check_lines(options.comet, sources, pairs[0])
@@ -123,7 +111,7 @@ def score(options: argparse.Namespace) -> Result:
                 texts = [bleu.text_of(name, *both) for both in zip(runs, running, strict=True)]
             groups[name] = bleu.group_of(metrics[name], texts)
         if sources is not None:
-            each = comet.comet_of_each(running, sources, options.comet_model)
+            each = bleu.comet_of_each(running, sources, options.comet_model)
             groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(one) for one in each])
         return groups
 
@@ -134,11 +122,11 @@ def score(options: argparse.Namespace) -> Result:
     groups = measure(pairs, metrics)
     signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     if sources is not None:
-        signatures["comet"] = comet.signature(options.comet_model)
+        signatures["comet"] = bleu.comet_signature(options.comet_model)
     scores = main_scores(groups)
     unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     lines = [
-        f"{CALLED.get(name) or f'BLEU {name}':<25} {format_score(group)}   {signatures[name]}"
+        f"{CALLED.get(name) or f'BLEU {name}':<25} {group}   {signatures[name]}"
         for name, group in groups.items()
         if name not in unprinted
     ]
@@ -152,7 +140,7 @@ def score(options: argparse.Namespace) -> Result:
     }
     if options.statistics is not None:
         write_statistics(options.statistics, scores, pairs[0].references)
-    lines.append(explained(scores["bleu"]))
+    lines.append(scores["bleu"].explanation)
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
     if options.baseline:
         before = measure(read_baseline(options, pairs[0]), [forms[0], *bleu.running_metrics()])
@@ -164,8 +152,8 @@ def score(options: argparse.Namespace) -> Result:
 def is_plain(pairs: Pairs, options: argparse.Namespace) -> bool:
     """Return whether no side of a run is tokenized."""
     sides = tokenised_sides(pairs, options.text)
-    untokenised = bleu.looks_tokenised(pairs.references) is False
-    return untokenised and not (sides.hypotheses or sides.references)
+    untokenized = bleu.looks_tokenised(pairs.references) is False
+    return untokenized and not (sides.hypotheses or sides.references)
 
 
 def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:
@@ -175,16 +163,15 @@ def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]
     if pairs.language in CODES:
         return pairs.language, []
     language = bleu.language_by_script(pairs.references)
-    if language is None:
-        return None, []
-    return language, [f"target language {language} guessed by script; give --language LANG"]
+    warning = f"target language {language} guessed by script; give --language LANG"
+    return language, [warning] if language else []
 
 
 def warnings_of_text(
-    pairs: Pairs, sides: Sides, forms: Collection[str], language: str | None
+    pairs: Pairs, text: str, forms: Collection[str], language: str | None
 ) -> list[str]:
     """Return warnings about scores that may be misread."""
-    warnings = []
+    warnings, sides = [], tokenised_sides(pairs, text)
     of_characters = bleu.tokeniser(language)[1]
     if "sacrebleu" in forms and of_characters:
         warnings.append(of_characters)

@@ -16,69 +16,56 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.commands.options import add_files, plain_parser
+from fairseq_posattn.scoring.commands.score import FILES, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
-from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of
+from fairseq_posattn.scoring.result import Result, numbers_of
 from fairseq_posattn.scoring.significance import Group
 
 MOST_CLASSES = 1_000  # macro-F1 takes memory for each
-
-Labels = list[str]
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = plain_parser(__doc__, prog)
     about = "predicted labels; several files are runs of one model"
-    add_files(parser, "--predictions", about, required=True)
-    parser.add_argument(
-        "--references", type=Path, required=True, metavar="FILE", help="the correct labels"
-    )
-    add_files(parser, "--baseline", "another model's labels; several files are its runs")
+    parser.add_argument("--predictions", required=True, help=about, **FILES)
+    about = "the correct labels"
+    parser.add_argument("--references", type=Path, required=True, metavar="FILE", help=about)
+    about = "another model's labels; several files are its runs"
+    parser.add_argument("--baseline", help=about, **FILES)
     return parser
-
-
-def _run(path: Path, labels: Labels, references: Path) -> Labels:
-    predicted = read_labels(path)
-    if len(predicted) != len(labels):
-        raise UsageError(
-            f"{path}: {len(predicted):,} labels, but {len(labels):,} in {references}; each "
-            "prediction needs its label on the same line"
-        )
-    return predicted
 
 
 def score(options: argparse.Namespace) -> Result:
     labels = read_labels(options.references)
     runs, before = (
-        [_run(path, labels, options.references) for path in paths]
-        for paths in (options.predictions, options.baseline)
+        [read_labels(path) for path in paths] for paths in (options.predictions, options.baseline)
     )
+    for path, run in zip(options.predictions + options.baseline, runs + before, strict=True):
+        if len(run) != len(labels):
+            raise UsageError(
+                f"{path}: {len(run):,} labels, but {len(labels):,} in {options.references}; each "
+                "prediction needs its label on the same line"
+            )
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     if len(classes) > MOST_CLASSES:
         raise UsageError(f"{len(classes):,} different labels: at most {MOST_CLASSES:,} classes")
-    groups = _groups(runs, labels, classes)
+
+    def measure(runs: list[list[str]]) -> dict[str, Group]:
+        return {"accuracy": accuracy(runs, labels), "macro_f1": macro_f1(runs, labels, classes)}
+
+    groups = measure(runs)
     numbers = {**numbers_of(groups), "examples": len(labels)}
-    lines = [f"{name:<9} {format_score(group)}" for name, group in groups.items()]
-    lines.append(explained(groups["accuracy"]))
-    result = Result(numbers, lines, warnings_of(runs, labels))
+    lines = [f"{name:<9} {group}" for name, group in groups.items()]
+    lines.append(groups["accuracy"].explanation)
+    unknown = sorted({label for run in runs for label in run} - set(labels))
+    named = ", ".join(repr(label) for label in unknown[:3])
+    warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
+    result = Result(numbers, lines, [warning] if unknown else [])
     if before:
-        result.compare(groups, _groups(before, labels, classes), {name: name for name in groups})
+        result.compare(groups, measure(before), {name: name for name in groups})
         if len(runs) == len(before) == 1:
             p = mcnemar(correct(runs[0], labels), correct(before[0], labels))
             numbers["p_mcnemar"] = p
             lines.append(f"accuracy: p = {p:.4f} by McNemar's exact test")
     lines.append(f"{len(labels):,} examples")
     return result
-
-
-def _groups(runs: list[Labels], labels: Labels, classes: list[str]) -> dict[str, Group]:
-    """Return the scores by name."""
-    return {"accuracy": accuracy(runs, labels), "macro_f1": macro_f1(runs, labels, classes)}
-
-
-def warnings_of(runs: list[Labels], labels: Labels) -> list[str]:
-    unknown = sorted({label for run in runs for label in run} - set(labels))
-    if not unknown:
-        return []
-    named = ", ".join(repr(label) for label in unknown[:3])
-    return [f"{len(unknown)} predicted labels are not among the correct ones: {named}"]

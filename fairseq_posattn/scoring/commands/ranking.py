@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.commands.options import plain_parser
+from fairseq_posattn.scoring.commands.score import plain_parser
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.text.lines import raw_lines

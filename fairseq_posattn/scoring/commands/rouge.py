@@ -24,11 +24,10 @@ from pathlib import Path
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
-from fairseq_posattn.scoring.commands.options import read_baseline, read_pairs, text_parser
+from fairseq_posattn.scoring.commands.score import read_baseline, read_pairs, text_parser
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.scoring.result import Result, explained, format_score, numbers_of, total_counts
+from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
-from fairseq_posattn.scoring.sentence_statistics import write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -36,18 +35,10 @@ CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = text_parser(__doc__, prog)
-    parser.add_argument(
-        "--eos",
-        default=".",
-        metavar="TOKEN",
-        help="token that ends sentences (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--no-stemming",
-        dest="stemming",
-        action="store_false",
-        help="compare unstemmed words, as files2rouge --no_stemming does",
-    )
+    about = "token that ends sentences (default: %(default)s)"
+    parser.add_argument("--eos", default=".", metavar="TOKEN", help=about)
+    about = "compare unstemmed words, as files2rouge --no_stemming does"
+    parser.add_argument("--no-stemming", dest="stemming", action="store_false", help=about)
     parser.add_argument(
         "--lead",
         type=positive,
@@ -55,12 +46,9 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="score the first N sentences of each hypothesis; with the source texts as hypotheses, "
         "--lead 3 is LEAD-3",
     )
-    parser.add_argument(
-        "--implementation",
-        choices=("rouge-score", "files2rouge"),
-        default="rouge-score",
-        help="files2rouge runs the installed files2rouge (default: %(default)s)",
-    )
+    kinds, about = ("rouge-score", "files2rouge"), "files2rouge runs the installed files2rouge"
+    about += " (default: %(default)s)"
+    parser.add_argument("--implementation", choices=kinds, default=kinds[0], help=about)
     cores = len(os.sched_getaffinity(0))
     add_count(parser, "--jobs", cores, "processes of rouge-score, by default one per core")
     return parser
@@ -71,7 +59,9 @@ def score(options: argparse.Namespace) -> Result:
     by_sentence = options.implementation == "rouge-score"
     signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
     if options.lead is not None:
-        pairs = [_lead(run, options) for run in pairs]
+        for place, run in enumerate(pairs):
+            leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
+            pairs[place] = replace(run, hypotheses=leads)
         signature += f"|lead:{options.lead}"
     signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
     signature += "|split:punctuation" if options.remove_bpe == "wordpiece" else ""
@@ -79,8 +69,8 @@ def score(options: argparse.Namespace) -> Result:
     if by_sentence:
         groups = _groups(pairs, options.generated + options.hypotheses, options)
         numbers = numbers_of(groups)
-        lines = [f"{CALLED[name]} {format_score(group)}" for name, group in groups.items()]
-        lines.append(explained(groups["rouge1"]))
+        lines = [f"{CALLED[name]} {group}" for name, group in groups.items()]
+        lines.append(groups["rouge1"].explanation)
         if options.statistics is not None:
             write_statistics(options.statistics, groups, pairs[0].references)
     elif options.baseline or options.statistics or len(pairs) > 1:
@@ -110,9 +100,3 @@ def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -
         name: Group(MEAN_OF_SENTENCES, [of_sentences(scores[name]) for scores in each])
         for name in CALLED
     }
-
-
-def _lead(run: Pairs, options: argparse.Namespace) -> Pairs:
-    """Return a run with the first sentences of its hypotheses."""
-    leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
-    return replace(run, hypotheses=leads)

@@ -1,11 +1,23 @@
-"""``posattn score bleu ...`` and so on."""
+"""``posattn score KIND``, and the options and texts that the kinds share."""
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.outputs import (
+    MARKS,
+    Pairs,
+    from_files,
+    from_generated,
+    read_generated,
+    remove_marks,
+)
+from fairseq_posattn.text.lines import read_file
 
 KINDS = {
     "bleu": "BLEU, chrF, TER and COMET of translations",
@@ -14,6 +26,9 @@ KINDS = {
     "srl": "F1 of semantic roles",
     "ranking": "AUC, MRR and nDCG of rankings",
 }
+# Settings of options that take several files and can be repeated.
+FILES: dict[str, Any] = {"nargs": "+", "action": "extend", "default": [], "type": Path}
+FILES["metavar"] = "FILE"
 
 
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
@@ -45,3 +60,88 @@ def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") ->
         kinds.add_parser(name, add_help=False, help=about)
     options, rest = parser.parse_known_args(arguments)
     return score(options.kind, rest, f"{prog} {options.kind}")
+
+
+def plain_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the option that all scores share."""
+    parser = cli.make_parser(description, prog)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def text_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
+    """Return a parser with the options that name the text to score."""
+    parser = plain_parser(description, prog)
+    parser.add_argument(
+        "--generated",
+        help="output of fairseq-generate or its generate-test.txt, references included; several "
+        "files are runs of one system with different seeds",
+        **FILES,
+    )
+    about = "plain text to score instead, one a line; several files are runs"
+    parser.add_argument("--hypotheses", help=about, **FILES)
+    about = "plain text, one a line; with --generated, replaces the references there"
+    parser.add_argument("--references", type=Path, metavar="FILE", help=about)
+    parser.add_argument(
+        "--remove-bpe",
+        choices=MARKS,
+        default="auto",
+        help="subword marks to remove; auto detects them; wordpiece also splits both texts at "
+        "punctuation, like its subwords (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--baseline",
+        help="another system's hypotheses for the same references, as plain text or output of "
+        "fairseq-generate: test the difference; several files are its runs",
+        **FILES,
+    )
+    about = "write per-sentence statistics, with which recipes test differences"
+    parser.add_argument("--statistics", type=Path, metavar="FILE", help=about)
+    return parser
+
+
+def read_pairs(options: argparse.Namespace) -> list[Pairs]:
+    """Return the runs to score.
+
+    Raises:
+        ArgumentError: the options name no text, or two.
+        UsageError: the runs are of different test sets.
+    """
+    if bool(options.generated) == bool(options.hypotheses):
+        either = "give either --generated FILE or --hypotheses FILE --references FILE"
+        raise argparse.ArgumentError(None, either)
+    if options.hypotheses and options.references is None:
+        raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
+    read = from_generated if options.generated else from_files
+    paths = options.generated or options.hypotheses
+    runs = [read(path, options.references, options.remove_bpe) for path in paths]
+    if options.statistics is not None and len(runs) > 1:
+        raise UsageError("--statistics: takes one run; score each run by itself")
+    for path, run in zip(paths, runs, strict=True):
+        if run.references != runs[0].references:
+            raise UsageError(f"{path}: its references differ from those of {paths[0]}")
+    return runs
+
+
+def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
+    """Return the baseline's runs, paired with the scored references; others are a UsageError."""
+    runs = []
+    for path in options.baseline:
+        if read_generated(path)[0]:
+            run = from_generated(path, options.references, options.remove_bpe)
+            if run.references != pairs.references:
+                raise UsageError(f"{path}: its references differ from the scored ones")
+        else:
+            run = replace(pairs, hypotheses=remove_marks(read_file(path), options.remove_bpe))
+            check_lines(path, run.hypotheses, pairs)
+        runs.append(run)
+    return runs
+
+
+def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:
+    """Raise UsageError unless a file has one line for each scored sentence."""
+    if len(lines) != len(pairs.references):
+        raise UsageError(
+            f"{path}: {len(lines):,} lines for {len(pairs.references):,} scored sentences; give "
+            "one line for each"
+        )

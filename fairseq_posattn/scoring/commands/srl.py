@@ -12,7 +12,7 @@ import warnings
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.commands.options import plain_parser
+from fairseq_posattn.scoring.commands.score import plain_parser
 from fairseq_posattn.scoring.result import Result
 from fairseq_posattn.scoring.roles import compare
 from fairseq_posattn.text.props import read_props

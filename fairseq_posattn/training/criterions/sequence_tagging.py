@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
-from fairseq_posattn.text.props import pieces_of_tags
+from fairseq_posattn.text.props import spans_of_tags
 from fairseq_posattn.training.criterions.sentences import (
     SummedCriterion,
     log_mean_loss,
@@ -67,7 +67,7 @@ class SequenceTagging(SummedCriterion):
         total = Counts()
         for tags, target, length in zip(*rows, strict=True):
             gold = [self.task.tag_names[tag] for tag in target[:length]]
-            total += compare_propositions(pieces_of_tags(gold), pieces_of_tags(tags))
+            total += compare_propositions(spans_of_tags(gold), spans_of_tags(tags))
         counted = [total.correct.total(), total.excess.total(), total.missed.total()]
         return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
 

@@ -8,8 +8,7 @@ import threading
 import pytest
 from browser import Browser, find
 
-from fairseq_posattn.inspection.page.page import page
-from fairseq_posattn.inspection.page.server import LookServer
+from fairseq_posattn.inspection.page.server import LookServer, page
 
 pytestmark = [
     pytest.mark.slow,
@@ -30,10 +29,10 @@ SHOWN = """(() => {
       (word) => getComputedStyle(word).backgroundColor),
     chosen: texts(".chosen .text"),
     strongest: texts("#strongest dt"),
-    own: texts("#own h2"),
-    curve: document.querySelector("#own polyline")?.getAttribute("points"),
-    top: document.querySelector("#own svg text")?.textContent,
-    dots: document.querySelectorAll("#own circle").length,
+    plot: texts("#plot h2"),
+    curve: document.querySelector("#plot polyline")?.getAttribute("points"),
+    top: document.querySelector("#plot svg text")?.textContent,
+    dots: document.querySelectorAll("#plot circle").length,
     note: document.querySelector("#note").textContent,
     outcome: document.querySelector("#outcome").innerText,
     heads: texts("#head label"),
@@ -81,7 +80,7 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     assert shown["numbers"] == percents(weights)
     words = sentence["rows"]["source"]
     assert shown["strongest"][0] == words[weights.index(max(weights))]
-    assert "Dynamic mask" in shown["own"][0] and shown["dots"] == len(words)
+    assert "Dynamic mask" in shown["plot"][0] and shown["dots"] == len(words)
     browser.ask("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
     shown = browser.run(SHOWN)  # back to the one that was chosen
     assert shown["chosen"] == ["a"]
@@ -155,14 +154,14 @@ def test_the_mean_of_all_heads(visit, translator):
 def test_the_function_of_a_mechanism_is_drawn(visit, translator, name, title):
     view = translator(encoder_sublayers=f"{name},ffn")
     shown, _ = visit(view, "a b c", hash="#place=1&head=1&word=1")
-    assert shown["own"][0].startswith(title)
+    assert shown["plot"][0].startswith(title)
     assert shown["dots"] == 4
 
 
 def test_the_curve_is_that_of_the_word(visit, translator):
     view = translator()
     shown, (sentence,) = visit(view, "a b c", hash="#place=1&head=2&word=3")
-    line = view.description()["places"][0]["own"]["lines"][1]
+    line = view.description()["places"][0]["plot"]["lines"][1]
     term = sentence["attention"][0]["terms"][2]
     values = [1 / (1 + math.exp(-number - term)) for number in line]
     points = [tuple(map(float, point.split(","))) for point in shown["curve"].split()]
@@ -205,7 +204,7 @@ def test_other_classifiers_at_all_their_places(browser, visit, classifier, flags
         shown, (sentence,) = visit(view, "a b d e", hash=f"#place={number + 1}&head=1&word=2")
         weights = sentence["attention"][number]["weights"][0]
         assert shown["numbers"] == percents(weights[1] if view.places[number].query else weights)
-    assert ("source2token, mean over the features" in shown["own"]) == (flags["encoder"] == "mtsa")
+    assert ("source2token, mean over the features" in shown["plot"]) == (flags["encoder"] == "mtsa")
 
 
 def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translator):
@@ -236,7 +235,7 @@ def test_text_that_looks_like_html_is_shown_and_not_run(browser, visit, classifi
     ):
         shown, _ = visit(view, given)
         assert text in shown["outcome"] or shown["rows"]["source"] == [word, "</s>"]
-        assert browser.run("document.title") == "Where words attend"
+        assert browser.run("document.title") == "Attention weights"
         assert browser.run("document.images.length") == 0
 
 
@@ -294,7 +293,7 @@ def test_typed_text_is_answered(browser, classifier):
             shown = typed(browser, "<img src=x onerror=document.title=1>")
             assert "<img src=x" in shown["outcome"]
             assert browser.run("document.images.length") == 0
-            assert browser.run("document.title") == "Where words attend"
+            assert browser.run("document.title") == "Attention weights"
             typed(browser, "e " * 40)
             assert "41 tokens" in browser.run("document.querySelector('#answer').innerText")
             shown = typed(browser, "d e")
@@ -313,7 +312,7 @@ def typed(browser, text):
     browser.click("#typed")
     browser.type(text)
     browser.click("#ask button")
-    waiting = "document.querySelector('#answer').innerText.startsWith('The model is reading')"
+    waiting = "document.querySelector('#answer').innerText.startsWith('Computing')"
     done = f"(done) => {{ const look = () => {waiting} ? setTimeout(look, 20) : done(); look(); }}"
     browser.run(f"new Promise({done})")
     return browser.run(SHOWN)

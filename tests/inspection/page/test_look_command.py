@@ -120,7 +120,7 @@ def test_unknown_and_cut_text_gets_a_warning(kind, text, warning, write, tmp_pat
             [],
             "text:2: its attention is too large",
         ),
-        ("classification", None, [], r"^--sentences .*text: No such file or directory"),
+        ("classification", None, [], r"text: No such file or directory"),
         ("classification", b"a\n", ["--targets", "TARGETS"], "needs a model that translates"),
         ("translation", b"a\nb\n", ["--targets", "TARGETS"], "line counts differ"),
         ("classification", b"a\n", ["--output", "missing/page.html"], "there is no such folder"),

@@ -96,7 +96,7 @@ def test_a_decoder_looks_back_only(translator):
     sentence = view("a b c", "C B A")
     for index in places_of(view, part="decoder"):
         assert (weights(sentence, index).triu(1) == 0).all()
-    own = view.description()["places"][places_of(view, part="decoder", name="dman")[0]]["own"]
+    own = view.description()["places"][places_of(view, part="decoder", name="dman")[0]]["plot"]
     furthest = len(own["lines"][0]) // 2
     assert own["lines"][0][furthest] is not None
     assert own["lines"][0][furthest + 1 :] == [None] * furthest
@@ -116,7 +116,7 @@ def test_without_words_attention_is_the_positional_part(translator, name, flags)
     silence_words(view)
     sentence = view("a b c d e")
     (index, _) = places_of(view, part="encoder", name=name)
-    own = view.description()["places"][index]["own"]
+    own = view.description()["places"][index]["plot"]
     for head, found in enumerate(weights(sentence, index)):
         values = by_distance(own, sentence, index, min(head, len(own["lines"]) - 1))
         values = values.exp() if name == "da" else values
@@ -139,8 +139,8 @@ def test_da_names_its_parameters(translator):
     place = view.description()["places"][0]
     mechanism = view.places[0].module
     w, v = mechanism.distance_weight[1].item(), mechanism.sigmoid_shift[1].item()
-    assert place["own"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
-    line, furthest = place["own"]["lines"][1], len(place["own"]["lines"][1]) // 2
+    assert place["plot"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
+    line, furthest = place["plot"]["lines"][1], len(place["plot"]["lines"][1]) // 2
     expected = mechanism.coefficients(torch.arange(4))[1].tolist()
     assert line[furthest : furthest + 4] == pytest.approx(expected, abs=1e-3)
     assert line[furthest - 3 : furthest + 1][::-1] == pytest.approx(expected, abs=1e-3)

@@ -305,8 +305,6 @@ def test_activation_checkpointing_changes_no_gradient(build_model):
         ("--decoder-sublayers san,ffn", "--decoder-sublayers san,ffn: cross must occur"),
         ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
         ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: must be"),
-        ("--dman-max-distance -1 --encoder-sublayers dman,ffn", "distance -1: must be 0"),
-        ("--rpr-max-distance 0 --encoder-sublayers rpr,ffn", "--rpr-max-distance 0: must be 1"),
         ("--attention-masks passed --encoder-sublayers masked,ffn", "unknown part 'passed'"),
         ("--attention-masks past,past,past --encoder-sublayers masked,ffn", "2 heads cannot be"),
     ],

@@ -1,4 +1,4 @@
-"""Custom labelled text: a table described as a data set of classification."""
+"""Custom labeled text: a table described as a data set of classification."""
 
 import math
 from functools import partial
@@ -7,7 +7,7 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation import custom as rows
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.labelled_text import Example, checked_text
+from fairseq_posattn.preparation.labeled_text import Example, checked_text
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 
 ONE_CLASS = "score"  # label of examples with a number
@@ -92,7 +92,7 @@ def _of_known_classes(options, path, labels):
 
 
 def examples(path, options):
-    """Yield the labelled texts of a table; raise :exc:`UsageError` naming a malformed line."""
+    """Yield the labeled texts of a table; raise :exc:`UsageError` naming a malformed line."""
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
     for place, (target, *inputs) in rows.read_rows(path, [options.label or options.score, *texts]):
         for column, text in zip(texts, inputs, strict=True):

@@ -1,4 +1,4 @@
-"""Labelled examples: checked, divided into splits, tokenized, written as text files.
+"""Labeled examples: checked, divided into splits, tokenized, written as text files.
 
 Splits that were not published are seeded and stratified: each class has its share of each split, to
 within one example.
@@ -25,7 +25,7 @@ SUMMARY = "summary.json"
 
 
 class Example(NamedTuple):
-    """A labelled sentence, sentence pair or document."""
+    """A labeled sentence, sentence pair or document."""
 
     label: str | None  # class name without spaces; None if the annotators did not agree
     inputs: tuple[str, ...]  # the text, or the two texts of a pair
@@ -75,7 +75,7 @@ class TextFiles(ExitStack):
         super().__init__()
         self.folder, self.kinds = folder, kinds
         self.read, self.written, self.labels = Counter(), Counter(), Counter()
-        self.empty, self.unlabelled, self.longest = [], 0, 0
+        self.empty, self.unlabeled, self.longest = [], 0, 0
         folder.mkdir(parents=True, exist_ok=True)
         self.files = {
             (split, kind): self.enter_context(writing(folder / f"{split}.{kind}"))
@@ -91,7 +91,7 @@ class TextFiles(ExitStack):
     def write(self, example, split, published):
         """Write an example to ``split``; ``published`` is the split it was published in."""
         if example.label is None:
-            self.unlabelled += 1
+            self.unlabeled += 1
             return
         self.read[published] += 1
         if not all(example.inputs):
@@ -115,7 +115,7 @@ class TextFiles(ExitStack):
             "written": {split: self.written[split] for split in SPLITS},
             "labels": self.labels,
             "empty": self.empty,
-            "unlabelled": self.unlabelled,
+            "unlabelled": self.unlabeled,
             "longest": self.longest,
         }
         write_json(self.folder / SUMMARY, summary)
@@ -164,7 +164,7 @@ def write_divided(read, folders, corpus, options, cut=str):
 def _tokenize_all(examples, split, corpus, options, cut):
     words = PUBLISHED[corpus.word_rule]
     function = partial(_tokenize, words=words, cased=options.cased, cut=cut)
-    return map_lines(function, examples, options.jobs, f"tokenising {split}")
+    return map_lines(function, examples, options.jobs, f"tokenizing {split}")
 
 
 def _tokenize(example, words, cased, cut):

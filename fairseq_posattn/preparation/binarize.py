@@ -1,4 +1,4 @@
-"""Binarised data, made by fairseq-preprocess in a separate process."""
+"""Binarized data, made by fairseq-preprocess in a separate process."""
 
 import os
 import re
@@ -14,8 +14,8 @@ from fairseq_posattn.common.progress import ending_with_this, say
 SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
-def binarise_pairs(source, target, prefixes, dest, jobs, **options):
-    """Binarise the files ``prefixes`` (by split) ``.{source,target}``.
+def binarize_pairs(source, target, prefixes, dest, jobs, **options):
+    """Binarize the files ``prefixes`` (by split) ``.{source,target}``.
 
     ``options`` are flags of fairseq-preprocess, such as ``joined_dictionary=True``.
     """
@@ -23,13 +23,13 @@ def binarise_pairs(source, target, prefixes, dest, jobs, **options):
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
 
 
-def binarise_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
-    """Binarise ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
+def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
+    """Binarize ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
 
     Args:
         work: folder of all files.
         dictionary: file to copy beside each column.
-        parts: folders of binarised data and of text.
+        parts: folders of binarized data and of text.
     """
     targets = {
         work / text / f"{split}.{column}": work / part / column / split
@@ -37,13 +37,13 @@ def binarise_columns(work, columns, dictionary, splits, jobs, tell=say, parts=((
         for column in columns
         for split in splits
     }
-    binarise_files(work, targets, dictionary, jobs, tell)
+    binarize_files(work, targets, dictionary, jobs, tell)
 
 
-def binarise_files(work, targets, dictionary, jobs, tell=say):
-    """Binarise many files in one run of fairseq-preprocess, which starts slowly.
+def binarize_files(work, targets, dictionary, jobs, tell=say):
+    """Binarize many files in one run of fairseq-preprocess, which starts slowly.
 
-    ``targets`` maps text files to binarised files without their endings.
+    ``targets`` maps text files to binarized files without their endings.
     """
     files, scratch = ",".join(map(str, targets)), work / "scratch"
     preprocess(scratch, jobs, tell, only_source=True, srcdict=work / dictionary, testpref=files)

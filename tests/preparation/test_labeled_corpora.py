@@ -1,4 +1,4 @@
-"""Labelled data sets in their published forms, and their malformed rows."""
+"""Labeled data sets in their published forms, and their malformed rows."""
 
 import json
 from argparse import Namespace
@@ -10,7 +10,7 @@ from archive_files import write_archive, write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, amazon, nli, sst
-from fairseq_posattn.preparation.labelled_text import write_splits
+from fairseq_posattn.preparation.labeled_text import write_splits
 from fairseq_posattn.text import lines as text_lines
 
 FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")
@@ -176,7 +176,7 @@ def test_sst_has_five_classes_or_two_without_neutral(read):
     assert five == [*sentences, ("neutral", "A film")]
     two = read("sst2", trees(GOOD, BAD, NEUTRAL))
     assert two == [(label.removeprefix("very_"), text) for label, text in sentences]
-    assert sst.labelled_phrases("(3 (2 It) (4 works))", "") == [
+    assert sst.labeled_phrases("(3 (2 It) (4 works))", "") == [
         (3, "It works"),
         (2, "It"),
         (4, "works"),
@@ -326,12 +326,12 @@ ROWS = [
     ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("amazon_electronics", AMAZON, json_review(overall="x" * 5000), 1, "xxx... is none of 1, 2"),
-    ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labelled tree"),
-    ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labelled tree"),
-    ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "not a labelled tree"),
-    ("sst5", "trees/train.txt", "((2 It) (4 works))", 1, "not a labelled tree"),
-    ("sst5", "trees/train.txt", "It works", 1, "not a labelled tree"),
-    ("sst5", "trees/train.txt", f"{GOOD}\n\n", 2, "not a labelled tree"),
+    ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
+    ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),
+    ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "not a labeled tree"),
+    ("sst5", "trees/train.txt", "((2 It) (4 works))", 1, "not a labeled tree"),
+    ("sst5", "trees/train.txt", "It works", 1, "not a labeled tree"),
+    ("sst5", "trees/train.txt", f"{GOOD}\n\n", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
     ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
     ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),

@@ -1,7 +1,9 @@
-"""DA's learned parameters: w and v, the function of distance, and its matrix over a sentence.
+"""Learned parameters of DA and DMAN, as numbers and as pictures of them.
 
-DA-Transformer (Wu et al., 2021): sorted values, averaged over five runs (Figures 6 and 7, footnote
-6), f against the weighted distance (Figure 1) and the coefficients of a sentence (Figure 2).
+DA-Transformer (Wu et al., 2021): sorted w and v, averaged over five runs (Figures 6 and 7, footnote
+6), f against the weighted distance (Figure 1) and the coefficients of a sentence (Figure 2). DMAN
+(Fan et al., 2021, "Mask Attention Networks", eq. 12): the mask ``M = sigmoid(h W + P + U)`` against
+the key's position. Its first term depends on the query; given sentences, it is their median.
 """
 
 import math
@@ -10,13 +12,15 @@ from statistics import fmean
 
 import numpy
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
-from fairseq_posattn.common.figures import COLOURS, line_style, new_figure
+from fairseq_posattn.attention.dman import MASK_FLOOR, DynamicMaskAttention, distance_line
+from fairseq_posattn.common.figures import COLORS, line_style, new_figure
+from fairseq_posattn.inspection.collect import AttentionCall, collect
 from fairseq_posattn.inspection.places import Place
 
-# The second parameter, by the mapping that has one.
+# The second parameter of DA, by the mapping that has one.
 SHIFTS = {"learnable_sigmoid": "v", "linear": "b"}
 MEANINGS = {
     "w": "w: above 0, far tokens\ncount for more",
@@ -24,7 +28,8 @@ MEANINGS = {
     "b": "b: the coefficient\nat distance 0",
 }
 WEIGHTED_DISTANCES = torch.linspace(-10, 10, 101)  # the range of Figure 1
-MOST_COLUMNS = 8
+# Panels beside each other.
+MOST_MATRICES, MOST_MASKS = 8, 3
 
 
 def learned_parameters(mechanism: DistanceAwareAttention) -> dict[str, list[float]]:
@@ -38,10 +43,8 @@ def learned_parameters(mechanism: DistanceAwareAttention) -> dict[str, list[floa
 def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]:
     """Return the parameters of each head, by name."""
     parameters = learned_parameters(mechanism)
-    return [
-        dict(zip(parameters, values, strict=True))
-        for values in zip(*parameters.values(), strict=True)
-    ]
+    heads = zip(*parameters.values(), strict=True)
+    return [dict(zip(parameters, values, strict=True)) for values in heads]
 
 
 def parameters_text(parameters: dict[str, float]) -> str:
@@ -49,7 +52,11 @@ def parameters_text(parameters: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:.2f}" for name, value in parameters.items())
 
 
-# --- w and v -----------------------------------------------------------------------------------
+def _title(sublayer: dict) -> str:
+    return f"layer {sublayer['layer']}, {sublayer['sublayer']}"
+
+
+# --- DA: w and v -------------------------------------------------------------------------------
 
 
 def weight_numbers(*runs: Sequence[Place]) -> dict:
@@ -73,10 +80,10 @@ def weight_numbers(*runs: Sequence[Place]) -> dict:
 
 def layout(places: Sequence[Place]) -> list:
     """Return what must be equal in runs to be averaged: places, parameters and heads."""
+    learned = [(place.labels, learned_parameters(place.owner)) for place in places]
     return [
-        (place.labels, [(name, len(values)) for name, values in learned.items()])
-        for place in places
-        for learned in [learned_parameters(place.owner)]
+        (labels, [(name, len(values)) for name, values in parameters.items()])
+        for labels, parameters in learned
     ]
 
 
@@ -99,19 +106,19 @@ def draw_weights(numbers: dict):
         for sublayer, axis in zip(sublayers, row_axes, strict=True):
             bars = sublayer["parameters"][name]
             values = [bar["value"] for bar in bars]
-            colours = [COLOURS[0] if value > 0 else COLOURS[1] for value in values]
-            axis.bar(range(len(bars)), values, color=colours)
+            colors = [COLORS[0] if value > 0 else COLORS[1] for value in values]
+            axis.bar(range(len(bars)), values, color=colors)
             axis.axhline(0, color="black", linewidth=0.8)
             kind = "rank" if "rank" in bars[0] else "head"
             axis.set_xticks(range(len(bars)), [bar[kind] for bar in bars])
             axis.set_xlabel(f"{kind}, by {name}")
-            axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}", fontsize=9)
+            axis.set_title(_title(sublayer), fontsize=9)
             axis.grid(axis="y", alpha=0.3)
         row_axes[0].set_ylabel(MEANINGS[name])
     return figure
 
 
-# --- The function of distance ------------------------------------------------------------------
+# --- DA: the function of distance --------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -131,18 +138,17 @@ def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
     sublayers = []
     for place in places:
         owner = place.owner
-        heads = zip(
-            head_parameters(owner),
-            _mapped(owner, WEIGHTED_DISTANCES).tolist(),
-            owner.coefficients(distances).tolist(),  # [H, N+1]
-            strict=True,
-        )
-        names = ("head", "parameters", "by_weighted_distance", "by_distance")
-        curves = [
-            dict(zip(names, (number, *head), strict=True)) for number, head in enumerate(heads, 1)
+        by_weighted = _mapped(owner, WEIGHTED_DISTANCES).tolist()
+        by_distance = owner.coefficients(distances).tolist()  # [H, N+1]
+        heads = [
+            {
+                **{"head": index + 1, "parameters": parameters},
+                **{"by_weighted_distance": by_weighted[index], "by_distance": by_distance[index]},
+            }
+            for index, parameters in enumerate(head_parameters(owner))
         ]
         kind = {"mapping": owner.mapping, "adjustment": owner.adjustment}
-        sublayers.append({**place.labels, **kind, "heads": curves})
+        sublayers.append({**place.labels, **kind, "heads": heads})
     return {
         "weighted_distances": WEIGHTED_DISTANCES.tolist(),
         "distances": distances.tolist(),
@@ -153,14 +159,9 @@ def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
 def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
     """Return f at weighted distances ``[X]`` of either sign: ``[H, X]``."""
     one = torch.ones_like(mechanism.distance_weight)
+    options = {"mapping": mechanism.mapping, "clip_threshold": mechanism.clip_threshold}
     negative, positive = (
-        rescaled_coefficients(
-            weighted.abs(),
-            weight,
-            mechanism.sigmoid_shift,
-            mapping=mechanism.mapping,
-            clip_threshold=mechanism.clip_threshold,
-        )
+        rescaled_coefficients(weighted.abs(), weight, mechanism.sigmoid_shift, **options)
         for weight in (-one, one)
     )
     return torch.where(weighted < 0, negative, positive)
@@ -179,7 +180,7 @@ def draw_curves(numbers: dict):
             left.plot(numbers["weighted_distances"], head["by_weighted_distance"], **style)
             right.plot(numbers["distances"], head["by_distance"], label=label, **style)
         for axis in (left, right):
-            axis.set_title(f"layer {sublayer['layer']}, {sublayer['sublayer']}", fontsize=9)
+            axis.set_title(_title(sublayer), fontsize=9)
             axis.set_ylabel("coefficient f")
             axis.grid(alpha=0.3)
         left.set_xlabel("weighted distance w·|t - s|")
@@ -189,7 +190,7 @@ def draw_curves(numbers: dict):
     return figure
 
 
-# --- Its matrix over a sentence ----------------------------------------------------------------
+# --- DA: its matrix over a sentence ------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -206,35 +207,31 @@ def matrix_numbers(places: Sequence[Place], length: int) -> dict:
         query by key, null where the query does not see the key.
     """
     position = torch.arange(length)
-    distance = (position[:, None] - position).abs()
+    distance = position[:, None] - position
     sublayers = []
     for place in places:
         owner = place.owner
         lines = owner.coefficients(position)  # [H, T]
+        hidden = (distance < 0).tolist() if owner.causal else [[False] * length] * length
         heads = []
-        for number, parameters in enumerate(head_parameters(owner)):
-            rows = lines[number][distance].tolist()
-            if owner.causal:
-                rows = [
-                    row[: query + 1] + [None] * (length - query - 1)
-                    for query, row in enumerate(rows)
-                ]
-            heads.append({"head": number + 1, "parameters": parameters, "coefficients": rows})
+        for index, parameters in enumerate(head_parameters(owner)):
+            rows = [
+                [None if one else value for value, one in zip(row, unseen, strict=True)]
+                for row, unseen in zip(lines[index][distance.abs()].tolist(), hidden, strict=True)
+            ]
+            heads.append({"head": index + 1, "parameters": parameters, "coefficients": rows})
         neutral = 0.0 if owner.adjustment.endswith("add") else 1.0
         sublayers.append({**place.labels, "neutral": neutral, "heads": heads})
     return {"sublayers": sublayers}
 
 
 def draw_matrices(numbers: dict):
-    """Return a matplotlib figure of the result of :func:`matrix_numbers`.
-
-    Colours are white at ``neutral``, darker with the difference from it.
-    """
+    """Return a matplotlib figure of the result of :func:`matrix_numbers`, white at ``neutral``."""
     from matplotlib.colors import TwoSlopeNorm
 
     sublayers = numbers["sublayers"]
     heads = len(sublayers[0]["heads"])
-    rows_each = math.ceil(heads / MOST_COLUMNS)
+    rows_each = math.ceil(heads / MOST_MATRICES)
     columns = math.ceil(heads / rows_each)
     figure = new_figure(1.5 + 1.9 * columns, 2.5 * rows_each * len(sublayers))
     axes = figure.subplots(rows_each * len(sublayers), columns, squeeze=False)
@@ -251,12 +248,97 @@ def draw_matrices(numbers: dict):
             axis.tick_params(labelsize=7)
             axis.locator_params(integer=True)
     neutral = sublayers[0]["neutral"]
-    lowest = min(image.get_array().min() for image in images)
-    highest = max(image.get_array().max() for image in images)
-    norm = TwoSlopeNorm(neutral, vmin=min(lowest, neutral - 1), vmax=max(highest, neutral + 1))
+    lowest = min(neutral - 1, *(image.get_array().min() for image in images))
+    highest = max(neutral + 1, *(image.get_array().max() for image in images))
     for image in images:
-        image.set_norm(norm)
+        image.set_norm(TwoSlopeNorm(neutral, vmin=lowest, vmax=highest))
     bar = figure.colorbar(images[0], ax=axes, fraction=0.02, pad=0.01)
     bar.set_label(f"coefficient ({neutral:g}: no change)", fontsize=8)
     bar.ax.tick_params(labelsize=7)
+    return figure
+
+
+# --- DMAN: the mask ----------------------------------------------------------------------------
+
+
+def median_query_terms(
+    encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor]
+) -> list[float]:
+    """Return the median of ``h W`` over all tokens, for each of DMAN's sublayers.
+
+    The mask grows with this term, so at its median is the median of the mask.
+    """
+    batches = [terms for _, terms in collect(encoder, places, sentences, AttentionCall.query_terms)]
+    return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
+
+
+@torch.no_grad()
+def mask_numbers(
+    places: Sequence[Place], furthest: int, query_terms: Sequence[float] | None = None
+) -> dict:
+    """Return the mask of each head of DMAN sublayers.
+
+    Args:
+        places: the sublayers.
+        furthest: largest distance, in tokens.
+        query_terms: ``h W`` of a query for each sublayer; None for zeros.
+
+    Returns:
+        ``positions`` of the key, less the query's; ``median_query``, whether the terms were given;
+        and ``sublayers``, of each ``layer``, ``sublayer``, ``query_term``, and ``heads``, of each
+        ``head``, and its ``mask`` at these positions: null where a decoder's query sees no key.
+    """
+    sublayers = []
+    for place, term in zip(places, query_terms or [0.0] * len(places), strict=True):
+        logits = term + mask_logits(place.owner, furthest)  # [H, 2N+1]
+        masks = seen(logits.sigmoid().clamp(min=MASK_FLOOR), place.owner.causal)
+        heads = [{"head": head, "mask": mask} for head, mask in enumerate(masks, start=1)]
+        sublayers.append({**place.labels, "query_term": term, "heads": heads})
+    return {
+        "positions": list(range(-furthest, furthest + 1)),
+        "median_query": query_terms is not None,
+        "sublayers": sublayers,
+    }
+
+
+def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
+    """Return ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
+    # The line's distances are the query's position less the key's.
+    line = distance_line(mechanism.distance_bias(), furthest + 1, furthest + 1).flip(0)  # [2N+1]
+    return line + mechanism.head_bias[:, None]
+
+
+def seen(lines: Tensor, causal: bool) -> list[list]:
+    """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
+    middle = lines.size(1) // 2
+    return [line[: middle + 1] + [None] * middle if causal else line for line in lines.tolist()]
+
+
+def draw_masks(numbers: dict):
+    """Return a matplotlib figure of the result of :func:`mask_numbers`."""
+    sublayers = numbers["sublayers"]
+    columns = min(len(sublayers), MOST_MASKS)
+    rows = math.ceil(len(sublayers) / columns)
+    figure = new_figure(1.6 + 3.8 * columns, 3.0 * rows)
+    axes = figure.subplots(rows, columns, squeeze=False, sharey=True)
+    for axis in axes.flat[len(sublayers) :]:
+        axis.set_axis_off()
+    query = "median query" if numbers["median_query"] else "position terms only"
+    for sublayer, axis in zip(sublayers, axes.flat, strict=False):
+        for index, head in enumerate(sublayer["heads"]):
+            mask = [math.nan if value is None else value for value in head["mask"]]
+            style = {"marker": ".", "markersize": 4, "linewidth": 1, **line_style(index)}
+            axis.plot(numbers["positions"], mask, label=f"head {head['head']}", **style)
+        axis.axvline(0, color="grey", linewidth=0.8)
+        axis.set_yscale("log")  # only ratios matter: weights are normalized under the mask
+        axis.xaxis.get_major_locator().set_params(integer=True)
+        axis.set_title(f"{_title(sublayer)}, {query}", fontsize=9)
+        axis.set_xlabel("key's position - query's (tokens)")
+        axis.grid(alpha=0.3)
+    axes[0, 0].set_ylim(top=1.2)  # of all, and last: the lower end then suits all
+    for row_axes in axes:
+        row_axes[0].set_ylabel("mask M (logarithmic)")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    legend_columns = math.ceil(len(labels) / 16)
+    figure.legend(handles, labels, loc="outside right center", fontsize=8, ncols=legend_columns)
     return figure

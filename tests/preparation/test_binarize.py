@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.binarise import preprocess
+from fairseq_posattn.preparation.binarize import preprocess
 
 
 @pytest.fixture

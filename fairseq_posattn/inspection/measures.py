@@ -1,0 +1,175 @@
+"""Measures of a model: share of its attention near the query, and a classifier's cost."""
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+from fairseq import utils
+from fairseq.tasks import FairseqTask
+from tabulate import tabulate
+from torch import Tensor, nn
+from torch.profiler import ProfilerActivity, profile
+from tqdm import tqdm
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.places import Place
+from fairseq_posattn.training.models.classifier import PosAttnClassifier
+
+# --- Locality: Fan et al., 2021, "Mask Attention Networks", eq. 13 and Table 5 -------------------
+
+
+def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
+    """Return the attention to keys at most w tokens away, averaged over heads and queries.
+
+    Args:
+        weights: ``[..., H, T, T]``, query by key, of one sentence without padding.
+        windows: the values of w.
+
+    Returns:
+        float64 ``[..., W]``.
+    """
+    mean = weights.double().mean(-3)  # [..., T, T]
+    positions = torch.arange(mean.size(-1))
+    distances = (positions[:, None] - positions).abs()  # [T, T]
+    within = [mean.masked_fill(distances > window, 0.0) for window in windows]
+    return torch.stack([weights.sum(-1).mean(-1) for weights in within], dim=-1)
+
+
+def locality(
+    encoder: nn.Module,
+    places: Sequence[Place],
+    sentences: Sequence[Tensor],
+    windows: Sequence[int],
+) -> list[dict]:
+    """Return :func:`attention_within` averaged over sentences (MANs eq. 13).
+
+    All tokens that the encoder attends to count; classifiers do not see ``</s>``.
+
+    Args:
+        encoder: in evaluation mode.
+        places: of the encoder.
+        sentences: each ``[T]``.
+        windows: in tokens, each way.
+
+    Returns:
+        rows of ``window``, ``layer``, ``sublayer`` and ``percent``.
+    """
+
+    def measure(call: AttentionCall) -> Tensor:
+        return attention_within(call.weights, windows).sum(0)  # [W]
+
+    total = torch.zeros(len(places), len(windows), dtype=torch.float64)
+    with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
+        for size, sums in collect(encoder, places, sentences, measure):
+            total += torch.stack(sums)
+            progress.update(size)
+    percents = 100 * total / len(sentences)
+    return [
+        {"window": window, **place.labels, "percent": value}
+        for place, values in zip(places, percents.tolist(), strict=True)
+        for window, value in zip(windows, values, strict=True)
+    ]
+
+
+def locality_table(rows: Sequence[dict]) -> str:
+    """Return the rows as the paper's table: layers in columns, sublayers in rows."""
+    windows, names, layers = (
+        list(dict.fromkeys(row[column] for row in rows))
+        for column in ("window", "sublayer", "layer")
+    )
+    percents = {(row["window"], row["sublayer"], row["layer"]): row["percent"] for row in rows}
+    table = [["window", "sublayer", *(f"layer {layer}" for layer in layers)]]
+    for window in windows:
+        for name in names:
+            numbers = [f"{percents[window, name, layer]:.2f}" for layer in layers]
+            table.append([str(window), name, *numbers])
+    alignment = ["right", "left", *["right"] * len(layers)]
+    return tabulate(table, tablefmt="plain", colalign=alignment, disable_numparse=True)
+
+
+# --- Cost: Shen et al., 2019, "Tensorized Self-Attention", Table 1 -----------------------------
+
+SENTENCES, WORDS = 64, 64  # of the generated batch
+PASSES = 3
+MEGABYTE = 1 << 20
+
+
+def inference_seconds(
+    model: PosAttnClassifier, task: FairseqTask, split: str, batch_size: int, device: torch.device
+) -> float:
+    """Return the mean time of several passes over a split, with batches already on the device.
+
+    Args:
+        model: on the device, in evaluation mode.
+        task: of the model.
+        split: name of the split.
+        batch_size: sentences or pairs in a batch.
+        device: of the model.
+
+    Raises:
+        UsageError: there is no such split.
+    """
+    try:
+        task.load_dataset(split)
+    except FileNotFoundError as error:
+        raise UsageError(f"--split {split}: {error}; name the folder with --data") from error
+    iterator = task.get_batch_iterator(
+        task.dataset(split), max_sentences=batch_size, max_positions=model.max_positions()
+    )
+    batches = [
+        utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+        for batch in iterator.next_epoch_itr(shuffle=False)
+    ]
+    head = next(iter(model.classification_heads))
+
+    def classify(some: Sequence[dict]) -> None:
+        for batch in some:
+            model(**batch["net_input"], features_only=True, classification_head_name=head)
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    with torch.no_grad():
+        classify(batches[:1])  # warm-up
+        start = time.perf_counter()
+        for _ in range(PASSES):
+            classify(batches)
+    return (time.perf_counter() - start) / PASSES
+
+
+def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
+    """Return the peak memory of a forward and backward pass of the encoder.
+
+    It goes from token embeddings to sentence vectors; gradients count, parameters do not.
+    """
+    encoder = model.encoder.words.train()
+    vectors = torch.randn(SENTENCES, WORDS, model.encoder.embed_tokens.embedding_dim)
+    vectors = vectors.to(device).requires_grad_()
+    padding = torch.zeros(SENTENCES, WORDS, dtype=torch.bool, device=device)
+
+    def update() -> None:
+        model.zero_grad()
+        encoder(vectors, padding).sum().backward()
+
+    update()  # warm-up
+    model.zero_grad()
+    return peak_bytes(update, device) / MEGABYTE
+
+
+def peak_bytes(work: Callable[[], None], device: torch.device) -> int:
+    """Return the peak memory of tensors allocated within a function."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        work()
+        return torch.cuda.max_memory_allocated(device) - before
+    activities = [ProfilerActivity.CPU]
+    with profile(activities=activities, profile_memory=True, acc_events=True) as profiler:
+        work()
+    taken = peak = 0
+    events = profiler.profiler.kineto_results.events()
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        if event.name() == "[memory]":  # allocated or freed
+            taken += event.nbytes()
+            peak = max(peak, taken)
+    return peak
