@@ -38,16 +38,16 @@ def write(
     folder: Path, trained: TrainedModel, config: PreTrainedConfig, rules: Manifest | None
 ) -> None:
     """Write the card of the exported model in ``folder``; ``rules`` describe its data if known."""
+    languages, text = [], '"A sentence."'
     if config.is_encoder_decoder:
         languages = [trained.task.cfg.source_lang, trained.task.cfg.target_lang]
         is_summary = "source" in languages or "rouge" in str(rules and rules.metric)
         pipeline = "summarization" if is_summary else "translation"
-        auto, text = "AutoModelForSeq2SeqLM", '"A sentence."'
+        auto = "AutoModelForSeq2SeqLM"
         result = "tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)"
     else:
-        languages, pipeline = [], "text-classification"
-        text = '"A sentence.", "Another one."' if config.encodes_pairs else '"A sentence."'
-        auto = "AutoModelForSequenceClassification"
+        text += ', "Another one."' if config.encodes_pairs else ""
+        pipeline, auto = "text-classification", "AutoModelForSequenceClassification"
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
     card = CARD.format(pipeline=pipeline, name=folder.name, auto=auto, text=text, result=result)
     data = {"languages": " to ".join(languages), "tokenization": "tokens separated by spaces"}
@@ -69,7 +69,7 @@ def write(
 def add_measurements(folder: Path, lines: Sequence[str]) -> None:
     """Append the results of a comparison to the card."""
     with open(folder / NAME, "a", encoding="utf-8") as file:
-        file.write("\n## Measured at export\n\n" + "".join(f"- {line}\n" for line in lines))
+        print("\n## Measured at export\n", *(f"- {line}" for line in lines), sep="\n", file=file)
 
 
 def _model(trained, config):

@@ -1,7 +1,5 @@
 """Export of a checkpoint to a folder that ``transformers`` loads.
 
-from fairseq_posattn.export.checkpoint import export
-
 export("checkpoints/sst5/checkpoint_best.pt", "sst5")
 """
 
@@ -40,7 +38,6 @@ from fairseq_posattn.training.models.registration import all_options  # noqa: E4
 __all__ = ["Exported", "export"]
 
 TOLERANCE = 1e-4
-MARKS = ("bos", "pad", "eos", "decoder_start")
 LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training
 UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no model of ours reads
 
@@ -167,8 +164,7 @@ def _classifier(trained: TrainedModel) -> Parts:
         id2label=dict(enumerate(predictor.names)),
         label2id={name: number for number, name in enumerate(predictor.names)},
     )
-    name = task.cfg.classification_head_name
-    state = model.state_dict().items()
+    name, state = task.cfg.classification_head_name, model.state_dict().items()
     apart = predictor.encodes_apart
     before = (None, None) if apart else (task.cfg.init_token, task.cfg.separator_token)
     rules = {"words": predictor.rule_of_text(), "lower": predictor.lower}
@@ -197,10 +193,8 @@ def _classifier(trained: TrainedModel) -> Parts:
 def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     model, task = trained.model, trained.task
     if not isinstance(task, TranslationTask):
-        raise UsageError(
-            f"{trained.path}: it was trained with --task {trained.task_name}; only models of "
-            "--task translation can be exported"
-        )
+        task_name = f"--task {trained.task_name}; only models of --task translation"
+        raise UsageError(f"{trained.path}: it was trained with {task_name} can be exported")
     config = models.PosAttnTransformerConfig
     options = _plain(all_options(trained.config, config), config)
     if options["adaptive_softmax_cutoff"]:
@@ -246,7 +240,7 @@ def _generation(model, decoding, config):
         no_repeat_ngram_size=given["no_repeat_ngram_size"],
         suppress_tokens=[config.pad_token_id],
         do_sample=False,
-        **{f"{name}_token_id": getattr(config, f"{name}_token_id") for name in MARKS},
+        **{name: value for name, value in vars(config).items() if name.endswith("_token_id")},
     )
 
 

@@ -97,10 +97,8 @@ def _batches(exported, lines):
     sentences = 2 if getattr(config, "encodes_pairs", False) else len(texts[0])
     for line, text in zip(lines, texts, strict=True):
         if len(text) != sentences:
-            raise UsageError(
-                f"--text: {shortened(line)} has {len(text) - 1} TABs; between {sentences} "
-                f"sentences there are {sentences - 1}"
-            )
+            count = f"{len(text) - 1} TABs; between {sentences} sentences there are {sentences - 1}"
+            raise UsageError(f"--text: {shortened(line)} has {count}")
     order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
     batches = []
     for start in range(0, len(order), BATCH):

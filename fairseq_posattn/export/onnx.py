@@ -41,8 +41,7 @@ class Graph(nn.Module):
         types = ["token_type_ids"] if self.has_pairs else []
         self.inputs = ["input_ids", "attention_mask", *types]
         self.output = "last_hidden_state" if self.is_encoder else "logits"
-        longest = "max_source_positions" if self.is_encoder else "max_positions"
-        self.longest = config.options[longest]
+        self.longest = config.options[f"max_{'source_' * self.is_encoder}positions"]
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
@@ -61,8 +60,13 @@ def write(model: PreTrainedModel, folder: Path) -> float:
             be written.
     """
     graph, path = Graph(model).eval(), folder / NAME
-    with _complete(path):
-        _trace(graph, path)
+    examples = _generate_lines(graph, (5, 3, 7))
+    size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
+    options = {"input_names": graph.inputs, "output_names": [graph.output], "verbose": False}
+    options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
+    with _complete(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(graph, examples, str(path), **options)
     return _difference(graph, path)
 
 
@@ -78,16 +82,6 @@ def _complete(path):
         if isinstance(error, OSError):
             problem, reason = f"{path} cannot be written", error.strerror or error
         raise UsageError(f"{problem}: {reason}; the rest of {path.parent} is complete") from error
-
-
-def _trace(graph, path):
-    examples = _generate_lines(graph, (5, 3, 7))
-    size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
-    options = {"input_names": graph.inputs, "output_names": [graph.output], "verbose": False}
-    options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(graph, examples, str(path), **options)
 
 
 def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:

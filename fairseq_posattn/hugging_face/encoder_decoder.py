@@ -31,10 +31,7 @@ class SourceEncoder(Encoder):
 
 
 class EndAtMaxLength(LogitsProcessor):
-    """Force ``</s>`` at the maximal length and add its score, as in fairseq.
-
-    The first and the last token count in ``longest``; ``eos`` is the index of ``</s>``.
-    """
+    """Force ``</s>`` at the maximal length, of all tokens, and add its score, as in fairseq."""
 
     def __init__(self, longest: int, eos: int):
         self.longest, self.eos = longest, eos

@@ -21,11 +21,15 @@ MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_tok
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON."""
+    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON.
+
+    A subclass defines ``split``, which returns the subwords of a text, separated by spaces.
+    """
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"
     marks = frozenset(MARKS.values())  # special symbols, never produced from text
+    before: tuple[int | None, ...] = (None, None)  # indices of the symbols before each sentence
 
     def __init__(self, vocab_file: str, **kwargs):
         self.folder = Path(vocab_file).parent
@@ -44,10 +48,6 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
     def get_vocab(self) -> dict[str, int]:
         return dict(self.numbers)
-
-    def split(self, text: str) -> str:
-        """Return the subwords of a text, separated by spaces."""
-        raise NotImplementedError
 
     def tokenize(self, text: str, **unused) -> list[str]:
         """Return the subwords of a text; special symbols in it become unknown, as in training."""
@@ -70,9 +70,12 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         return [self._convert_id_to_token(one) for one in map(int, ids) if one not in skipped]
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Append ``</s>`` to each sentence."""
-        second = [] if token_ids_1 is None else [*token_ids_1, self.eos_token_id]
-        return [*token_ids_0, self.eos_token_id, *second]
+        """Append ``</s>`` to each sentence and prepend the task's symbols."""
+        sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
+        joined = []
+        for mark, sentence in zip(self.before, sentences, strict=False):
+            joined += [*([] if mark is None else [mark]), *sentence, self.eos_token_id]
+        return joined
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple:
         """Copy the tokenizer's files and return their paths."""
@@ -89,8 +92,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
     """Tokenizer of sentences and pairs, as in ``posattn predict``.
 
-    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``. The
-    indices ``before`` are those of the symbols before each sentence, None for none.
+    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``.
     """
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
@@ -123,14 +125,6 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
             ids, pair_ids, truncation=truncation, max_length=max_length, **kwargs
         )
 
-    def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Append ``</s>`` to each sentence and prepend the task's symbols."""
-        sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
-        joined = []
-        for mark, sentence in zip(self.before, sentences, strict=False):
-            joined += [*([] if mark is None else [mark]), *sentence, self.eos_token_id]
-        return joined
-
 
 class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
     """Tokenizer of translation and summarization, as in ``posattn translate``."""
@@ -152,15 +146,12 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         **kwargs,
     ):
         folder = Path(vocab_file).parent
-        prepared = manifest.read(folder)
         self.target_lang = target_lang
-        self.to_pieces = {True: str.strip, False: str.strip}
+        self.to_pieces = [str.strip, str.strip]  # of the target, of the source
         self.subwords, self.join = None, str
-        if prepared is not None:
-            languages = {True: source_lang, False: target_lang}
-            self.to_pieces = {
-                side: splitter(folder, prepared, language) for side, language in languages.items()
-            }
+        if (prepared := manifest.read(folder)) is not None:
+            sides = (target_lang, source_lang)
+            self.to_pieces = [splitter(folder, prepared, language) for language in sides]
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
         if target_vocab_file is not None:

@@ -57,10 +57,9 @@ def main(arguments=None, prog=None):
     """Export; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)
-    if args.text and not args.int8:
-        parser.error("--text needs --int8")
-    if args.labels and not args.text:
-        parser.error("--labels needs --text")
+    for given, needed in (("text", "int8"), ("labels", "text")):
+        if getattr(args, given) and not getattr(args, needed):
+            parser.error(f"--{given} needs --{needed}")
     return cli.end(parser.prog, partial(export, args))
 
 
@@ -82,20 +81,15 @@ def export(args):
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
-    print(
-        f"{args.folder}: weights, configuration, tokenizer and model card; its scores differ from "
-        f"those of {args.checkpoint} by at most {exported.difference:.1g}"
-    )
+    contents = f"{args.folder}: weights, configuration, tokenizer and model card"
+    difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"
+    print(f"{contents}; its scores differ from {difference}")
     if graph:
         write_graphs(args, exported, lines, labels)
 
 
 def read_examples(text, labels):
-    """Return the lines that have words, and their labels; None for a missing file.
-
-    Raises:
-        UsageError: one file has more lines than the other.
-    """
+    """Return the lines that have words, and their labels, of as many lines; None for no file."""
     if labels is None:
         return text and [line for line in read_file(text) if line.strip()], None
     files = {f"--text {text}": text, f"--labels {labels}": labels}
