@@ -2,8 +2,17 @@
 
 import pytest
 import torch
-from classifier_builder import EOS, PAD, build, dictionary, parameters, randomise, scores, sentences
-from fairseq.data import Dictionary
+from classifier_builder import (
+    EOS,
+    PAD,
+    build,
+    dictionary,
+    dictionary_of,
+    parameters,
+    randomise,
+    scores,
+    sentences,
+)
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
@@ -204,9 +213,7 @@ def test_a_document_equals_its_sentences_encoded_one_by_one(arch):
 
 def test_sentence_ends_replace_missing_separators():
     """Ends that the dictionary lacks are ignored; without any, the options are refused."""
-    words = Dictionary()
-    for word in range(16):
-        words.add_symbol(f"word{word}")
+    words = dictionary_of(*(f"word{word}" for word in range(16)))
     flags = ["--hierarchical", "--sentence-ends=word7 . word8", "--sentence-separator=missing"]
     ends = randomise(build("da_transformer_classifier", *flags, words=words)).eval()
     separates = randomise(build("da_transformer_classifier", "--hierarchical")).eval()

@@ -9,7 +9,6 @@ import pytest
 import torch
 from classifier_builder import HEAD, scores
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
-from fairseq.data import Dictionary
 from transformers import OpenAIGPTLMHeadModel
 
 from fairseq_posattn.common.errors import UsageError
@@ -33,11 +32,8 @@ def change_config(folder, **settings):
 
 def dictionary(folder):
     """Return the subwords in another order, with a symbol of fairseq's task."""
-    words = Dictionary()
-    for subword in sorted(json.loads((folder / "vocab.json").read_text()), reverse=True):
-        words.add_symbol(subword)
-    words.add_symbol("<mask>")
-    return words
+    subwords = sorted(json.loads((folder / "vocab.json").read_text()), reverse=True)
+    return classifier_builder.dictionary_of(*subwords, "<mask>")
 
 
 def build(folder, *flags, **options):

@@ -5,6 +5,7 @@ import pytest
 import torch
 from classifier_builder import PAD, randomise
 from fairseq.sequence_generator import SequenceGenerator
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.translation.search import ForcedSearch
@@ -332,3 +333,45 @@ def test_unusable_implementations_are_an_error(build_model):
     source, target = sentences(6, 4), sentences(5, 5, seed=1)
     with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
         model(source, source.ne(PAD).sum(-1), target)
+
+
+TOKENS = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
+
+
+class MadeSafe(TorchDispatchMode):
+    """Count of masks that are made safe for empty rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket is torch.ops.aten.bitwise_and
+        return function(*args, **(kwargs or {}))
+
+
+def build_plain(build_model, layers, impl):
+    sizes = [f"--{side}-layers={layers}" for side in ("encoder", "decoder")]
+    return build_model("posattn_transformer", *sizes, f"--attention-impl={impl}").eval()
+
+
+def logits(model, tokens):
+    return model(src_tokens=tokens, src_lengths=None, prev_output_tokens=tokens)[0]
+
+
+@pytest.mark.parametrize("impl", ["auto", "reference"])
+def test_the_number_of_masks_does_not_depend_on_the_layers(build_model, impl):
+    counts = set()
+    for layers in (1, 3):
+        with MadeSafe() as made:
+            logits(build_plain(build_model, layers, impl), TOKENS)
+        counts.add(made.count)
+    assert counts == {3}  # encoder, decoder and cross attention
+
+
+@pytest.mark.parametrize("impl", ["auto", "reference"])
+def test_masks_are_computed_again_for_a_batch_in_the_same_memory(build_model, impl):
+    model, tokens = build_plain(build_model, 2, impl), TOKENS.clone()
+    logits(model, tokens)
+    tokens[1] = torch.tensor([7, 8, 2, PAD])
+    torch.testing.assert_close(logits(model, tokens)[1, :3], logits(model, tokens[1:, :3])[0])
