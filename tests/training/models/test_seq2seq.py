@@ -8,7 +8,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.translation.search import ForcedSearch
+from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models.seq2seq import count_repeats
 
