@@ -73,13 +73,10 @@ def test_wordpieces_are_joined(subwords, words):
     assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
 
 
-def test_unknown_words_are_copied_without_a_file():
+def test_unknown_words_are_replaced_by_aligned_words():
     with pytest.raises(FileNotFoundError):
         utils.load_align_dict.__wrapped__("@@ ")
-    assert utils.load_align_dict("@@ ") == {}
-
-
-def test_unknown_words_are_replaced_by_aligned_words():
+    assert utils.load_align_dict("@@ ") == {}  # they are copied without a file
     arguments = ("<unk> b <unk>", "A B C", [(2, 0), (1, 1), (0, 2)], {"A": "a"}, "<unk>")
     with pytest.raises(TypeError):
         utils.replace_unk.__wrapped__(*arguments)
@@ -229,13 +226,10 @@ def test_plain_text_is_translated_as_posattn_translate_does(folder, restore):
     assert model.translate(TEXTS) == expected
     subwords = model.tgt_dict.encode_line("A@@ B , &apos;s", add_if_not_exist=True)
     assert model.decode(subwords) == "AB,'s"
+    assert model.task.cfg.target_lang == "en"
     restore(GeneratorHubInterface, "__init__")
     model = load(folder)
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
-
-
-def test_unnamed_languages_are_those_of_the_manifest(folder, restore):
-    assert load(folder).task.cfg.target_lang == "en"
     restore(TranslationTask, "setup_task")
     with pytest.raises(UsageError, match="Could not infer language pair"):
         load(folder)
