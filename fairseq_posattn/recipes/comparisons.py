@@ -18,12 +18,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
-from fairseq_posattn.scoring.result import (
-    Kept,
-    fingerprint,
-    metric_of,
-    read_statistics,
-)
+from fairseq_posattn.scoring.result import Kept, fingerprint, metric_of, read_statistics
 from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
 
 BASELINES = ("transformer", "multi-head")  # the tables' names for plain attention
@@ -40,10 +35,9 @@ def baseline_of(names: Sequence[str]) -> str:
 
 
 def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
-    """Return the sentence statistics of a row's runs; none unless all runs have them.
+    """Return the sentence statistics of a row's runs, each a folder or those of its folds.
 
-    Args:
-        runs: for each its folder, or those of its folds.
+    There are none unless all runs have them.
     """
     if all((folder / PREDICTIONS).exists() for run in runs for folder in run):
         return [read_predictions([folder / PREDICTIONS for folder in run]) for run in runs]
@@ -53,11 +47,7 @@ def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
 
 
 def read_predictions(folds: Sequence[Path]) -> Kept:
-    """Return each example's contribution to the scores, from files of predictions of all folds.
-
-    Raises:
-        UsageError: a line does not have two columns, prediction and label.
-    """
+    """Return each example's contribution to the scores, from predictions of all folds."""
     predictions, labels = [], []
     for path in folds:
         for line in path.read_text(encoding="utf-8").splitlines() or [""]:
@@ -76,9 +66,7 @@ def read_predictions(folds: Sequence[Path]) -> Kept:
 def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
     """Add intervals and comparisons with the baseline to the rows of one table.
 
-    Args:
-        rows: of several runs or folds; others stay as they are.
-        kept: sentence statistics of each row's runs.
+    ``kept`` are the sentence statistics of each row's runs. Rows of single runs stay as they are.
     """
     names = [row["row"] for row in rows]
     first = names.index(baseline_of(names))

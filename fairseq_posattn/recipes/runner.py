@@ -19,21 +19,14 @@ from fairseq_posattn.recipes.tuning import DIVERGED, SIGNS
 
 
 class Runner:
-    """Runs commands and reports their progress.
-
-    Args:
-        name: the recipe's, a prefix of each line.
-        steps: steps to run even if they are done; empty for all that are not.
-        averages: keep all checkpoints of finished runs, not only the best and the last.
-        environment: variables for all commands.
-    """
+    """Runs commands, with variables of the environment, and reports their progress."""
 
     def __init__(
         self, name: str, steps: Sequence[str], averages: bool, environment: Mapping[str, str]
     ) -> None:
-        self._name = name
-        self._steps = steps
-        self._averages = averages
+        self._name = name  # the recipe's, a prefix of each line
+        self._steps = steps  # to run even if they are done; empty for all that are not
+        self._averages = averages  # keep all checkpoints of finished runs, not only best and last
         self._processes = Processes(environment)
         self._writing = threading.Lock()
 
@@ -55,14 +48,10 @@ class Runner:
         self._processes.run(step, device, report)
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
-        """Run all, as many at a time as there are ``devices``; after a failure none is started.
+        """Run all, as many at a time as there are ``devices``, variables that select a run's GPUs.
 
-        Args:
-            devices: for each concurrent run the variables that select its GPUs.
-
-        Raises:
-            UsageError: a run failed; the concurrent ones were finished.
-            KeyboardInterrupt: all were ended; finished results stay.
+        After a failure the concurrent runs are finished and no other is started; after
+        KeyboardInterrupt all are ended, and finished results stay.
         """
         free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
         for device in devices:

@@ -23,11 +23,9 @@ ELSEWHERE = "there is nothing here"
 
 
 def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
-    """Return a complete HTML page.
+    """Return a complete HTML page of the data of :mod:`.view`.
 
-    Args:
-        model, sentences: see :mod:`.view`.
-        asks: label of the field for more sentences, if a server answers them; default none.
+    ``asks`` is the label of the field for more sentences, if a server answers them.
     """
     html, style, script = (
         resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
@@ -63,13 +61,7 @@ def _hash(text):
 class LookServer(ThreadingHTTPServer):
     """An HTTP server for this machine alone, which reads one sentence at a time.
 
-    Args:
-        view: the model's.
-        sentences: sentences of the page at the start.
-        port: 0 for any that is free.
-
-    Raises:
-        UsageError: the port is taken.
+    The page has ``sentences`` at the start. The ``port`` 0 is any that is free.
     """
 
     daemon_threads = True

@@ -7,13 +7,10 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.classification import ClassificationPlan
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
@@ -39,14 +36,8 @@ def main(
 ) -> int:
     """Run or show a recipe; return the exit status.
 
-    Args:
-        arguments: the recipe's name and its options; none lists all recipes.
-        prog: name of the command.
-        root: checkout whose data-bin, checkpoints and scripts are used; None uses the working
-            directory.
-
-    Raises:
-        UsageError: options or data are invalid, or a run failed.
+    Without arguments all recipes are listed. ``root`` is a checkout whose data-bin, checkpoints and
+    scripts are used; None uses the working directory.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
@@ -78,12 +69,12 @@ def find(name: str) -> Recipe:
 
 def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
     """Return the plan of a recipe with the options of a command line."""
-    data_bin, checkpoints = root / "data-bin", root / "checkpoints"
-    options = read_options(recipe, arguments, command, data_bin, checkpoints)
+    folders = root / "data-bin", root / "checkpoints"
+    options = read_options(recipe, arguments, command, *folders)
     if isinstance(recipe, GenerationRecipe):
-        return GenerationPlan(recipe, options, data_bin, checkpoints)
+        return GenerationPlan(recipe, options, *folders)
     assert isinstance(recipe, ClassificationRecipe)
-    return ClassificationPlan(recipe, options, data_bin, checkpoints)
+    return ClassificationPlan(recipe, options, *folders)
 
 
 def _show(plan: Plan) -> None:
@@ -110,15 +101,12 @@ def _run(plan: Plan, command: str) -> None:
     runner = Runner(plan.recipe.table, options.steps, plan.averages, environment)
     try:
         # SIGINT, too: a shell's background process ignores it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, _stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         for step in plan.tiny_data() if options.tiny else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
-        try:
-            plan.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--out {plan.out}: {error.strerror}; give another folder") from error
+        plan.out.mkdir(parents=True, exist_ok=True)
         for note in plan.notes():
             runner.say(note)
         available = count_gpus() if options.jobs > 1 and plan.gpus else 0
@@ -146,12 +134,10 @@ def _tune(plan: Plan, runner: Runner, devices: Sequence[Mapping[str, str]]) -> N
             write_json(entry.folder / "tuning.json", entry.tuning, indent=2)
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     """Print the table; with ``keep`` write it and draw its figures, too."""
+    from fairseq_posattn.recipes import rows, tables  # here, because they import NumPy
+
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
     made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)
@@ -165,19 +151,14 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
         print(f"no figures: {NEEDS}")
         return
     tables.draw(path.with_suffix(".png"), made)
-    if curves := _curves(plan):
-        drawn = path.with_name(f"{path.stem}-curves.png")
-        write_picture(plot_curves(curves), str(drawn))
-        print(f"learning curves: {drawn}")
-
-
-def _curves(plan: Plan) -> list[Curves]:
-    """Return the learning curves of a recipe's models, each once."""
-    curves: dict[Path, Curves] = {}
+    curves: dict[Path, Curves] = {}  # each model's once
     is_locality = getattr(plan.recipe, "locality", None) is not None
     for entry in plan.entries():
         group = entry.table.removeprefix(f"{plan.recipe.title}: ")
         name = plan.recipe.rows[0].name if is_locality else entry.row
         for log in sorted(entry.folder.glob("*seed*/train.log")):
             curves.setdefault(log, Curves(name, TrainingLog(log), group))
-    return list(curves.values())
+    if curves:
+        drawn = path.with_name(f"{path.stem}-curves.png")
+        write_picture(plot_curves(list(curves.values())), str(drawn))
+        print(f"learning curves: {drawn}")
