@@ -112,7 +112,7 @@ def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subw
     rows = [(f"Long text  {n}. It says {n}!", f"Text {n}.") for n in range(50)]
     train = files(tmp_path, "train", rows, SIDES)
     words = ["--train", *train, "--valid", 6, "--test", 4, "--subwords", subwords]
-    status, dest = summarize(*words, "--max-encoded", 20, columns=())
+    status, dest = summarize(*words, "--max-pieces", 20, columns=())
     assert status == 0
     prefix = {"sentencepiece": "spm.", "wordpiece": "wordpiece."}[subwords]
     texts = read(dest, prefix, SIDES)

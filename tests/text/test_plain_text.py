@@ -68,7 +68,7 @@ def stories(tmp_path_factory):
 )
 def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
     words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
-    words += ["--vocabulary-size", "120", "--max-encoded", "9", "--subwords", *options]
+    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
