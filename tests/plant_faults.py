@@ -453,7 +453,7 @@ FAULTS = [
         CRITERIONS,
     ),
     Fault(
-        "inference/translation/lines.py",
+        "inference/tokens.py",
         "len(tokens) >= self.longest",
         "len(tokens) > self.longest",
         CUT,

@@ -12,9 +12,9 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.prediction import predictor_of
 from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.tokens import Lines
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.translation import translates
-from fairseq_posattn.inference.translation.lines import Lines
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import read_lines
 

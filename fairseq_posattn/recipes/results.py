@@ -61,8 +61,9 @@ def _generated(run: Run) -> tuple[Result, str]:
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
-    details = {"signature", "signatures", "forms", "counts", "warnings"} & scored.keys()
-    result = {"scores": scores, "metric": run.metric, **{name: scored[name] for name in details}}
+    details = ("signature", "signatures", "forms", "counts", "warnings")
+    result = {"scores": scores, "metric": run.metric}
+    result |= {name: scored[name] for name in details if name in scored}
     summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
     return result, f"{summary} ({run.metric}, {scored['signature']})"
 
@@ -99,8 +100,7 @@ def _ranked(run: Run) -> tuple[Result, str]:
         "scores": scores,
         "metric": "test set, nothing is trained",
         "examples": {"train": _training_examples(run), "test": test},
-        "parameters": 0,
-        "parameters without word vectors": 0,
+        **{"parameters": 0, "parameters without word vectors": 0},
     }
     return result, _summary(scores)
 

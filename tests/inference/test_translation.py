@@ -22,13 +22,11 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import prediction, tokens, translation
 from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
-from fairseq_posattn.inference.translation import lines
-from fairseq_posattn.inference.translation import translator as translator_module
-from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
@@ -105,7 +103,7 @@ def test_int8_covers_all_linear_layers(translator):
 
 def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
     """Check a batch that fairseq would sort by length."""
-    monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
+    monkeypatch.setattr(translation, "batches", lambda lengths, *_: [range(len(lengths))])
     assert [result.text for result in translator(source)] == EXPECTED
 
 
@@ -190,7 +188,7 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
     monkeypatch.setattr(translator.lines, "cut", 0)
     line = translator.lines.encode(" ".join("a" * words))
     assert translator.lines.cut == cut
-    assert (len(line.tokens), len(line.pieces)) == (16, 15)
+    assert (len(line.tokens), len(line.subwords)) == (16, 15)
 
 
 def test_unknown_words_are_reported(tmp_path, capsys, source):
@@ -293,13 +291,13 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
     monkeypatch.setattr(
-        lines, "splitter", lambda folder, rules, language: f"{{}} {language}".format
+        tokens, "splitter", lambda folder, rules, language: f"{{}} {language}".format
     )
     translator = load(data=data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary
     unknown = target.unk()
-    assert line.pieces == ("a", "de")
+    assert line.subwords == ("a", "de")
     assert line.prefix.tolist() == [target.index("B"), unknown]
     assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
 
@@ -471,7 +469,7 @@ def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch)
     assert texts == EXPECTED
     pieces = "A@@ B , C &apos;s"
     monkeypatch.setattr(translator.task.target_dictionary, "string", lambda *args: pieces)
-    monkeypatch.setattr(translator_module, "align", align_of_equal_weights)
+    monkeypatch.setattr(translation, "align", align_of_equal_weights)
     best = translator(["a'"])[0].hypotheses[0]
     assert best.text == "AB, C's"
     assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
@@ -491,7 +489,7 @@ def align_of_equal_weights(source, target, weights, *rest):
 def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
-    monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
+    monkeypatch.setattr(translation, "load_checkpoint", lambda path, data: trained[int(path)])
     with pytest.raises(UsageError, match="its target dictionary differs"):
         load("0", "1")
 
@@ -532,12 +530,12 @@ def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, tmp
     assert all("no preparation.json" in line for line in warnings)
 
 
-@pytest.mark.parametrize("read", [translator_module.translator_of, prediction.predictor_of])
+@pytest.mark.parametrize("read", [translation.translator_of, prediction.predictor_of])
 def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
     task = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="translation_multi_simple_epoch"))
     one = TrainedModel("m.pt", None, None, task)
     with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch, not "):
-        read([one] if read is translator_module.translator_of else one)
+        read([one] if read is translation.translator_of else one)
 
 
 def test_outputs_that_are_not_finite_are_an_error(source):
@@ -576,7 +574,7 @@ def test_loading_prints_no_log(tmp_path):
         shutil.copy(file, saved)
     program = f"""
 import logging
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import prediction, tokens, translation
 handlers = list(logging.root.handlers)
 logging.basicConfig(level=logging.INFO)
 print(handlers, repr(translation.load({str(CHECKPOINT)!r}, {str(saved)!r}, device="cpu")))

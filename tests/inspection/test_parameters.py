@@ -223,11 +223,3 @@ def test_the_picture_shows_the_numbers(masked, labels_of):
     assert labels | {"layer 2, dman, median query"} <= set(labels_of(figure))
     legend = [text.get_text() for text in figure.legends[0].get_texts()]
     assert legend == ["head 1", "head 2"]
-
-
-def test_the_shared_scale_holds_every_mask(masked):
-    numbers = mask_numbers(masked(), furthest=3)
-    numbers["sublayers"][1]["heads"][0]["mask"][0] = 1e-6
-    for axis in draw_masks(numbers).axes:
-        lowest, highest = axis.get_ylim()
-        assert lowest < 1e-6 and highest == 1.2

@@ -8,9 +8,9 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
-from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
 from fairseq_posattn.inspection.page import mechanism_plots
@@ -28,21 +28,13 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention modules; called with a text, it returns what to show.
+    """A model and its attention modules; called with a text, it returns what to show."""
 
-    Attributes:
-        places: the places to show.
-        about: what it does, in a few words.
-        languages: of rows of words, where they are known.
-        writes: whether it translates or summarizes.
-        takes_pairs: whether a text is a pair of sentences, separated by a TAB.
-    """
-
-    about: str
-    writes = False
-    takes_pairs = False
+    about: str  # what it does, in a few words
+    writes = False  # translates or summarizes
+    takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
-    languages: ClassVar[dict[str, str]] = {}
+    languages: ClassVar[dict[str, str]] = {}  # of rows of words, where they are known
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
         self.trained = trained

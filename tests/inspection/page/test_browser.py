@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import threading
 
 import pytest
@@ -85,13 +84,6 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     shown = browser.run(SHOWN)  # back to the one that was chosen
     assert shown["chosen"] == ["a"]
     assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
-
-
-def test_colors_show_the_weights(visit, translator):
-    shown, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
-    weights = sentence["attention"][0]["weights"][1][0]
-    depths = [float(re.search(r"[\d.]+(?=\)$)", shade)[0]) for shade in shown["shades"]]
-    assert depths == pytest.approx([(weight / 1000) ** 0.5 for weight in weights], abs=0.01)
 
 
 def test_a_click_chooses_part_layer_head_and_sentence(browser, visit, translator):
@@ -188,23 +180,6 @@ def test_a_classifier(browser, visit, classifier):
     assert shown["numbers"] == percents(sentence["attention"][1]["weights"][0])
     assert "each of 8 features: shown is the mean" in shown["note"]
     assert browser.complaints() == []
-
-
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"encoder": "cspan", "pooling": "multi_query", "pooling_queries": 3},
-        {"encoder": "mtsa", "pooling": "mean"},
-        {"encoder": "bilstm", "pooling": "attention"},
-    ],
-)
-def test_other_classifiers_at_all_their_places(browser, visit, classifier, flags):
-    view = classifier(**flags)
-    for number in range(len(view.places)):
-        shown, (sentence,) = visit(view, "a b d e", hash=f"#place={number + 1}&head=1&word=2")
-        weights = sentence["attention"][number]["weights"][0]
-        assert shown["numbers"] == percents(weights[1] if view.places[number].query else weights)
-    assert ("source2token, mean over the features" in shown["plot"]) == (flags["encoder"] == "mtsa")
 
 
 def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translator):

@@ -7,7 +7,7 @@ from classifier_builder import PAD, randomise
 from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.translation.search import ForcedSearch
+from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models.seq2seq import count_repeats
 
