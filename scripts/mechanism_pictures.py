@@ -27,12 +27,12 @@ from fairseq_posattn.common.figures import COLORS, new_figure, write_picture  # 
 TOKENS, HEADS, FEATURES = 16, 2, 8
 DISTANCES = torch.arange(1 - TOKENS, TOKENS)
 BLUE, _, GREEN = COLORS[:3]
-GREY = "#777777"
+GRAY = "#777777"
 # The sublayers of the left side: name, explanation, colour.
 LAYER = (
     ("dman", "attention under a learned mask", BLUE),
     ("san", "plain attention", GREEN),
-    ("ffn", "feed-forward", GREY),
+    ("ffn", "feed-forward", GRAY),
 )
 # Name, explanation, and place of the matrix in make_pictures(); None is plain attention.
 MATRICES = (

@@ -171,8 +171,8 @@ FAULTS = [
     ),
     Fault(
         "model/multihead.py",
-        "self.order = self.order[new_order]",
-        "self.order = new_order",
+        "self.written = before[:, new_order]",
+        "self.written = before",
         MULTIHEAD,
     ),
     Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
@@ -453,7 +453,7 @@ FAULTS = [
         CRITERIONS,
     ),
     Fault(
-        "inference/translation/lines.py",
+        "inference/tokens.py",
         "len(tokens) >= self.longest",
         "len(tokens) > self.longest",
         CUT,

@@ -1,22 +1,19 @@
-"""Draw pictures of the documentation: results, the page of `posattn look`.
+"""Draw pictures of the documentation from measured results.
 
     python tools/pictures.py [FOLDER]    # default: docs/pictures
-    python tools/pictures.py --look data-bin/quickstart/checkpoints
 
 results.png shows the measured differences from plain attention; sequence_length.png the report of
-benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). --look draws look.png instead: the page
-of `posattn look` for the quickstart's model, as a headless Chromium shows it.
-scripts/mechanism_pictures.py draws the others.
+benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). scripts/mechanism_pictures.py draws the
+others. look.png is the page of `posattn look` for the quickstart's model in a browser:
+
+    chromium --headless --hide-scrollbars --window-size=1100,850 --screenshot=look.png \\
+        "file://$PWD/page.html#sentence=1&place=1&head=2&word=4"
 """
 
-import argparse
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,15 +31,12 @@ from fairseq_posattn.recipes.results import read_object  # noqa: E402
 from fairseq_posattn.recipes.tables import name_of  # noqa: E402
 from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
-from tools.pages.results import Results  # noqa: E402
+from tools.pages.tables import Results  # noqa: E402
 
-ORANGE, GREY = COLORS[1], "#777777"
+ORANGE, GRAY = COLORS[1], "#777777"
 # The tables of the results, by the starts of their titles.
 FAMILIES = ("Mechanisms in translation", "All classifiers, small", "Semantic roles")
 LIMIT = 6.0  # of the horizontal axes, in points
-NUMBER = "achtunddreißigtausendneunhundertvierundsechzig"
-CHOICES = "sentence=1&place=1&head=2&word=4"  # on the page of look.png
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def draw_results(results: Results, path: Path) -> None:
@@ -65,8 +59,8 @@ def draw_results(results: Results, path: Path) -> None:
     figure.suptitle("difference from plain attention, in points, with 95% interval", fontsize=11)
     marks = {
         "significant (p < 0.05)": ("o", ORANGE),
-        "not significant": ("o", GREY),
-        "DMAN, paper form": ("D", GREY),
+        "not significant": ("o", GRAY),
+        "DMAN, paper form": ("D", GRAY),
     }
     handles = [
         Line2D([], [], color=colour, marker=marker, label=label)
@@ -87,7 +81,7 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
     scale = 100.0 if one.metric == "pearson" else 1.0
     low, high = (scale * end for end in one.tested["metrics"][one.metric]["interval"])
     size = scale * one.difference
-    colour = GREY if one.verdict == "undecided" else ORANGE
+    colour = GRAY if one.verdict == "undecided" else ORANGE
     if abs(size) > LIMIT:
         side = 1 if size > 0 else -1
         axis.text(side * 0.97 * LIMIT, height, f"{size:+.1f} →", color=colour, fontsize=9)
@@ -123,33 +117,10 @@ def draw_lengths(report: dict[str, Any], path: Path) -> None:
     write_picture(figure, str(path))
 
 
-def draw_look(checkpoint: str, text: str, path: Path) -> None:
-    """Take a screenshot of the page of ``posattn look``."""
-    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
-    if browser is None:
-        sys.exit("look.png: no Chromium or Chrome on the PATH; install one")
-    with TemporaryDirectory() as folder:
-        page, sentences = Path(folder, "page.html"), Path(folder, "text")
-        sentences.write_text(f"{text}\n", encoding="utf-8")
-        look = [sys.executable, "-m", "fairseq_posattn.cli", "look", checkpoint]
-        subprocess.run([*look, "--sentences", sentences, "--output", page], check=True, cwd=ROOT)
-        window = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,850"]
-        address = f"{page.as_uri()}#{CHOICES}"
-        subprocess.run([browser, *window, f"--screenshot={path}", address], check=True)
-
-
 def main(arguments: Sequence[str]) -> None:
     """Draw all pictures."""
-    parser = argparse.ArgumentParser(description="Draw the pictures of the documentation.")
-    parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "docs" / "pictures")
-    parser.add_argument("--look", metavar="CHECKPOINT", help="draw look.png of this model instead")
-    parser.add_argument("--text", default=NUMBER, help="text of look.png (default: %(default)s)")
-    args = parser.parse_args(arguments)
-    folder = args.folder
+    folder = Path(arguments[0]) if arguments else ROOT / "docs" / "pictures"
     folder.mkdir(parents=True, exist_ok=True)
-    if args.look:
-        draw_look(args.look, args.text, folder.resolve() / "look.png")
-        return
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
     report = read_object(results.benchmarks / "sequence_length_cpu.json")

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy
-from fairseq.criterions.sentence_prediction import SentencePredictionCriterion
 from fairseq.data import Dictionary, FairseqDataset, data_utils, encoders, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
@@ -72,10 +71,8 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
         return build_bpe(cfg, *args, **kwargs)
     except (Exception, SystemExit) as error:  # subword-nmt exits
         name = settings.get("_name") or settings.get("bpe")
-        raise UsageError(
-            f"--bpe {name} cannot be read from {', '.join(files) or 'no file'} "
-            f"({in_one_line(error)})"
-        ) from error
+        place = f"from {', '.join(files) or 'no file'} ({in_one_line(error)})"
+        raise UsageError(f"--bpe {name} cannot be read {place}") from error
 
 
 @around(data_utils, "load_indexed_dataset")
@@ -100,11 +97,8 @@ def check_tokens(load, path, dictionary=None, *args, **kwargs):
 # --- Fingerprints of dictionaries -----------------------------------------------------------------
 
 KEY = "dictionaries"
-NAMES = {
-    "source_dictionary": "source words",
-    "target_dictionary": "target words",
-    "label_dictionary": "labels",
-}
+NAMES = {"source_dictionary": "source words", "target_dictionary": "target words"}
+NAMES["label_dictionary"] = "labels"
 
 
 def fingerprints(task) -> dict[str, str]:
@@ -128,9 +122,8 @@ def check(task, expected, names=tuple(NAMES)):
         if expected and name in expected and name in actual and expected[name] != actual[name]:
             settings = task.cfg or task.args  # of fairseq's older tasks
             raise UsageError(
-                f"the dictionary of {NAMES[name]} in {settings.data} differs from the one that the "
-                "checkpoint was trained with in size, order or content; name the folder of the "
-                "data that it was trained on"
+                f"the dictionary of {NAMES[name]} in {settings.data} differs from the checkpoint's "
+                "in size, order or content; name the folder of the data that it was trained on"
             )
 
 
@@ -171,10 +164,7 @@ def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dict
     """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
     path = os.path.join(folder, column, "dict.txt")
     if not os.path.isfile(path):
-        raise UsageError(
-            f"{path}: there is no such dictionary; name the folder that `posattn prepare {kind}` "
-            "made"
-        )
+        raise UsageError(f"{path}: no such dictionary; name a folder of `posattn prepare {kind}`")
     return load(path)
 
 
@@ -217,19 +207,6 @@ def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
     return load_dataset(self, split, combine=combine, **kwargs)
 
 
-@around(SentencePredictionCriterion, "__init__")
-def require_numeric_labels(init, self, cfg, task):
-    """Refuse labels that are not numbers for ``--report-acc-and-f1`` and ``--report-mcc``."""
-    init(self, cfg, task)
-    if self.keep_pred_and_targ and not self.regression_target:
-        names = [name for name in list_symbols(task.label_dictionary) if not name.isdecimal()]
-        if names:
-            raise UsageError(
-                f"--report-acc-and-f1, --report-mcc: labels must be numbers, not {names[0]!r}; "
-                "give --criterion sentence_classification, which reports macro-F1"
-            )
-
-
 def check_split(task, split, combine=False):
     """Check all rows of a split of sentences or pairs; ``combine`` adds ``train1``, ``train2``...
 
@@ -260,9 +237,8 @@ def check_split(task, split, combine=False):
         for path, sizes in lengths.items():
             for row in numpy.flatnonzero(sizes > cfg.max_positions)[:1]:
                 raise UsageError(
-                    f"{path}: row {row + 1} has {sizes[row]} tokens with its end, and "
-                    f"--max-positions is {cfg.max_positions}: raise it, or truncate longer ones "
-                    "with --shorten-method truncate"
+                    f"{path}: row {row + 1} has {sizes[row]} tokens with its end, and --max-"
+                    f"positions is {cfg.max_positions}: raise it, or give --shorten-method truncate"
                 )
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
@@ -335,10 +311,8 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
             what = "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
             raise UsageError(f"{path}:{number}: {what} should stand here, not {line!r}")
         if encodes_pairs and num_classes > 1 and not 1 <= scores[0] <= num_classes:
-            raise UsageError(
-                f"{path}:{number}: the score {line.strip()} is not from 1 to {num_classes}, the "
-                "value of --num-classes"
-            )
+            given = f"the score {line.strip()} is not from 1 to {num_classes}"
+            raise UsageError(f"{path}:{number}: {given}, the value of --num-classes")
 
 
 # --- Batches --------------------------------------------------------------------------------------

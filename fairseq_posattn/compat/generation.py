@@ -90,7 +90,7 @@ def translate_shard(main, cfg, *args, **kwargs):
     except ZeroDivisionError as error:  # of the timer, which never ran
         raise UsageError(
             f"--gen-subset {cfg.dataset.gen_subset}: there is nothing to translate: all sentences "
-            "are longer than the model's positions, or --num-shards is more than there are batches"
+            "are too long for the model, or --num-shards is more than there are batches"
         ) from error
 
 

@@ -279,10 +279,8 @@ def build_within_file_size(
     for filename, model in zip(filenames, loaded[0], strict=True):
         for name, weight in model.named_parameters():
             if not weight.isfinite().all():
-                raise UsageError(
-                    f"{filename}: the weight {name} is not finite (NaN or infinite): its "
-                    "training has diverged; use an earlier checkpoint"
-                )
+                reason = "its training has diverged; use an earlier checkpoint"
+                raise UsageError(f"{filename}: the weight {name} is not finite: {reason}")
     return loaded
 
 
@@ -297,10 +295,8 @@ def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
     except (UsageError, OSError):
         raise
     except Exception as error:
-        raise UsageError(
-            f"{cfg.common_eval.path} cannot be validated with the criterion and the task of its "
-            f"settings ({in_one_line(error)})"
-        ) from error
+        reason = f"with the criterion and the task of its settings ({in_one_line(error)})"
+        raise UsageError(f"{cfg.common_eval.path} cannot be validated {reason}") from error
 
 
 @around(BaseFairseqModel, "load_state_dict")
@@ -309,10 +305,8 @@ def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
     for name, weight in self.state_dict().items():
         saved = state_dict.get(name, weight)
         if weight.is_floating_point() and not saved.is_floating_point():
-            kind = str(saved.dtype).removeprefix("torch.")
-            raise UsageError(
-                f"the weight {name} is of type {kind}, not floating-point; use another checkpoint"
-            )
+            kind = f"{str(saved.dtype).removeprefix('torch.')}, not floating-point"
+            raise UsageError(f"the weight {name} is of type {kind}; use another checkpoint")
     return load_state_dict(self, state_dict, *args, **kwargs)
 
 

@@ -146,13 +146,11 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
         if weights:
             what = describe_difference(filename, str(reason), self.task.cfg, self.cfg.model)
-            raise UsageError(
-                f"{filename} {what}; train with its settings, or give another --save-dir"
-            ) from None
+            fix = "train with its settings, or give another --save-dir"
+            raise UsageError(f"{filename} {what}; {fix}") from None
         raise UsageError(
-            f"{filename} cannot be trained on: its weights or the state of its training do not "
-            f"fit these flags ({in_one_line(error)}); to start from its weights alone, name it "
-            "with --finetune-from-model"
+            f"{filename} cannot be trained on: its weights or optimizer state do not fit these "
+            f"flags ({in_one_line(error)}); for its weights alone, give --finetune-from-model"
         ) from error
 
 

@@ -163,9 +163,7 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
     folders = utils.split_paths(data)
     for folder in folders:
         if not os.path.isdir(folder):
-            raise UsageError(
-                f"{folder or 'the data'}: there is no such folder; name that of the binarized data"
-            )
+            raise UsageError(f"{folder or 'the data'}: there is no such folder; prepare the data")
     folder, dictionary = folders[0], FILES[task][0]
     if not _glob(folder, dictionary):
         others = (other for other in (*TRANSLATION, *SENTENCES) if _glob(folder, FILES[other][0]))
@@ -178,11 +176,8 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
         for split in filter(None, str(settings.get(subset) or "").split(",")):
             if not all(_splits(folder, task, split, pair, language) for language in languages):
                 known = ", ".join(_splits(folder, task, "*", pair, languages[-1]))
-                of_pair = f" from {pair[0]} to {pair[1]}" if pair[0] else ""
-                raise UsageError(
-                    f"{flag(subset)} {split}: {folder} has no such split{of_pair}, only "
-                    f"{known or 'dictionaries'}"
-                )
+                what = f"no such split{f' from {pair[0]} to {pair[1]}' if pair[0] else ''}"
+                raise UsageError(f"{flag(subset)} {split}: {folder} has {what}, only {known}")
 
 
 def _languages(folder, settings) -> tuple[str, str]:
@@ -191,19 +186,15 @@ def _languages(folder, settings) -> tuple[str, str]:
     known = sorted(path.split(".")[-2] for path in _glob(folder, "dict.*.txt"))
     for name, language in zip(("--source-lang", "--target-lang"), pair, strict=True):
         if language not in (None, *known):
-            raise UsageError(
-                f"{name} {language}: {folder} has no dict.{language}.txt, only dictionaries of "
-                f"{', '.join(known)}"
-            )
+            lacks = f"no dict.{language}.txt, only dictionaries of {', '.join(known)}"
+            raise UsageError(f"{name} {language}: {folder} has {lacks}")
     if None not in pair:
         return pair
     guessed = tuple(data_utils.infer_language_pair(folder))
-    both = zip(pair, guessed, strict=True)
-    if any(inferred is None or given not in (None, inferred) for given, inferred in both):
-        raise UsageError(
-            f"{folder}: its files do not name the pair of languages; give both --source-lang and "
-            f"--target-lang, of {', '.join(known)}"
-        )
+    compared = zip(pair, guessed, strict=True)
+    if any(inferred is None or given not in (None, inferred) for given, inferred in compared):
+        both = f"give both --source-lang and --target-lang, of {', '.join(known)}"
+        raise UsageError(f"{folder}: its files do not name the pair of languages; {both}")
     return guessed
 
 

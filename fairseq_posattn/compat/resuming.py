@@ -89,7 +89,7 @@ def _save_too(owner, key, get, put):
             put(self, state[key])
 
     for name, patch in (("state_dict", save), ("load_state_dict", load)):
-        patch.__name__ = patch.__qualname__ = f"{patch.__name__}_{key}"
+        patch.__qualname__ = f"{name}_{key}"  # by which applied patches are known
         around(owner, name)(patch)
 
 
@@ -241,10 +241,7 @@ def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
     elif 0 < limits.stop_time_hours < hours:
         reason = f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
     elif 0 < patience <= bad:
-        reason = (
-            f"the last {bad} validations were no better than the one before, and --patience is "
-            f"{patience}"
-        )
+        reason = f"the last {bad} validations were no better, and --patience is {patience}"
     if reason:
         logger.info(f"nothing left to train: {reason}")
         limits.max_epoch = -1  # no epoch is left either

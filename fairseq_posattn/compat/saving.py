@@ -1,9 +1,9 @@
 """Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
-SIGTERM and Ctrl-C save the training and end it in one line. fairseq 0.12 ends at once, and
-everything since the last checkpoint is lost. Here the current update is finished, with its
-validation if one is due, and ``checkpoint_last.pt`` is written; the same command resumes from it.
-One of several processes needs to receive the signal. A second signal ends the program at once.
+SIGTERM and Ctrl-C save the training and end it in one line, where fairseq 0.12 loses everything
+since the last checkpoint. The current update is finished, with its validation if one is due, and
+``checkpoint_last.pt`` is written; the same command resumes from it. One of several processes needs
+to receive the signal. A second signal ends the program at once.
 """
 
 import contextlib
@@ -72,9 +72,8 @@ def _writing(path):
             cause = cause.__cause__ or cause.__context__
         if cause is None:
             raise
-        raise UsageError(
-            f"{path} cannot be written: {cause.strerror}; earlier checkpoints are unchanged"
-        ) from error
+        reason = f"{cause.strerror}; earlier checkpoints are unchanged"
+        raise UsageError(f"{path} cannot be written: {reason}") from error
 
 
 @around(checkpoint_utils, "save_checkpoint")
@@ -160,10 +159,8 @@ def lock(folder):
         if error.errno not in (errno.EACCES, errno.EAGAIN):
             return
         file.seek(0)
-        raise UsageError(
-            f"--save-dir {folder} is in use by {file.read() or 'another process'}: wait for its "
-            "end, or give another --save-dir"
-        ) from None
+        owner = f"{file.read() or 'another process'}: wait for its end, or give another --save-dir"
+        raise UsageError(f"--save-dir {folder} is in use by {owner}") from None
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}")
     file.flush()
@@ -254,8 +251,8 @@ def _save(cfg, trainer, epoch_itr, loss):
         elif trainer.always_call_state_dict_during_save_checkpoint:
             trainer.state_dict()
     if cfg.restore_file == LAST:
-        return f"the same command goes on from {path}"
-    return f"--restore-file {path} goes on from there"
+        return f"the same command resumes from {path}"
+    return f"resume with --restore-file {path}"
 
 
 @around(distributed_utils, "call_main")

@@ -26,8 +26,7 @@ def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
     """Exclude dummy batches from token counts and losses."""
     loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
     if ignore_grad:
-        sample_size = 0 * sample_size
-        logged = {name: 0 * value for name, value in logged.items()}
+        return loss, 0 * sample_size, {name: 0 * value for name, value in logged.items()}
     return loss, sample_size, logged
 
 
@@ -86,15 +85,12 @@ class FusedAdam(Adam):
 
     def _count_step(self, parameter):
         """Initialize or convert the state of a parameter; return the number of this step."""
-        wide = torch.promote_types(parameter.dtype, torch.float32)
-        state = self.state[parameter]
-        if not state:
-            state["step"] = 0
+        wide, state = torch.promote_types(parameter.dtype, torch.float32), self.state[parameter]
+        state["step"] = state.get("step", 0) + 1
         for moment in ("exp_avg", "exp_avg_sq"):
             if moment not in state:
                 state[moment] = torch.zeros_like(parameter.data, dtype=wide)
             state[moment] = state[moment].to(parameter.device, wide)  # it may have been loaded
-        state["step"] += 1
         return state["step"]
 
     def _step(self, parameters, weights, number, group):
@@ -124,7 +120,8 @@ class FusedAdam(Adam):
 
 
 @when_applied
-def _enable_total_norm():
+def enable_total_norm():
+    """Let fairseq call :func:`total_norm`, for which it needs apex."""
     utils.multi_tensor_l2norm_available = True
 
 
@@ -176,10 +173,10 @@ def copy_gradients(sync, self):
         return
     pairs = list(zip(_fp32_parts(self, "grad"), self.fp16_params, strict=True))
     unused = [exact for exact, parameter in pairs if parameter.grad is None]
-    given = [pair for pair in pairs if pair[1].grad is not None]
+    given = [(exact, one.grad) for exact, one in pairs if one.grad is not None]
     if unused:
         torch._foreach_zero_(unused)
-    torch._foreach_copy_([exact for exact, _ in given], [one.grad for _, one in given])
+    torch._foreach_copy_(*map(list, zip(*given, strict=True)))
     self._needs_sync = False
 
 

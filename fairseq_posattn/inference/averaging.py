@@ -22,44 +22,34 @@ __all__ = ["average_checkpoints", "last_checkpoints", "main"]
 
 SHAPE = "shape of "
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
+WRITTEN = {
+    "epoch": "at the end of an epoch (checkpoint3.pt)",
+    "update": "within an epoch (checkpoint_3_2000.pt)",
+}
 
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "--inputs",
-        nargs="+",
-        required=True,
-        metavar="PATH",
-        help="checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
-        "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
-        "(fairseq's --save-dir)",
+    about = (
+        "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; with "
+        "--num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
+        "(fairseq's --save-dir)"
     )
-    parser.add_argument(
-        "--output", required=True, type=output_file, metavar="FILE", help="checkpoint to write"
-    )
+    parser.add_argument("--inputs", nargs="+", required=True, metavar="PATH", help=about)
+    about = "checkpoint to write"
+    parser.add_argument("--output", required=True, type=output_file, metavar="FILE", help=about)
     count = parser.add_mutually_exclusive_group()
-    for kind, when in (
-        ("epoch", "at the end of an epoch (checkpoint3.pt)"),
-        ("update", "within an epoch (checkpoint_3_2000.pt)"),
-    ):
-        count.add_argument(
-            f"--num-{kind}-checkpoints",
-            type=cli.positive,
-            metavar="N",
-            help=f"average the last N checkpoints written {when}",
-        )
-    parser.add_argument(
-        "--checkpoint-upper-bound",
-        type=int,
-        metavar="M",
-        help="count back from epoch M (or update M) (default: from the last)",
-    )
+    for kind, when in WRITTEN.items():
+        about = f"average the last N checkpoints written {when}"
+        count.add_argument(f"--num-{kind}-checkpoints", type=cli.positive, metavar="N", help=about)
+    about = "count back from epoch M (or update M) (default: from the last)"
+    parser.add_argument("--checkpoint-upper-bound", type=int, metavar="M", help=about)
     return parser
 
 
-def parse(parser, arguments):
-    """Return the options; exit if they contradict each other."""
+def main(arguments=None, prog=None):
+    """Average checkpoints; return the exit status."""
+    parser = make_parser(prog)
     args = parser.parse_args(arguments)
     if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
         if args.checkpoint_upper_bound is not None:
@@ -70,7 +60,24 @@ def parse(parser, arguments):
         parser.error(
             f"--inputs {' '.join(args.inputs)}: to count checkpoints, name one existing folder"
         )
-    return args
+    return cli.end(parser.prog, partial(average, args))
+
+
+def average(args):
+    """Write the average that a command line describes."""
+    import torch
+
+    from fairseq_posattn import compat  # only here: --help needs no PyTorch
+
+    compat.apply()
+    paths = chosen_checkpoints(args)
+    state = average_checkpoints(paths)
+    with writing(args.output, binary=True) as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as error:  # PyTorch wraps the error of the file
+            raise error.__context__ or error from None
+    print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
 
 
 def chosen_checkpoints(args):
@@ -123,8 +130,7 @@ def average_checkpoints(paths):
         if weight.is_floating_point():
             dtype = torch.promote_types(weight.dtype, torch.float32)
             weights[name] = (sums[name] / len(paths)).to(dtype)
-    state.pop("last_optimizer_state", None)
-    return state
+    return {name: value for name, value in state.items() if name != "last_optimizer_state"}
 
 
 def essentials(state):
@@ -172,27 +178,3 @@ def require_same(path, shared, first_path, first_shared):
                 f"{path}: {name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}; "
                 "average checkpoints of one training run"
             )
-
-
-def main(arguments=None, prog=None):
-    """Average checkpoints; return the exit status."""
-    parser = make_parser(prog)
-    args = parse(parser, arguments)
-    return cli.end(parser.prog, partial(average, args))
-
-
-def average(args):
-    """Write the average that a command line describes."""
-    import torch
-
-    from fairseq_posattn import compat  # only here: --help needs no PyTorch
-
-    compat.apply()
-    paths = chosen_checkpoints(args)
-    state = average_checkpoints(paths)
-    with writing(args.output, binary=True) as file:
-        try:
-            torch.save(state, file)
-        except RuntimeError as error:  # PyTorch wraps the error of the file
-            raise error.__context__ or error from None
-    print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")

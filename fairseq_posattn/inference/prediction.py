@@ -31,9 +31,9 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E4
 
 from fairseq_posattn.compat.data import list_symbols  # noqa: E402
 from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids  # noqa: E402
 from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
 from fairseq_posattn.training.tasks import (  # noqa: E402
     SentencePairPredictionTask,
@@ -158,24 +158,20 @@ class Predictor(LineReader):
 
     Attributes:
         expects_pairs: whether a text is a pair of sentences.
-        dictionary: the model's vocabulary.
-        words: tokenizer of texts.
         unknown: counts of unknown words.
     """
 
     def __init__(self, trained: TrainedModel, words: Callable[[str], str], device):
-        self.path, self.task = trained.path, trained.task
-        self.model = trained.model.to(device)
-        self.device, self.words = device, words
-        self.dictionary = self.task.source_dictionary
-        data = self.task.cfg.data
+        info = manifest.read(trained.task.cfg.data)
+        dictionary = trained.task.source_dictionary
+        known = dictionary.symbols[dictionary.nspecial :]
+        lower = info.lower if info else all(word == word.lower() for word in known)
+        super().__init__(trained, words, lower, device)
+        data = Path(self.task.cfg.data)
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
-        self.expects_pairs = self.encodes_apart or Path(data, "input1").is_dir()
-        info = manifest.read(data)
+        self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
-        known = self.dictionary.symbols[self.dictionary.nspecial :]
-        self.lower = info.lower if info else all(word == word.lower() for word in known)
-        self.cut = cutter(Path(data), info) if info else str
+        self.split = cutter(data, info) if info else str
         self.names = self._names()
 
     def __repr__(self) -> str:
@@ -184,13 +180,13 @@ class Predictor(LineReader):
 
     def _names(self):
         """Return the names of the model's outputs."""
-        count = self.task.cfg.num_classes
-        if self.task.cfg.regression_target:
-            return [str(score) for score in range(1, count + 1)]
+        cfg = self.task.cfg
+        if cfg.regression_target:
+            return [str(score) for score in range(1, cfg.num_classes + 1)]
         names = list_symbols(self.task.label_dictionary)
-        if len(names) != count:
+        if len(names) != cfg.num_classes:
             raise UsageError(
-                f"{self.path}: has {count} classes, but {self.task.cfg.data}/label/dict.txt has "
+                f"{self.path}: has {cfg.num_classes} classes, but {cfg.data}/label/dict.txt has "
                 f"{len(names)}; name the folder of its training data with --data"
             )
         return names
@@ -217,10 +213,9 @@ class Predictor(LineReader):
         return self.predict(encoded, batch_size)
 
     def rule_of_text(self) -> str:
-        """Return the tokenization rule for plain text.
+        """Return the tokenization rule for plain text: the training data's, by default Moses'.
 
-        It is the rule of the training data, by default Moses'; documents are also split into
-        sentences.
+        Documents are also split into sentences.
         """
         documents = SENTENCE_SEPARATOR in self.dictionary
         return word_rule(self.task.cfg.data) or ("documents" if documents else "moses")
@@ -244,36 +239,31 @@ class Predictor(LineReader):
                 f"the model needs {wanted}, not {len(sentences)}; separate the sentences of a line "
                 "with a TAB"
             )
-        sequences = [self._encode_sentence(sentence) for sentence in sentences]
-        if not self.encodes_apart:
-            sequences = [self._join(sequences)]
         cfg = self.task.cfg
-        for number, tokens in enumerate(sequences):
-            if len(tokens) > cfg.max_positions and cfg.shorten_method == "none":
-                raise UsageError(
-                    f"{len(tokens)} tokens with the end symbol; the model was trained with "
-                    f"--max-positions {cfg.max_positions}"
-                )
-            sequences[number] = tokens[: cfg.max_positions]
-        return sequences
+        sequences = [self._encode_sentence(sentence) for sentence in sentences]
+        if not self.encodes_apart:  # concatenated as fairseq's sentence_prediction does
+            marks = [cfg.init_token, cfg.separator_token]
+            marked = (
+                tokens if mark is None else torch.cat([tokens.new_tensor([mark]), tokens])
+                for mark, tokens in zip(marks, sequences, strict=False)
+            )
+            sequences = [torch.cat(list(marked))]
+        longest = max(map(len, sequences))
+        if longest > cfg.max_positions and cfg.shorten_method == "none":
+            raise UsageError(
+                f"{longest} tokens with the end symbol; the model was trained with "
+                f"--max-positions {cfg.max_positions}"
+            )
+        return [tokens[: cfg.max_positions] for tokens in sequences]
 
     def _encode_sentence(self, sentence):
         text = self.words(sentence)
-        words = self.cut(text.lower() if self.lower else text).split()
-        tokens = token_ids(words, self.dictionary, "<mask>")  # which the task adds
-        if not len(tokens):
+        tokens = self.split(text.lower() if self.lower else text).split()
+        ids = token_ids(tokens, self.dictionary, "<mask>")  # which the task adds
+        if not len(ids):
             raise EmptySentenceError("the sentence is empty")
-        self.unknown.add(tokens, self.dictionary)
-        return torch.cat([tokens, tokens.new_tensor([self.dictionary.eos()])])
-
-    def _join(self, sentences):
-        """Concatenate sentences as fairseq's ``sentence_prediction`` does."""
-        before = [self.task.cfg.init_token, self.task.cfg.separator_token]
-        marked = [
-            tokens if mark is None else torch.cat([tokens.new_tensor([mark]), tokens])
-            for mark, tokens in zip(before, sentences, strict=False)
-        ]
-        return torch.cat(marked)
+        self.unknown.add(ids, self.dictionary)
+        return torch.cat([ids, ids.new_tensor([self.dictionary.eos()])])
 
     def predict(
         self, encoded: Sequence[list[Tensor] | None], batch_size: int = 64

@@ -14,8 +14,8 @@ from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.stream import LineReader, batches
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.text.props import SEPARATOR, Sentence, spans_of_tags
 
 __all__ = ["RolePrediction", "RolePredictor", "as_props"]
@@ -40,8 +40,8 @@ class RolePrediction:
     def as_json(self) -> str:
         """Return the words and the arguments of each predicate (label, start, end, text)."""
 
-        def argument(piece):
-            return asdict(piece) | {"text": " ".join(self.words[piece.start : piece.end + 1])}
+        def argument(span):
+            return asdict(span) | {"text": " ".join(self.words[span.start : span.end + 1])}
 
         propositions = [
             {"predicate": place, "arguments": list(map(argument, spans_of_tags(tags)))}
@@ -52,30 +52,19 @@ class RolePrediction:
 
 def _bracketed(words, tags):
     shown = list(words)
-    for piece in spans_of_tags(tags):
-        shown[piece.start] = f"[{piece.label} {shown[piece.start]}"
-        shown[piece.end] += "]"
+    for span in spans_of_tags(tags):
+        shown[span.start] = f"[{span.label} {shown[span.start]}"
+        shown[span.end] += "]"
     return " ".join(shown)
 
 
 class RolePredictor(LineReader):
-    """A tagger of semantic roles.
-
-    Args:
-        trained: the loaded model.
-        words: tokenizer of sentences.
-        lower: whether the model's vocabulary is lower-cased.
-        device: of the model.
-        nothing: the prediction for a blank line.
-    """
+    """A tagger of semantic roles; ``nothing`` is its prediction for a blank line."""
 
     def __init__(
         self, trained: TrainedModel, words: Callable[[str], str], lower: bool, device, nothing
     ):
-        self.path, self.task = trained.path, trained.task
-        self.model = trained.model.to(device)
-        self.dictionary = self.task.source_dictionary
-        self.words, self.lower, self.device = words, lower, device
+        super().__init__(trained, words, lower, device)
         self.nothing = nothing
         self.unknown = UnknownTokens()  # a sentence counts once for each predicate
 

@@ -3,7 +3,7 @@
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.lines import decoded
@@ -14,17 +14,12 @@ BYTE_ORDER_MARK = "\ufeff"
 
 
 def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list[bytes]]:
-    """Yield the lines of an open file in groups of those that have arrived.
+    """Yield the lines of an open file in groups of those that have arrived, at most ``group_size``.
 
     It waits while there is no line, and never waits for a group to fill up.
 
-    Args:
-        descriptor: of the open file.
-        group_size: lines of a group, at most.
-        name: of the file, for errors.
-
     Raises:
-        UsageError: a line is longer than :data:`MAX_LINE_BYTES`.
+        UsageError: a line of the file ``name`` is longer than :data:`MAX_LINE_BYTES`.
     """
     rest, lines = b"", []
     while chunk := os.read(descriptor, BLOCK_BYTES):
@@ -47,10 +42,7 @@ def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list
 def decode_lines(lines: list[bytes], name: str, before: int) -> tuple[list[str], UsageError | None]:
     """Return lines as text up to the first that is not UTF-8, and the error for that one or None.
 
-    Args:
-        lines: of a file.
-        name: of the file, for the error.
-        before: number of lines of the file before these.
+    ``name`` is the file's and ``before`` the number of its lines before these.
     """
     texts = []
     for number, line in enumerate(lines, start=before + 1):
@@ -101,17 +93,23 @@ class LineReader:
 
     A subclass has ``encode_line(text)``, which returns what ``predict(encoded, batch_size)`` takes.
     ``predict`` takes None for a blank line; ``encode_line`` may return None, too.
+
+    Attributes:
+        dictionary: the model's vocabulary.
+        words: tokenizer of texts.
+        lower: whether texts are lower-cased.
     """
+
+    def __init__(self, trained, words: Callable[[str], str], lower: bool, device):
+        self.path, self.task = trained.path, trained.task
+        self.model = trained.model.to(device)
+        self.dictionary = self.task.source_dictionary
+        self.words, self.lower, self.device = words, lower, device
 
     def read_groups(
         self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
     ) -> Iterator[list]:
-        """Yield the predictions of each group of lines.
-
-        Args:
-            groups: lines in UTF-8.
-            name: of their file, for errors.
-            batch_size: texts in a batch of the model.
+        """Yield the predictions of each group of lines in UTF-8; ``name`` is their file's.
 
         Raises:
             UsageError: a line cannot be read; the lines before it have been answered.

@@ -76,18 +76,16 @@ def run_parameters(args):
             )
     if len(runs) == 1:
         [args.checkpoint] = args.checkpoint
-    if args.plot == "weights":
-        numbers = parameters.weight_numbers(*runs)
-    elif args.plot == "curves":
-        numbers = parameters.curve_numbers(runs[0], args.distance)
-    elif args.plot == "matrices":
-        numbers = parameters.matrix_numbers(runs[0], args.distance + 1)
-    else:
-        terms = None
-        if has_sentences:
-            texts = read_sentences(trained, args).values()
-            terms = parameters.median_query_terms(encoder_of(trained), runs[0], texts)
-        numbers = parameters.mask_numbers(runs[0], args.distance, terms)
+    terms = None
+    if has_sentences:
+        texts = read_sentences(trained, args).values()
+        terms = parameters.median_query_terms(encoder_of(trained), runs[0], texts)
+    numbers = {
+        "weights": lambda: parameters.weight_numbers(*runs),
+        "curves": lambda: parameters.curve_numbers(runs[0], args.distance),
+        "matrices": lambda: parameters.matrix_numbers(runs[0], args.distance + 1),
+        "mask": lambda: parameters.mask_numbers(runs[0], args.distance, terms),
+    }[args.plot]()
     write(numbers, args, lambda numbers: [draw(numbers)])
 
 
@@ -141,9 +139,5 @@ def write(numbers: dict, args, draw=None):
         write_json(args.json, {"checkpoint": args.checkpoint, **numbers})
 
 
-RUN = {
-    "locality": run_locality,
-    "heatmap": run_heatmap,
-    "parameters": run_parameters,
-    "cost": run_cost,
-}
+RUN = {"locality": run_locality, "heatmap": run_heatmap}
+RUN |= {"parameters": run_parameters, "cost": run_cost}

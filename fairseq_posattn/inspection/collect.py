@@ -17,11 +17,8 @@ TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for
 class AttentionCall:
     """A call of a place's module.
 
-    Attributes:
-        place: the place.
-        args: positional arguments, of a mechanism ``hidden [B, T, C]`` (normalized), query, key and
-            value ``[B, H, T, D]``.
-        result: the weights that the module returned.
+    Its positional arguments are, of a mechanism, ``hidden [B, T, C]`` (normalized), and query, key
+    and value ``[B, H, T, D]``; its result are the weights that the module returned.
     """
 
     place: Place
@@ -49,16 +46,10 @@ def collect(
     sentences: Sequence[Tensor],
     measure: Callable[[AttentionCall], object],
 ) -> Iterator[tuple[int, list]]:
-    """Run the encoder over all sentences, batched by length so that none is padded.
+    """Run an encoder over sentences ``[T]``, batched by length so that none is padded.
 
-    Args:
-        encoder: in evaluation mode.
-        places: of the encoder.
-        sentences: each ``[T]``.
-        measure: called during the run, so that weights need not be stored.
-
-    Yields:
-        the number of sentences in a batch, and the result of ``measure`` for each place.
+    Yields the size of a batch, and the result of ``measure`` for each place. It is called during
+    the run, so that weights need not be stored.
     """
     for batch in batches_of_one_length(sentences):
         yield len(batch), measure_batch(encoder, places, batch, measure)
@@ -89,12 +80,9 @@ def measure_batch(encoder, places, batch: Tensor, measure) -> list:
 
 @contextmanager
 def watching(places: Sequence[Place], observe: Callable[[int, AttentionCall], None]):
-    """Report the calls of the places within the context, without changing results.
+    """Report the calls of the places within the context by index, without changing results.
 
-    Args:
-        places: their modules' ``forward`` takes ``need_weights``, and then returns result and
-            weights.
-        observe: called with a place's index and its call.
+    Their modules' ``forward`` takes ``need_weights``, and then returns result and weights.
     """
     needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
     calls: Counter[nn.Module] = Counter()

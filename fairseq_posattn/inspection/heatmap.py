@@ -35,22 +35,12 @@ def attention_numbers(
     sentence: Tensor,
     labels: Sequence[str],
 ) -> dict:
-    """Return the weights of the heads in a sentence.
-
-    Args:
-        encoder: in evaluation mode.
-        places: of the encoder.
-        heads: counted from 1; None for all.
-        sentence: ``[T]``.
-        labels: T names of its tokens; the ``</s>``, which classifiers do not see, is left out.
+    """Return the weights of the heads (from 1; None for all) in a sentence ``[T]``.
 
     Returns:
-        ``tokens``, and ``sublayers``, of each ``layer``, ``sublayer``, ``note`` and ``heads``, of
-        each ``head``, a ``note`` on it, and ``weights``, T rows of T, query by key. MTSA's heads
-        have T ``source2token`` weights, too.
-
-    Raises:
-        UsageError: there is no such head.
+        ``tokens``, the labels without the ``</s>`` that classifiers do not see; and ``sublayers``,
+        of each ``layer``, ``sublayer``, ``note`` and ``heads``, of each ``head``, ``note`` and
+        ``weights``, query by key. MTSA's heads have T ``source2token`` weights, too.
     """
     measured = measure_batch(encoder, places, sentence[None], lambda call: _of_heads(call, heads))
     length = len(measured[0]["heads"][0]["weights"])

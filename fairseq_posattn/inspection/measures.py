@@ -22,12 +22,7 @@ from fairseq_posattn.training.models.classifier import PosAttnClassifier
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
     """Return the attention to keys at most w tokens away, averaged over heads and queries.
 
-    Args:
-        weights: ``[..., H, T, T]``, query by key, of one sentence without padding.
-        windows: the values of w.
-
-    Returns:
-        float64 ``[..., W]``.
+    Weights are ``[..., H, T, T]``, query by key, without padding; the result is ``[..., W]``.
     """
     mean = weights.double().mean(-3)  # [..., T, T]
     positions = torch.arange(mean.size(-1))
@@ -42,18 +37,10 @@ def locality(
     sentences: Sequence[Tensor],
     windows: Sequence[int],
 ) -> list[dict]:
-    """Return :func:`attention_within` averaged over sentences (MANs eq. 13).
+    """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13).
 
-    All tokens that the encoder attends to count; classifiers do not see ``</s>``.
-
-    Args:
-        encoder: in evaluation mode.
-        places: of the encoder.
-        sentences: each ``[T]``.
-        windows: in tokens, each way.
-
-    Returns:
-        rows of ``window``, ``layer``, ``sublayer`` and ``percent``.
+    :func:`attention_within` is averaged over sentences ``[T]``. All tokens that the encoder attends
+    to count; classifiers do not see ``</s>``.
     """
 
     def measure(call: AttentionCall) -> Tensor:
@@ -99,13 +86,6 @@ def inference_seconds(
     model: PosAttnClassifier, task: FairseqTask, split: str, batch_size: int, device: torch.device
 ) -> float:
     """Return the mean time of several passes over a split, with batches already on the device.
-
-    Args:
-        model: on the device, in evaluation mode.
-        task: of the model.
-        split: name of the split.
-        batch_size: sentences or pairs in a batch.
-        device: of the model.
 
     Raises:
         UsageError: there is no such split.

@@ -62,13 +62,8 @@ def _title(sublayer: dict) -> str:
 def weight_numbers(*runs: Sequence[Place]) -> dict:
     """Return the learned numbers of DA's sublayers in a run, or their means over several.
 
-    Args:
-        runs: DA's sublayers of each trained model, of one :func:`layout`.
-
-    Returns:
-        ``sublayers``, of each ``layer``, ``sublayer``, and ``parameters``: by the name, a list of
-        ``head`` and ``value``, by ascending value. Heads of several runs have no common order:
-        there it is ``rank`` and ``value``, the mean of the values of this rank.
+    Each of ``sublayers`` has ``parameters`` by name: ``head`` and ``value``, by ascending value.
+    Heads of several runs have no common order: there it is ``rank`` and the mean ``value``.
     """
     sublayers = []
     for same in zip(*runs, strict=True):
@@ -123,16 +118,10 @@ def draw_weights(numbers: dict):
 
 @torch.no_grad()
 def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
-    """Return f of each head of DA sublayers.
+    """Return f of each head of DA sublayers, up to the furthest distance in tokens.
 
-    Args:
-        places: the sublayers.
-        furthest: largest distance, in tokens.
-
-    Returns:
-        ``weighted_distances``, ``distances`` and ``sublayers``, of each ``layer``, ``sublayer``,
-        ``mapping``, ``adjustment``, and ``heads``, of each ``head``, ``parameters``, and f at both:
-        ``by_weighted_distance`` and ``by_distance``.
+    Each of ``sublayers`` has ``mapping``, ``adjustment`` and ``heads``, of each ``parameters``, and
+    f at ``weighted_distances`` and at ``distances``: ``by_weighted_distance``, ``by_distance``.
     """
     distances = torch.arange(furthest + 1)
     sublayers = []
@@ -195,16 +184,10 @@ def draw_curves(numbers: dict):
 
 @torch.no_grad()
 def matrix_numbers(places: Sequence[Place], length: int) -> dict:
-    """Return the coefficients of each head of DA sublayers.
+    """Return the coefficients of each head of DA sublayers in a sentence of T tokens.
 
-    Args:
-        places: the sublayers.
-        length: T, tokens of the sentence.
-
-    Returns:
-        ``sublayers``, of each ``layer``, ``sublayer``, ``neutral`` (the coefficient that changes
-        nothing), and ``heads``, of each ``head``, ``parameters`` and ``coefficients``, T rows of T,
-        query by key, null where the query does not see the key.
+    Each of ``sublayers`` has ``neutral``, the coefficient that changes nothing, and ``heads``, of
+    each ``coefficients``, T rows of T, query by key, null where the query does not see the key.
     """
     position = torch.arange(length)
     distance = position[:, None] - position
@@ -276,17 +259,10 @@ def median_query_terms(
 def mask_numbers(
     places: Sequence[Place], furthest: int, query_terms: Sequence[float] | None = None
 ) -> dict:
-    """Return the mask of each head of DMAN sublayers.
+    """Return the mask of each head of DMAN sublayers, up to the furthest distance in tokens.
 
-    Args:
-        places: the sublayers.
-        furthest: largest distance, in tokens.
-        query_terms: ``h W`` of a query for each sublayer; None for zeros.
-
-    Returns:
-        ``positions`` of the key, less the query's; ``median_query``, whether the terms were given;
-        and ``sublayers``, of each ``layer``, ``sublayer``, ``query_term``, and ``heads``, of each
-        ``head``, and its ``mask`` at these positions: null where a decoder's query sees no key.
+    Each of ``sublayers`` has ``query_term``, the given ``h W`` or 0, and ``heads``, of each its
+    ``mask`` at ``positions`` of the key less the query's; null where a decoder's query sees no key.
     """
     sublayers = []
     for place, term in zip(places, query_terms or [0.0] * len(places), strict=True):

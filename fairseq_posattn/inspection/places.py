@@ -53,17 +53,22 @@ class Place:
         """Return the names in tables and figures."""
         return {"layer": self.layer, "sublayer": self.name}
 
+    def _feature_axis(self, result: Tensor) -> int | None:
+        if isinstance(self.owner, Source2TokenPooling):
+            return 2  # of [B, T, C]
+        if isinstance(self.owner, DirectionalBlock):
+            return 1  # of [B, C, T, T]
+        return 2 if result.dim() == 5 else None  # of MPSAN's [B, K, S, T, T]
+
     def weights(self, result: Tensor) -> Tensor:
         """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
 
-        Args:
-            result: the module's weights; those of each feature are averaged.
+        The module's weights of each feature are averaged.
         """
-        if isinstance(self.owner, Source2TokenPooling):
-            return result.mean(-1).unsqueeze(1)  # of [B, T, C]
-        if isinstance(self.owner, DirectionalBlock):
-            return result.mean(1, keepdim=True)  # of [B, C, T, T]
-        return result.mean(2) if result.dim() == 5 else result  # MPSAN's are [B, K, S, T, T]
+        axis = self._feature_axis(result)
+        if axis is None:
+            return result
+        return result.mean(axis) if result.dim() == 5 else result.mean(axis).unsqueeze(1)
 
     def note(self, result: Tensor) -> str:
         """Return how several weights of a pair of tokens are combined; may be empty."""
@@ -72,13 +77,11 @@ class Place:
                 "Weights of pairs of words (token2token). For each feature the model multiplies "
                 "them by a weight of the word attended to (source2token)."
             )
-        whom, features = "pair of words", result.size(2) if result.dim() == 5 else 1
-        if isinstance(self.owner, Source2TokenPooling):
-            whom, features = "word", result.size(-1)
-        elif isinstance(self.owner, DirectionalBlock):
-            features = result.size(1)
+        axis = self._feature_axis(result)
+        features = 1 if axis is None else result.size(axis)
         if features == 1:
             return ""
+        whom = "word" if isinstance(self.owner, Source2TokenPooling) else "pair of words"
         return (
             f"The model has a weight for each {whom} and each of {features} features: shown is the "
             "mean over the features."
@@ -100,11 +103,7 @@ def stack_places(
 ) -> list[Place]:
     """Return the places of an encoder's or decoder's layers, in the order of computation.
 
-    Args:
-        layers: the layers.
-        names: of the sublayers of each layer, in order.
-        kind: :class:`MultiheadSelfAttention` or :class:`MultiheadCrossAttention`.
-        page: part, query, key and call of the places.
+    Each layer has sublayers of these names; ``page`` are attributes of the places.
     """
     numbered = [
         f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
@@ -122,9 +121,6 @@ def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
     """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
 
     A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
-
-    Raises:
-        UsageError: its layers are not of this plugin.
     """
     levels = getattr(trained.model, "levels", None) if side == "encoder" else None
     places = []
@@ -136,20 +132,14 @@ def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
                 "sublayers; choose a model of this plugin, such as posattn_transformer"
             )
         flag, decoder = f"{side}_sublayers", side == "decoder"
-        names = parse_sublayers(
-            getattr(trained.config, flag), flag=flag, cross=decoder, ffn_last=decoder
-        )
-        prefixed = [f"{level}.{name}" if level else name for name in names]
-        places += stack_places(layers, prefixed, **page)
+        text = getattr(trained.config, flag)
+        names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
+        places += stack_places(layers, [f"{level}.{name}".lstrip(".") for name in names], **page)
     return places
 
 
 def encoder_places(trained: TrainedModel) -> list[Place]:
-    """Return the places of an encoder where tokens attend to tokens.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Return the places of an encoder where tokens attend to tokens."""
     if not isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
         return sublayer_places(trained, "encoder")
     places = [place for place in classifier_places(trained) if place.query]
@@ -169,12 +159,7 @@ def translation_places(trained: TrainedModel) -> list[Place]:
 def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
     """Return the places of a classifier: encoder and pooling.
 
-    Args:
-        trained: the classifier.
-        apart: sentences of a pair are encoded apart, and each has its places.
-
-    Raises:
-        UsageError: it has none, or it reads documents sentence by sentence.
+    If sentences of a pair are encoded ``apart``, each has its places.
     """
     encoder = trained.model.encoder
     if encoder.sentences is not None:
@@ -224,11 +209,7 @@ def _attending(encoder: nn.Module, encoder_name: str, within: dict) -> Iterator[
 def choose(
     places: Sequence[Place], layers: Sequence[int] | None = None, names: Sequence[str] | None = None
 ) -> list[Place]:
-    """Return the places of the given layers and names; None for all.
-
-    Raises:
-        UsageError: there is no such layer or sublayer, or none of the one in the other.
-    """
+    """Return the places of the given layers and names; None for all."""
     depth = max(place.layer for place in places)
     for layer in layers or ():
         if not 1 <= layer <= depth:

@@ -12,9 +12,9 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.prediction import predictor_of
 from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.tokens import Lines
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.translation import translates
-from fairseq_posattn.inference.translation.lines import Lines
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import read_lines
 
@@ -22,11 +22,7 @@ STANDARD_INPUT = "-"
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
-    """Return the encoder if sentences are its only input.
-
-    Raises:
-        UsageError: the model is a tagger, which needs predicates, or a recommender.
-    """
+    """Return the encoder; a tagger or recommender, which needs more input, is refused."""
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
         raise UsageError(
@@ -37,16 +33,10 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
 
 
 def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the sentences of a text by line, each ``[T]``, without blank lines.
+    """Return the sentences of a text (``-``: standard input) by line, each ``[T]``.
 
-    Text is plain if the model's data has preparation.json, else tokens separated by spaces.
-
-    Args:
-        path: of the text; ``-`` for the standard input.
-        trained: the model.
-
-    Raises:
-        UsageError: a line cannot be read, or there are no sentences.
+    Text is plain if the model's data has preparation.json, else tokens separated by spaces. Blank
+    lines are left out.
     """
     name = f"--sentences {path}"
     encode, reader = _text_reader(trained)
@@ -87,11 +77,7 @@ def _longest(trained: TrainedModel) -> int:
 
 
 def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the source sentences of a split by line, each ``[T]``.
-
-    Raises:
-        UsageError: there is no such split, or a sentence is longer than the model reads.
-    """
+    """Return the source sentences of a split by line, each ``[T]``; too long ones are refused."""
     task, longest = trained.task, _longest(trained)
     try:
         task.load_dataset(split)

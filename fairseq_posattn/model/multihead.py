@@ -17,6 +17,7 @@ from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).
 IncrementalState = dict[Any, Any]
+Moves = tuple[Tensor, Tensor] | None
 
 
 class PackedLinear(Linear):
@@ -94,6 +95,39 @@ def is_identity_order(new_order: Tensor, count: int) -> bool:
     return torch.equal(new_order, torch.arange(count))
 
 
+class RowMoves:
+    """Cached positions of a batch that an order of its hypotheses changes, for all layers.
+
+    Most hypotheses of a beam search share their first positions, so few rows have to be copied.
+    """
+
+    def __init__(self) -> None:
+        self.orders = 0
+        self.written: Tensor | None = None  # [T, B], the row in which each was written
+
+    def find(self, orders: int, new_order: Tensor, length: int, rows: int) -> Moves:
+        """Return the changed places of ``[T*B]`` and those to copy; None for all.
+
+        Args:
+            orders: how many orders the calling layer has followed.
+            new_order: ``[B]``, of another length if sentences were dropped.
+            length, rows: T and B of the cache.
+        """
+        if orders == self.orders:
+            self.orders += 1
+            known = new_order.new_empty(0, rows) if self.written is None else self.written
+            newest = torch.arange(rows, device=new_order.device)
+            before = torch.cat([known, newest.expand(length - len(known), rows)])
+            self.written = before[:, new_order]
+            self.moves: Moves = None
+            # On a GPU the number of changes would need a device sync.
+            if len(new_order) == rows and new_order.device.type == "cpu":
+                changed = (before != self.written).flatten().nonzero().squeeze(1)
+                places = changed % rows
+                self.moves = changed, changed - places + new_order[places]
+        return self.moves
+
+
 @dataclass
 class EncodedCache:
     """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses."""
@@ -106,31 +140,41 @@ class EncodedCache:
         sentences = select_sentences(new_order, self.hypotheses)
         if not is_identity_order(sentences, self.tensors[0].size(0)):
             key, value = self.tensors
-            self.tensors = key.index_select(0, sentences), value.index_select(0, sentences)
+            key = key.transpose(2, 3).index_select(0, sentences).transpose(2, 3)
+            self.tensors = key, value.index_select(0, sentences)
 
 
 class PositionCache:
     """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
-    A beam search reorders its hypotheses at each step. Their rows are copied when the next position
-    is appended, into one of the buffers ``free``, which all layers share: nothing is allocated.
-    Without a new order the position is written in place.
+    A beam search reorders its hypotheses at each step. The rows that change are copied in place.
+
+    Args:
+        moves: shared by the caches of all layers.
     """
 
     positions_at_once = 16  # a new buffer has room for so many more
 
-    def __init__(self, free: list[Tensor]):
-        self.free = free
+    def __init__(self, moves: RowMoves):
+        self.moves = moves
+        self.orders = moves.orders
         self.tensors: dict[str, Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
-        self.order: Tensor | None = None
 
     def reorder(self, new_order: Tensor) -> None:
-        """Select and order the rows; repeated orders follow each other."""
-        if self.order is not None:
-            self.order = self.order[new_order]
-        elif not is_identity_order(new_order, self.tensors["key"].size(1)):
-            self.order = new_order
+        """Select and order the rows."""
+        length, rows = self.tensors["key"].shape[:2]
+        moves = self.moves.find(self.orders, new_order, length, rows)
+        self.orders += 1
+        for name, tensor in self.tensors.items():
+            if tensor.requires_grad:
+                self.tensors[name] = tensor.index_select(1, new_order)
+            elif moves is None:
+                past = self._allocate(name, tensor, length, len(new_order))[:length]
+                self.tensors[name] = torch.index_select(tensor, 1, new_order, out=past)
+            else:
+                flat = tensor.flatten(0, 1)
+                flat.index_copy_(0, moves[0], flat.index_select(0, moves[1]))
 
     def append(self, newest: dict[str, Tensor]) -> dict[str, Tensor]:
         """Append positions ``[T, B, ...]``; return all so far."""
@@ -138,37 +182,25 @@ class PositionCache:
             newest = {"padding": _no_padding(newest["key"]), **newest}
             if self.tensors:
                 self.tensors.setdefault("padding", _no_padding(self.tensors["key"]))
-        order, self.order = self.order, None
-        self.tensors = {name: self._append(name, order, newest[name]) for name in newest}
+        self.tensors = {name: self._append(name, newest[name]) for name in newest}
         return self.tensors
 
-    def _append(self, name: str, order: Tensor | None, newest: Tensor) -> Tensor:
+    def _append(self, name: str, newest: Tensor) -> Tensor:
         past = self.tensors.get(name, newest[:0])
         if past.requires_grad or newest.requires_grad:
-            return torch.cat([past if order is None else past.index_select(1, order), newest])
-        length = past.size(0)
-        shape = (length + newest.size(0), *newest.shape[1:])
-        size, before = math.prod(shape), self.buffers.get(name)
-        buffer = before
-        if order is not None or buffer is None or buffer.numel() < size:
-            buffer = self._take(newest, size)
-        grown = buffer[:size].view(shape)
-        if buffer is not before:
-            if order is not None:
-                torch.index_select(past, 1, order, out=grown[:length])
-            else:
-                grown[:length] = past
-            if before is not None and before.numel() >= size:
-                self.free.append(before)
-        grown[length:] = newest
-        self.buffers[name] = buffer
-        return grown
+            return torch.cat([past, newest])
+        start, end = len(past), len(past) + len(newest)
+        buffer = self.buffers.get(name)
+        if buffer is None or len(buffer) < end:
+            buffer = self._allocate(name, newest, end, newest.size(1))
+            buffer[:start] = past
+        buffer[start:end] = newest
+        return buffer[:end]
 
-    def _take(self, like: Tensor, size: int) -> Tensor:
-        for number, buffer in enumerate(self.free):
-            if buffer.numel() >= size and buffer.dtype == like.dtype:
-                return self.free.pop(number)
-        return like.new_empty(size + self.positions_at_once * like[0].numel())
+    def _allocate(self, name: str, like: Tensor, length: int, rows: int) -> Tensor:
+        shape = (length + self.positions_at_once, rows, *like.shape[2:])
+        self.buffers[name] = like.new_empty(shape)
+        return self.buffers[name]
 
 
 def _no_padding(key: Tensor) -> Tensor:
@@ -241,9 +273,10 @@ class MultiheadSelfAttention(MultiheadAttention):
             newest = {"key": key, "value": value}
             if key_padding_mask is not None:
                 newest["padding"] = key_padding_mask.t()
-            free = incremental_state.setdefault("free", [])
-            cached = incremental_state.setdefault((self, "attention"), PositionCache(free))
-            tensors = cached.append(newest)
+            if (self, "attention") not in incremental_state:
+                moves = incremental_state.setdefault("moves", RowMoves())
+                incremental_state[self, "attention"] = PositionCache(moves)
+            tensors = incremental_state[self, "attention"].append(newest)
             key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
             key_padding_mask = None if padding is None else padding.t()
         vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
@@ -303,6 +336,8 @@ class MultiheadCrossAttention(MultiheadAttention):
         parts = self.kv_proj.split(encoder_out)
         key, value = (split_heads(part, self.num_heads) for part in parts)
         if incremental_state is not None:  # copied once, not for the matmul of each step
-            key, value = key.contiguous(), value.contiguous()
+            # The key's matmul is faster with features first.
+            key = key.transpose(2, 3).contiguous().transpose(2, 3)
+            value = value.contiguous()
             incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
         return key, value

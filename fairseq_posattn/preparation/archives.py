@@ -10,8 +10,6 @@ import os
 import tarfile
 import zipfile
 from contextlib import contextmanager
-from functools import partial
-from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
@@ -35,7 +33,7 @@ def open_archive(path):
         tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
     except tarfile.HeaderError:
         return archive
-    return Tar(path, archive.open_only, archive.fingerprint)
+    return Tar(path, archive.open_only, archive)
 
 
 def joined(folder, paths):
@@ -92,7 +90,13 @@ class Archive:
     def nested(self, member):
         """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
         name = f"{self.name}/{member}"
-        return Tar(name, partial(_open_nested, self, member, name), self.fingerprint)
+
+        @contextmanager
+        def opener():
+            with self.open(member) as stream:
+                yield decompressed(stream, name)
+
+        return Tar(name, opener, self)
 
     def fingerprint(self, *members):
         """Return text that changes with the archive, or with ``members`` (all) of a folder."""
@@ -110,7 +114,8 @@ class Archives(Archive):
         self.archives = archives
 
     def members(self):
-        return chain.from_iterable(archive.members() for archive in self.archives)
+        for archive in self.archives:
+            yield from archive.members()
 
     def label(self, member):
         holding = [archive for archive in self.archives if archive.has(member)]
@@ -125,16 +130,14 @@ class Folder(Archive):
 
     def __init__(self, path):
         super().__init__(path)
-        self._names = None
+        files = (inner.relative_to(path) for inner in path.rglob("*") if inner.is_file())
+        self._names = sorted(map(PurePosixPath.as_posix, files))
 
     def names(self):
-        if self._names is None:
-            files = (path for path in self.path.rglob("*") if path.is_file())
-            self._names = sorted(path.relative_to(self.path).as_posix() for path in files)
         return self._names
 
     def members(self):
-        for name in self.names():
+        for name in self._names:
             with open(self.path / name, "rb") as stream:
                 yield name, stream
 
@@ -149,23 +152,23 @@ class Folder(Archive):
         return Zip(path) if zipfile.is_zipfile(path) else super().nested(member)
 
     def fingerprint(self, *members):
-        paths = sorted({*map(self._find, members)} or {self.path / name for name in self.names()})
+        paths = sorted({*map(self._find, members)} or {self.path / name for name in self._names})
         states = "".join(f"{path.relative_to(self.path)} {_state(path)}\n" for path in paths)
         return hashlib.sha256(states.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _find(self, member):
-        matches = [name for name in self.names() if _ends_in(name, member)]
+        matches = [name for name in self._names if _ends_in(name, member)]
         if not matches:
             raise self._missing(member)
-        return self.path / min(matches, key=lambda name: len(PurePosixPath(name).parts))
+        return self.path / min(matches, key=lambda name: name.count("/"))
 
 
 class Tar(Archive):
-    """A tar archive; ``opener`` opens its decompressed bytes from the start."""
+    """A tar archive; ``opener`` opens its decompressed bytes, ``outer`` is the file it lies in."""
 
-    def __init__(self, path, opener, fingerprint):
+    def __init__(self, path, opener, outer):
         super().__init__(path)
-        self.opener, self.fingerprint = opener, lambda *members: fingerprint()
+        self.opener, self.outer = opener, outer
 
     def members(self):
         with self.opener() as stream:
@@ -183,6 +186,9 @@ class Tar(Archive):
         with damage_reported(self.name):
             return tar.next()
 
+    def fingerprint(self, *members):
+        return self.outer.fingerprint()
+
 
 class Zip(Archive):
     """A zip archive."""
@@ -193,10 +199,11 @@ class Zip(Archive):
         with archive:
             for item in archive.infolist():
                 if not item.is_dir():
-                    with damage_reported(self.label(item.filename)):
+                    label = self.label(item.filename)
+                    with damage_reported(label):
                         stream = archive.open(item)
                     with stream:
-                        yield item.filename, checked(stream, self.label(item.filename))
+                        yield item.filename, checked(stream, label)
 
 
 class SingleFile(Archive):
@@ -222,12 +229,6 @@ class SingleFile(Archive):
     def open_only(self):
         with open(self.path, "rb") as file:
             yield decompressed(file, self.name)
-
-
-@contextmanager
-def _open_nested(archive, member, name):
-    with archive.open(member) as stream:
-        yield decompressed(stream, name)
 
 
 def _ends_in(name, member):

@@ -26,10 +26,7 @@ def binarize_pairs(source, target, prefixes, dest, jobs, **options):
 def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
     """Binarize ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
 
-    Args:
-        work: folder of all files.
-        dictionary: file to copy beside each column.
-        parts: folders of binarized data and of text.
+    ``parts`` are folders of binarized data and of text; ``dictionary`` is copied to each column.
     """
     targets = {
         work / text / f"{split}.{column}": work / part / column / split
@@ -61,7 +58,8 @@ def preprocess(dest, jobs, tell=say, **options):
         if value is not False:
             flag = f"--{name.replace('_', '-')}"
             command += [flag] if value is True else [flag, str(value)]
-    process = subprocess.Popen(
+    last, shown = "", set()
+    with subprocess.Popen(
         command,
         env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
         stdin=subprocess.DEVNULL,
@@ -70,19 +68,16 @@ def preprocess(dest, jobs, tell=say, **options):
         encoding="utf-8",
         errors="replace",
         preexec_fn=ending_with_this(signal.SIGKILL),
-    )
-    last, shown = "", set()
-    try:
-        for line in process.stdout:
-            last = line.strip() or last
-            if (match := SIZES.search(line)) and match[1] not in shown:
-                shown.add(match[1])
-                tell(match[1])
-    finally:
-        if process.poll() is None and sys.exc_info()[0]:
+    ) as process:
+        try:
+            for line in process.stdout:
+                last = line.strip() or last
+                if (match := SIZES.search(line)) and match[1] not in shown:
+                    shown.add(match[1])
+                    tell(match[1])
+        except BaseException:
             process.kill()
-        status = process.wait()
-        process.stdout.close()
-    if status:
+            raise
+    if process.returncode:
         raise UsageError(f"fairseq-preprocess failed: {last}")
     (Path(dest) / "preprocess.log").unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """Descriptions of data sets, shared by preparation, recipes and prediction."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from fairseq_posattn.text.moses import RATIO
 
@@ -18,9 +18,6 @@ class Flag:
     name: str
     help: str
 
-    def is_given(self, options):
-        return getattr(options, self.name.removeprefix("--").replace("-", "_"))
-
 
 @dataclass(frozen=True, kw_only=True)
 class Corpus:
@@ -28,10 +25,10 @@ class Corpus:
 
     name: str  # on the command line
     summary: str  # one line for --help
-    source: str | None  # what --source accepts; None if other options name the files
+    source: str | None = None  # what --source accepts; None if other options name the files
     word_rule: str  # name of the tokenization rule
-    published: dict  # number of examples of each split, where known
-    recipe: str | None  # recipe that trains on it; None for custom corpora
+    published: dict = field(default_factory=dict)  # number of examples of each split, where known
+    recipe: str | None = None  # recipe that trains on it; None for custom corpora
     metrics: tuple  # metrics that compare its models
     min_count: int = 1  # training occurrences that a word without a vector needs
     flags: tuple = ()  # Flags, on which its text depends
@@ -49,17 +46,21 @@ class Corpus:
 
     def text_settings(self, options):
         """Return all options on which the text depends, by name."""
-        return {flag.name: flag.is_given(options) for flag in self.flags} | self.settings(options)
+        flags = {
+            flag.name: getattr(options, flag.name.removeprefix("--").replace("-", "_"))
+            for flag in self.flags
+        }
+        return flags | self.settings(options)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationCorpus(Corpus):
     """Sentences, sentence pairs or documents with labels."""
 
-    alternatives: tuple  # published forms; see download.obtain_any
+    alternatives: tuple = ()  # published forms; see download.obtain_any
     splits: Callable  # (archive, options) -> functions that yield examples, by split or "all"
     given: Callable = lambda options: None  # the user's files, if options name them
-    labels: tuple | None  # classes in the order of their numbers; None: those of the data, sorted
+    labels: tuple | None = None  # classes by number; None: those of the data, sorted
     metrics: tuple = ("accuracy",)
     cross_validated: bool = False  # scores are means over ten folds
     pairs: bool = False  # examples are pairs of sentences

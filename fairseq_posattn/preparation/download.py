@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shown
 from fairseq_posattn.common.files import locked
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import SingleFile, check_archive, joined, open_archive
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
 PATIENCE = 60.0  # seconds without a byte
-BLOCK = 1 << 18
 USER_AGENT = "fairseq-posattn"  # some servers refuse urllib's
 LOCALHOST = ("127.0.0.1", "::1", "localhost")
 BROKEN_OFF = (
@@ -99,21 +98,20 @@ def fetch(source, folder, pause=1.0) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     failures = []
     with locked(path.with_name(f".{source.name}.lock"), path):
-        for url in source.urls:
-            if path.exists():
-                break
+        for url in () if path.exists() else source.urls:
             say(f"downloading {url}")
             mirror = hashlib.sha256(url.encode()).hexdigest()[:8]  # mirrors may pack differently
             part = path.with_name(f".{source.name}.{mirror}.part")
             try:
                 _fetch_from(url, part, source, pause)
             except Unavailable as failure:
-                failures.append(f"{url}: {_in_one_line(failure)}")
+                failures.append(f"{url}: {shown(str(failure))[:200]}")
                 say(failures[-1])
             else:
                 part.replace(path)
                 for other in path.parent.glob(f".{source.name}.*.part"):
                     other.unlink()
+                break
     if not path.exists():
         raise UsageError(
             f"{source.name} could not be downloaded ({'; '.join(failures)}): "
@@ -129,19 +127,19 @@ def _fetch_from(url, part, source, pause):
         before = part.stat().st_size if part.exists() else 0
         try:
             _request(url, part, before, source.name)
-            fault = _find_fault(part, source)
-            if not fault:
+            problem = _find_fault(part, source)
+            if not problem:
                 return
             part.unlink()
             if not before:
-                raise Unavailable(fault)
-            problem = f"{fault}, perhaps of two versions"  # fetched again from the start
+                raise Unavailable(problem)
+            problem += ", perhaps of two versions"  # fetched again from the start
         except BROKEN_OFF as error:
             problem = getattr(error, "reason", "") or str(error) or type(error).__name__
         fruitless = 0 if part.exists() and part.stat().st_size > before else fruitless + 1
         if fruitless == ATTEMPTS:
             raise Unavailable(problem)
-        say(f"{url}: {_in_one_line(problem)}; trying again")
+        say(f"{url}: {shown(str(problem))[:200]}; trying again")
         time.sleep(pause * 2**fruitless)
 
 
@@ -160,10 +158,9 @@ def _request(url, part, size, title):
     except (ValueError, http.client.InvalidURL) as error:
         raise Unavailable(f"it redirects to a malformed address ({error})") from None
     with answer:
-        is_rest = answer.headers.get("Content-Range", "").startswith(f"bytes {size}-")
         if answer.status != http.HTTPStatus.PARTIAL_CONTENT:
             size = 0  # the server sends all
-        elif not is_rest:
+        elif not answer.headers.get("Content-Range", "").startswith(f"bytes {size}-"):
             part.unlink()
             raise ConnectionError("it sent another part than requested")
         total = None if answer.length is None else size + answer.length
@@ -171,11 +168,11 @@ def _request(url, part, size, title):
             open(part, "ab" if size else "wb") as file,
             Progress(title, "bytes", total, size) as progress,
         ):
-            while block := answer.read1(BLOCK):
+            while block := answer.read1(1 << 18):
                 file.write(block)
                 progress.add(len(block))
-        if total is not None and progress.count < total:
-            raise ConnectionError(f"broke off after {progress.count:,} of {total:,} bytes")
+    if total is not None and progress.count < total:
+        raise ConnectionError(f"broke off after {progress.count:,} of {total:,} bytes")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):
@@ -190,16 +187,17 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
 
 def _find_fault(path, source):
     """Return why a file cannot be the published one, or None."""
-    if not path.stat().st_size:
-        return "the file is empty"
     with open(path, "rb") as file:
+        start = file.read(512).lstrip().lower()
+        if not path.stat().st_size:
+            return "the file is empty"
         if source.sha256:
+            file.seek(0)
             digest = hashlib.sha256()
             while block := file.read(1 << 20):
                 digest.update(block)
             is_right = digest.hexdigest() == source.sha256
             return None if is_right else f"wrong file: its sha256 is {digest.hexdigest()}"
-        start = file.read(512).lstrip().lower()
     if start.startswith((b"<!doctype", b"<html")):
         return "a web page instead of the file"
     if source.is_archive:
@@ -212,9 +210,3 @@ def _find_fault(path, source):
         except UsageError:
             return "wrong or damaged file"
     return None
-
-
-def _in_one_line(message):
-    """Return a server's message on one line, without control characters."""
-    line = str(message).partition("\n")[0][:200]
-    return "".join(letter if letter.isprintable() else " " for letter in line)

@@ -6,9 +6,8 @@ within one example.
 
 import json
 import random
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack
-from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
@@ -74,7 +73,7 @@ class TextFiles(ExitStack):
     def __init__(self, folder, kinds):
         super().__init__()
         self.folder, self.kinds = folder, kinds
-        self.read, self.written, self.labels = Counter(), Counter(), Counter()
+        self.read, self.written, self.labels = Counter(), dict.fromkeys(SPLITS, 0), Counter()
         self.empty, self.unlabeled, self.longest = [], 0, 0
         folder.mkdir(parents=True, exist_ok=True)
         self.files = {
@@ -82,11 +81,6 @@ class TextFiles(ExitStack):
             for split in SPLITS
             for kind in kinds
         }
-
-    def __exit__(self, kind, *error):
-        super().__exit__(kind, *error)
-        if kind is None:
-            self._finish()
 
     def write(self, example, split, published):
         """Write an example to ``split``; ``published`` is the split it was published in."""
@@ -104,20 +98,17 @@ class TextFiles(ExitStack):
         for kind, value in zip(self.kinds, values, strict=False):
             self.files[split, kind].write(f"{value}\n")
 
-    def _finish(self):
-        for split in SPLITS:
-            if not self.written[split]:
+    def __exit__(self, kind, *error):
+        super().__exit__(kind, *error)
+        if kind is not None:
+            return
+        for split, written in self.written.items():
+            if not written:
                 read = self.read[split]
                 why = f"{counted(read, 'text')} without words" if read else "raise or drop --limit"
                 raise UsageError(f"there is no example for {split}: {why}")
-        summary = {
-            "read": self.read,
-            "written": {split: self.written[split] for split in SPLITS},
-            "labels": self.labels,
-            "empty": self.empty,
-            "unlabelled": self.unlabeled,
-            "longest": self.longest,
-        }
+        summary = {name: getattr(self, name) for name in ("read", "written", "labels", "empty")}
+        summary |= {"unlabelled": self.unlabeled, "longest": self.longest}
         write_json(self.folder / SUMMARY, summary)
 
 
@@ -152,46 +143,37 @@ def write_divided(read, folders, corpus, options, cut=str):
     if corpus.cross_validated:
         divisions = cross_validation(labels, options.seed, options.valid_fraction)
     else:
-        divisions = [tenths(labels, options.seed)]
+        order = stratified_order(labels, options.seed)
+        divisions = [{"test": order[0::FOLDS], "valid": order[1::FOLDS]}]
     tokenized = list(_tokenize_all(examples, "all", corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
         with TextFiles(folder, corpus.kinds) as files:
             for index, example in enumerate(tokenized):
-                files.write(example, split_of[index], WHOLE)
+                files.write(example, split_of.get(index, "train"), WHOLE)
 
 
 def _tokenize_all(examples, split, corpus, options, cut):
-    words = PUBLISHED[corpus.word_rule]
-    function = partial(_tokenize, words=words, cased=options.cased, cut=cut)
-    return map_lines(function, examples, options.jobs, f"tokenizing {split}")
+    words, case = PUBLISHED[corpus.word_rule], str if options.cased else str.lower
 
+    def tokenize(example):
+        texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
+        return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
-def _tokenize(example, words, cased, cut):
-    texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
-    return example._replace(inputs=tuple(cut(text if cased else text.lower()) for text in texts))
+    return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")
 
 
 # --- Splits ---------------------------------------------------------------------------------------
 
 
 def cross_validation(labels, seed, valid_fraction):
-    """Return the index sets ``train``, ``valid`` and ``test`` of each fold."""
-    order, folds = stratified_order(labels, seed), []
+    """Yield the indices for ``valid`` and ``test`` of each fold; the others are for training."""
+    order = stratified_order(labels, seed)
     for fold in range(FOLDS):
         test = set(order[fold::FOLDS])
         rest = [index for index in range(len(labels)) if index not in test]
         chosen = held_out([labels[index] for index in rest], seed, valid_fraction)
-        valid = {rest[i] for i in chosen}
-        folds.append({"train": set(rest) - valid, "valid": valid, "test": test})
-    return folds
-
-
-def tenths(labels, seed):
-    """Return index sets: eight tenths for training, one for validation, one for test."""
-    order = stratified_order(labels, seed)
-    test, valid = set(order[0::FOLDS]), set(order[1::FOLDS])
-    return {"train": set(order) - test - valid, "valid": valid, "test": test}
+        yield {"valid": {rest[i] for i in chosen}, "test": test}
 
 
 def held_out(labels, seed, fraction):
@@ -211,12 +193,9 @@ def stratified_order(labels, seed):
 
     Indices at even distances then give each class its share.
     """
-    by_class = {}
+    by_class, generator = defaultdict(list), random.Random(seed)
     for index, label in enumerate(labels):
-        by_class.setdefault(label, []).append(index)
-    generator = random.Random(seed)
-    order = []
+        by_class[label].append(index)
     for label in sorted(by_class, key=str):
         generator.shuffle(by_class[label])
-        order += by_class[label]
-    return order
+    return [index for label in sorted(by_class, key=str) for index in by_class[label]]

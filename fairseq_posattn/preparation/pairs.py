@@ -4,7 +4,7 @@ from contextlib import ExitStack
 from itertools import chain, islice
 
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import Progress, map_lines, say
+from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
@@ -41,22 +41,15 @@ def map_pairs(functions, pairs, jobs, title):
     return map_lines(lambda pair: (first(pair[0]), second(pair[1])), pairs, jobs, title)
 
 
-def write_pairs(pairs, prefix, sides):
+def write_pairs(pairs, prefix, sides, only_complete=False):
+    """Write the pairs to ``{prefix}.{side}``, perhaps without those with an empty side."""
+    empty = 0
     with PairWriter(prefix, sides) as writer:
         for pair in pairs:
-            writer.write(pair)
-
-
-def write_complete(pairs, prefix, sides):
-    """Write the pairs with two nonempty sides to ``{prefix}.{side}``; report the others."""
-    empty = 0
-    with PairWriter(prefix, sides) as writer, Progress(f"writing {prefix.name}") as progress:
-        for pair in pairs:
-            if all(pair):
-                writer.write(pair)
-            else:
+            if only_complete and not all(pair):
                 empty += 1
-            progress.add(1)
+            else:
+                writer.write(pair)
     if empty:
         say(f"{prefix.name}: left out {counted(empty, 'pair')} with an empty side")
 

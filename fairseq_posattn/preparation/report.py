@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 from statistics import median
+from textwrap import indent
 
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.text.lines import read_lines
@@ -33,21 +34,20 @@ def report_counts(counts, published, limit=None, what="lines"):
 
     Published strings (rounded numbers) are printed only; with ``limit``, there are no warnings.
     """
-    width = max(map(len, ["split", *counts]))
+    width, warnings = max(map(len, ["split", *counts])), []
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
     for split, count in counts.items():
         known = published.get(split, "-")
-        known = known if isinstance(known, str) else f"{known:,}"
+        if not isinstance(known, str):
+            if known != count:
+                warnings.append(f"{split} has {count:,} {what}, not the {known:,} published")
+            known = f"{known:,}"
         print(f"{split:<{width}} {count:>12,} {known:>12}")
     if limit is not None:
         print(f"(a quick look: --limit {limit})")
         return
-    for split, count in counts.items():
-        if published.get(split, count) != count and not isinstance(published[split], str):
-            say(
-                f"warning: {split} has {count:,} {what}, not the {published[split]:,} published: "
-                "scores cannot be compared with published ones"
-            )
+    for warning in warnings:
+        say(f"warning: {warning}: scores cannot be compared with published ones")
 
 
 def report_splits(splits, sides, key=lambda texts: texts):
@@ -117,7 +117,7 @@ def explain(train):
     words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
     result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if result.returncode == 0:
-        print("posattn train stands for\n    " + result.stdout.rstrip().replace("\n", "\n    "))
+        print(f"posattn train stands for\n{indent(result.stdout.rstrip(), '    ')}")
 
 
 def named_by_folder(corpus, dest):

@@ -17,7 +17,7 @@ from fairseq_posattn.text.subwords import (
     bert_tokenizer,
     learn_bpe,
     learn_wordpiece,
-    read_wordpieces,
+    read_vocabulary,
     train_sentencepiece,
 )
 from fairseq_posattn.text.vocabulary import SPECIAL
@@ -94,7 +94,7 @@ class WordPieces:
         self.lower = not self.cased
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.given:
-            read_wordpieces(self.given)
+            read_vocabulary(self.given)
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
@@ -110,7 +110,7 @@ class WordPieces:
         return WordPieceEncoder(dest / self.files[0], self.cased)
 
     def vocabulary(self, dest):
-        subwords = read_wordpieces(dest / self.files[0])
+        subwords = read_vocabulary(dest / self.files[0])
         return [one for one in subwords if one not in (*BERT_SYMBOLS, *SPECIAL)]
 
 

@@ -85,7 +85,7 @@ class Stages:
             settings: all else that the result depends on, beside earlier outputs; JSON values.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
-        outputs = list(map(str, outputs))
+        outputs = list(outputs)
         entry = _entry_if_done(self.record.get(name), self.home, settings, outputs)
         if not entry and self.home == self.dest:
             self._begin()
@@ -108,27 +108,23 @@ class Stages:
     def _begin(self):
         """Resume the working folder, or link the outputs of the finished stages into a new one."""
         self.home, self.record = self.work, _read_record(self.work)
+        if list(self.record.items())[: len(self.done)] != list(self.done.items()):
+            self.record = {}
+        if not self.record:
+            _remove(self.work)
         self.work.mkdir(exist_ok=True)
-        if list(self.record.items())[: len(self.done)] == list(self.done.items()):
-            return
-        _remove(self.work)
-        self.work.mkdir()
-        self.record = {}
-        for entry in self.done.values():
-            for file in entry["files"]:
-                (self.work / file).parent.mkdir(parents=True, exist_ok=True)
-                try:
-                    os.link(self.dest / file, self.work / file)
-                except OSError:  # a file system without links
-                    shutil.copyfile(self.dest / file, self.work / file)
+        for file in () if self.record else _files_of(self.done):
+            (self.work / file).parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(self.dest / file, self.work / file)
+            except OSError:  # a file system without links
+                shutil.copyfile(self.dest / file, self.work / file)
 
     def _refuse_foreign(self, outputs):
         """Raise if a file that no stage made would be replaced."""
-        known = {file for stage in self.published.values() for file in stage["files"]}
-        stale = {
-            name: stage for name, stage in self.published.items() if stage != self.done.get(name)
-        }
-        for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done)}):
+        known = _files_of(self.published)
+        stale = [stage for name, stage in self.published.items() if stage != self.done.get(name)]
+        for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done.values())}):
             if file not in known:
                 raise UsageError(
                     f"{self.dest / file} would be replaced, but no preparation made it: move it "
@@ -138,20 +134,19 @@ class Stages:
     def _publish(self):
         """Move finished outputs to their places, also those of a run that was killed here."""
         finished = self.dest / FINISHED
-        if not (finished / NAME).exists():
-            _remove(finished)
-            return
-        record = _read_record(finished)
-        for output in _outputs(_read_record(self.dest)):
-            if output not in _outputs(record):
-                _remove(self.dest / output)
-        write_json(self.dest / NAME, record, indent=1)
-        for output in _outputs(record):
-            if (finished / output).exists():
-                _remove(self.dest / output)
-                (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
-                (finished / output).rename(self.dest / output)
-        (finished / NAME).unlink()
+        if (finished / NAME).exists():
+            record = _read_record(finished)
+            outputs = _outputs(record.values())
+            for output in _outputs(_read_record(self.dest).values()):
+                if output not in outputs:
+                    _remove(self.dest / output)
+            write_json(self.dest / NAME, record, indent=1)
+            for output in outputs:
+                if (finished / output).exists():
+                    _remove(self.dest / output)
+                    (self.dest / output).parent.mkdir(parents=True, exist_ok=True)
+                    (finished / output).rename(self.dest / output)
+            (finished / NAME).unlink()
         _remove(finished)
 
 
@@ -160,16 +155,9 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
 
     ``count`` takes the folder and returns the counted fields; ``described`` are other fields.
     """
-    fields = {
-        "corpus": corpus.name,
-        "task": corpus.task,
-        "word_rule": corpus.word_rule,
-        "subwords": corpus.subwords,
-        "languages": list(corpus.sides),
-        "metric": corpus.metrics[0],
-        "criterion": corpus.criterion,
-        **described,
-    }
+    names = ("task", "word_rule", "subwords", "criterion")
+    fields = {"corpus": corpus.name, **{name: getattr(corpus, name) for name in names}}
+    fields |= {"languages": list(corpus.sides), "metric": corpus.metrics[0], **described}
     versions = {}
     if stages.home == stages.work:  # unknown for finished stages; a checkout need not be installed
         versions = {"fairseq-posattn": __version__} | {name: version(name) for name in PACKAGES}
@@ -195,16 +183,18 @@ def _read_record(folder):
 
 def _entry_if_done(entry, folder, settings, outputs):
     """Return a stage's entry of the record if its settings and files are the same."""
-    if entry is None:
-        return None
-    if settings["source"] is None:
+    if entry and settings["source"] is None:
         settings = {**settings, "source": entry["settings"].get("source")}
     state = {"settings": settings, "outputs": outputs, "files": _files(folder, outputs)}
     return entry if entry == state else None
 
 
 def _outputs(stages):
-    return [output for stage in stages.values() for output in stage["outputs"]]
+    return [output for stage in stages for output in stage["outputs"]]
+
+
+def _files_of(stages):
+    return {file for stage in stages.values() for file in stage["files"]}
 
 
 def _files(folder, outputs):

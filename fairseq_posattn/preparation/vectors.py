@@ -6,6 +6,7 @@ is its last numbers, and all before them is the word.
 
 import argparse
 import random
+from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
@@ -51,18 +52,13 @@ def add_word_options(parser):
     )
     several = "dimensions to use if --glove holds several files"
     add_count(group, "--glove-dim", DEFAULT_DIM, several)
-    group.add_argument(
-        "--min-count",
-        type=positive,
-        metavar="N",
-        help="training occurrences that a word without a vector needs for the dictionary (default: "
-        "1; 5 for the Yelp and Yahoo sets)",
+    least = (
+        "training occurrences that a word without a vector needs for the dictionary (default: 1; 5 "
+        "for the Yelp and Yahoo sets)"
     )
-    group.add_argument(
-        "--cased",
-        action="store_true",
-        help="keep case, for vectors such as GloVe 840B (default: lowercase, for 6B)",
-    )
+    group.add_argument("--min-count", type=positive, metavar="N", help=least)
+    cased = "keep case, for vectors such as GloVe 840B (default: lowercase, for 6B)"
+    group.add_argument("--cased", action="store_true", help=cased)
     add_seed(parser)
 
 
@@ -79,19 +75,16 @@ def fraction(text):
 
 def run_words(stages, corpus, options, vectors, count):
     """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
+    outputs, state = ["dict.txt"], None
+    if vectors:
+        outputs, state = [*outputs, "glove.txt"], [vectors[0].fingerprint(vectors[1]), vectors[1]]
 
     def make(work):
         least = options.min_count or corpus.min_count
         write_vocabulary(work, *count(work), vectors, least, options.seed)
 
-    stages.run(
-        "vocabulary",
-        ["dict.txt", "glove.txt"] if vectors else ["dict.txt"],
-        make,
-        vectors=[vectors[0].fingerprint(vectors[1]), vectors[1]] if vectors else None,
-        seed=options.seed,
-        min_count=options.min_count,
-    )
+    chosen = {"vectors": state, "seed": options.seed, "min_count": options.min_count}
+    stages.run("vocabulary", outputs, make, **chosen)
 
 
 def find_vectors(given, folder, dim=DEFAULT_DIM):
@@ -146,18 +139,13 @@ def write_embeddings(path, words, vectors, dim, seed):
 
     The first row is that of ``<unk>``: the file's, or zero as in MTSA's and DiSAN's released code.
     """
-    generator = random.Random(seed)
-
-    def draw():
-        return " ".join(
-            f"{generator.uniform(-UNKNOWN_RANGE, UNKNOWN_RANGE):.6f}" for _ in range(dim)
-        )
-
+    draw = partial(random.Random(seed).uniform, -UNKNOWN_RANGE, UNKNOWN_RANGE)
     with writing(path) as file:
         file.write(f"{len(words) + 1} {dim}\n")
         file.write(f"{UNKNOWN} {vectors.get(UNKNOWN) or ' '.join(['0'] * dim)}\n")
         for word in words:
-            file.write(f"{word} {vectors.get(word) or draw()}\n")
+            vector = vectors.get(word) or " ".join(f"{draw():.6f}" for _ in range(dim))
+            file.write(f"{word} {vector}\n")
 
 
 def write_vocabulary(folder, training, others, vectors, min_count, seed):
@@ -178,8 +166,7 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
 
 def features(folder):
     """Return the dimensions of the vectors in ``glove.txt`` of a folder; None without the file."""
-    path = folder / "glove.txt"
-    if not path.exists():
-        return None
-    with open(path, encoding="utf-8") as file:
-        return int(file.readline().split()[1])
+    if (folder / "glove.txt").exists():
+        with open(folder / "glove.txt", encoding="utf-8") as file:
+            return int(file.readline().split()[1])
+    return None

@@ -46,8 +46,6 @@ class ClassificationPlan(Plan):
             return 0
         return 1 if self.only_shows else min(1, count_gpus())
 
-    # --- Data ----------------------------------------------------------------------------------
-
     def preparation(self) -> Iterator[Step]:
         """Yield the commands that prepare missing data sets."""
         for dataset in self._datasets if self.options.prepare else ():
@@ -109,8 +107,6 @@ class ClassificationPlan(Plan):
         names = [self._place(dataset).name for dataset in self._datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         return ["datasets", str(self.data), *missing] if missing else []
-
-    # --- Runs ----------------------------------------------------------------------------------
 
     def runs(self) -> list[Run]:
         """Return the selected runs, the first seed on all data sets first."""

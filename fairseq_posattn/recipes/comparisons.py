@@ -40,10 +40,9 @@ def baseline_of(names: Sequence[str]) -> str:
 
 
 def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
-    """Return the sentence statistics of a row's runs; none unless all runs have them.
+    """Return the sentence statistics of a row's runs, each a folder or those of its folds.
 
-    Args:
-        runs: for each its folder, or those of its folds.
+    There are none unless all runs have them.
     """
     if all((folder / PREDICTIONS).exists() for run in runs for folder in run):
         return [read_predictions([folder / PREDICTIONS for folder in run]) for run in runs]
@@ -53,11 +52,7 @@ def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
 
 
 def read_predictions(folds: Sequence[Path]) -> Kept:
-    """Return each example's contribution to the scores, from files of predictions of all folds.
-
-    Raises:
-        UsageError: a line does not have two columns, prediction and label.
-    """
+    """Return each example's contribution to the scores, from predictions of all folds."""
     predictions, labels = [], []
     for path in folds:
         for line in path.read_text(encoding="utf-8").splitlines() or [""]:
@@ -76,9 +71,7 @@ def read_predictions(folds: Sequence[Path]) -> Kept:
 def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
     """Add intervals and comparisons with the baseline to the rows of one table.
 
-    Args:
-        rows: of several runs or folds; others stay as they are.
-        kept: sentence statistics of each row's runs.
+    ``kept`` are the sentence statistics of each row's runs. Rows of single runs stay as they are.
     """
     names = [row["row"] for row in rows]
     first = names.index(baseline_of(names))

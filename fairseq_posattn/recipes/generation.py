@@ -69,8 +69,6 @@ class GenerationPlan(Plan):
         notes = [f"{name} is skipped: it needs {self.data}/text" for name in missing]
         return notes if self.options.launcher else [*notes, *self._share()[2].splitlines()]
 
-    # --- Data ----------------------------------------------------------------------------------
-
     def _text(self, side: str) -> Path:
         """Return the test set's text in whole words, which is optional beside binarized data."""
         return self.data / "text" / f"test.{side}"
@@ -109,8 +107,6 @@ class GenerationPlan(Plan):
     def _tiny_data(self) -> list[str]:
         one = self._settings
         return [] if self.data.exists() else ["numbers", str(self.data), one.source, one.target]
-
-    # --- Runs ----------------------------------------------------------------------------------
 
     def runs(self) -> list[Run]:
         """Return the selected runs. LEAD rows without text are left out unless named."""

@@ -158,15 +158,9 @@ class OneLineParser(argparse.ArgumentParser):
 def read_options(
     recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
 ) -> Options:
-    """Return the options of a command line.
+    """Return the options of a command line, the words after the recipe's name.
 
-    Args:
-        arguments: words after the recipe's name.
-        prog: name of the command.
-        data_bin, checkpoints: folders of all data and of all results, for ``--help``.
-
-    Raises:
-        UsageError: an option is unknown or its value is invalid.
+    ``prog``, ``data_bin`` and ``checkpoints`` are shown by ``--help``.
     """
     words = list(arguments)
     place = words.index("--") if "--" in words else len(words)

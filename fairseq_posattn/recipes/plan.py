@@ -49,9 +49,6 @@ class Plan(ABC):
     Args:
         recipe, options: the recipe and the options of its command.
         data_bin, checkpoints: parents of the defaults of ``--data`` and ``--out``.
-
-    Raises:
-        UsageError: ``--rows`` has an unknown name, or ``--precision fp16`` has no GPU.
     """
 
     recipe: Recipe
@@ -61,6 +58,9 @@ class Plan(ABC):
         self.recipe = recipe
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
+        self.half = [] if options.precision == "fp32" else [f"--{options.precision}"]
+        # fairseq-generate and fairseq-validate have no bfloat16.
+        self.half_tested = self.half if self.half == ["--fp16"] else []
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         self.title = recipe.title + (" (tiny form: ours mean nothing)" if options.tiny else "")
         regime, tiny_data, data = self._places(data_bin)
@@ -83,18 +83,6 @@ class Plan(ABC):
 
     @abstractmethod
     def _gpus(self) -> int: ...
-
-    @property
-    def half(self) -> list[str]:
-        """Return the flag of fairseq-train for half precision; none for float32."""
-        return [] if self.options.precision == "fp32" else [f"--{self.options.precision}"]
-
-    @property
-    def half_tested(self) -> list[str]:
-        """Return the flag for fairseq-generate and fairseq-validate, which have no bfloat16."""
-        return self.half if self.half == ["--fp16"] else []
-
-    # --- Runs ----------------------------------------------------------------------------------
 
     @abstractmethod
     def runs(self) -> list[Run]:
@@ -148,8 +136,6 @@ class Plan(ABC):
         command += [*SAVED, *LOGGED, *self.options.flags]
         return Step("train", tuple(command), log=folder / "train.log", done=folder / "trained")
 
-    # --- Data ----------------------------------------------------------------------------------
-
     @abstractmethod
     def preparation(self) -> Iterator[Step]:
         """Yield the commands that prepare missing data."""
@@ -201,10 +187,7 @@ def count_gpus() -> int:
 def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]:
     """Return environment variables that assign GPUs to concurrent runs, disjoint if possible.
 
-    Args:
-        jobs: concurrent runs.
-        gpus: GPUs a run.
-        available: GPUs of this machine.
+    Each of the concurrent ``jobs`` uses so many of the machine's ``available`` ``gpus``.
     """
     if jobs == 1 or available <= 1 or gpus == 0:
         return [{}] * jobs
@@ -219,15 +202,9 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
 def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
     """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
 
-    Each worker takes the fewest batches of at most ``size``. They are smaller if ``batches`` is not
-    divisible by the number of workers.
-
     Returns:
         the size of a worker's batches, their number, and a description with a warning if batches
-        are too small.
-
-    Raises:
-        UsageError: there are more workers than tokens.
+        are too small. A worker takes the fewest batches of at most ``size``.
     """
     frequency = -(-batches // workers)
     shared = size * batches // (workers * frequency)

@@ -41,11 +41,7 @@ class Processes:
     def run(
         self, step: Step, environment: Mapping[str, str], report: Say = lambda line: None
     ) -> None:
-        """Run a step to its end.
-
-        Args:
-            environment: variables added to those of this process.
-            report: called with each line of the step's log.
+        """Run a step to its end; ``report`` is called with each line of its log.
 
         Raises:
             UsageError: it failed; the message ends with its last line.
@@ -138,11 +134,7 @@ def _failure(step: Step, status: int) -> str:
 
 
 def program(words: Sequence[str]) -> list[str]:
-    """Return a command whose program is that beside this Python, or that on the PATH.
-
-    Raises:
-        UsageError: there is no such program.
-    """
+    """Return a command whose program is that beside this Python, or that on the PATH."""
     name, *rest = words
     if name in ("python", "posattn"):
         module = ["-m", "fairseq_posattn.cli"] if name == "posattn" else []

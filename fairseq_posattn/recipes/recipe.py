@@ -64,11 +64,10 @@ class Row:
 
 
 def rows(lines: str) -> tuple[Row, ...]:
-    """Return the rows of a table.
+    """Return the rows of a table, a line each, with cells separated by ``|``.
 
-    Args:
-        lines: a line for each row, with cells separated by ``|``: name, the paper's numbers,
-            architecture and its flags (or "lead N", "rank BASELINE"), flags of its tiny form.
+    Cells are name, the paper's numbers, architecture and its flags (or "lead N", "rank BASELINE"),
+    and flags of its tiny form.
     """
     table = []
     for line in lines.strip().splitlines():

@@ -27,11 +27,7 @@ Result = dict[str, Any]
 
 
 def record(run: Run) -> str:
-    """Write the ``result.json`` of a run whose steps are done; return a line about it.
-
-    Raises:
-        UsageError: a log is incomplete; the message names it.
-    """
+    """Write the ``result.json`` of a run whose steps are done; return a line about it."""
     log = Log(run.folder / "train.log") if (run.folder / "train.log").exists() else None
     settings = run.values
     if (run.folder / "ranking.json").exists():
@@ -65,8 +61,9 @@ def _generated(run: Run) -> tuple[Result, str]:
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
-    details = {"signature", "signatures", "forms", "counts", "warnings"} & scored.keys()
-    result = {"scores": scores, "metric": run.metric, **{name: scored[name] for name in details}}
+    details = ("signature", "signatures", "forms", "counts", "warnings")
+    result = {"scores": scores, "metric": run.metric}
+    result |= {name: scored[name] for name in details if name in scored}
     summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
     return result, f"{summary} ({run.metric}, {scored['signature']})"
 
@@ -103,8 +100,7 @@ def _ranked(run: Run) -> tuple[Result, str]:
         "scores": scores,
         "metric": "test set, nothing is trained",
         "examples": {"train": _training_examples(run), "test": test},
-        "parameters": 0,
-        "parameters without word vectors": 0,
+        **{"parameters": 0, "parameters without word vectors": 0},
     }
     return result, _summary(scores)
 
@@ -115,11 +111,9 @@ def _summary(scores: Mapping[str, float]) -> str:
 
 def _training_examples(run: Run) -> int | None:
     """Return the size of the training set; None if its text is missing."""
-    for column in ("label", "tags", "labels"):
-        text = Path(run.values["data"], "text", f"train.{column}")
-        if text.exists():
-            return len(read(text).splitlines())
-    return None
+    columns = ("label", "tags", "labels")
+    texts = [Path(run.values["data"], "text", f"train.{column}") for column in columns]
+    return next((len(read(text).splitlines()) for text in texts if text.exists()), None)
 
 
 def _best(log: "Log", metric: str) -> Result:
@@ -157,8 +151,7 @@ class Log:
     def seconds_an_epoch(self, complete: bool) -> float | None:
         """Return the mean training time of an epoch, without validation; None without an epoch.
 
-        Args:
-            complete: the last epoch was trained to its end.
+        ``complete``: the last epoch was trained to its end.
         """
         seconds, updates, previous = 0.0, [], (0, 0)
         for numbers in self.measured("train"):
@@ -234,11 +227,7 @@ def read(path: Path) -> str:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object of a result file.
-
-    Raises:
-        UsageError: it has no JSON object.
-    """
+    """Return the JSON object of a result file."""
     reason = "it has no JSON object"
     try:
         content = json.loads(read_limited(path))

@@ -22,12 +22,7 @@ COPIED += MADE_WITH  # from the newest result
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
     """Return the rows of a recipe's tables, without scores for rows without runs.
 
-    Args:
-        command: the command that makes the table.
-        title: the table's, in place of the recipe's.
-
-    Raises:
-        UsageError: a file of a run is not as a recipe writes it.
+    ``command`` makes the table; ``title`` replaces the recipe's.
     """
     is_locality = isinstance(recipe, GenerationRecipe) and recipe.locality is not None
     make = _locality_row if is_locality else _scored_row

@@ -55,14 +55,10 @@ class Runner:
         self._processes.run(step, device, report)
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
-        """Run all, as many at a time as there are ``devices``; after a failure none is started.
+        """Run all, as many at a time as there are ``devices``, variables that select a run's GPUs.
 
-        Args:
-            devices: for each concurrent run the variables that select its GPUs.
-
-        Raises:
-            UsageError: a run failed; the concurrent ones were finished.
-            KeyboardInterrupt: all were ended; finished results stay.
+        After a failure the concurrent runs are finished and no other is started; after
+        KeyboardInterrupt all are ended, and finished results stay.
         """
         free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
         for device in devices:

@@ -139,10 +139,8 @@ def _without_length(settings: str) -> tuple[str, int]:
 def folder_name(flags: str, settings: Sequence[str]) -> str:
     """Return the name of a row's folder: its flags' values and a fingerprint of its settings.
 
-    Args:
-        flags: the row's.
-        settings: lines of :attr:`Run.settings` that all its seeds and folds share, without the
-            number of GPUs and the like.
+    These are the lines of :attr:`Run.settings` that all its seeds and folds share, without the
+    number of GPUs and the like.
     """
     words = shlex.split(flags)
     # A flag stands for itself if no value follows it.

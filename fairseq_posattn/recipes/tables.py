@@ -46,10 +46,7 @@ def render(
 ) -> str:
     """Return a table; columns without a value are left out, and so are rows without a number.
 
-    Args:
-        rows: of the table; those without a finished run have no "seeds".
-        compared: comparisons with the baseline, by names of rows.
-        intervals: add the 95% intervals of the means.
+    ``compared`` are comparisons with the baseline by row; ``intervals`` adds those of the means.
     """
     # Validation scores are shown beside published ones only.
     metrics = [

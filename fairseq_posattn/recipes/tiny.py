@@ -29,7 +29,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpora.nli import LABELS, MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpora.sentence_pairs import LABELS, MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 
 # --- Numbers -----------------------------------------------------------------------------------
@@ -82,9 +82,6 @@ def draw_splits(train: int, valid: int, test: int, seed: int) -> dict[str, list[
 
     The training split contains 0 to 99, and so all subwords. The others are drawn on a logarithmic
     scale, because most of a uniform draw would be long.
-
-    Raises:
-        ValueError: a size is too small or their sum too large.
     """
     if train < 100 or min(valid, test) < 1:
         raise ValueError(
@@ -325,9 +322,7 @@ def write_language_model(folder: Path, text: str) -> None:
 def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Example]]) -> None:
     """Write a language model beside ``folder``, and prepare pairs of sentences with it.
 
-    Args:
-        name: key of :data:`TRANSFER`.
-        examples: ``input0`` and ``input1``, by split; labels take turns.
+    Examples have ``input0`` and ``input1``, by split; labels take turns.
     """
     model = folder.with_name("openai-gpt")
     texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]

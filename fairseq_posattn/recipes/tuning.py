@@ -73,11 +73,7 @@ class Tuning:
         return self.row if chosen == self.default else _with_rate(self.row, chosen)
 
     def summary(self) -> str:
-        """Return a line about the trials.
-
-        Raises:
-            UsageError: training diverged with all rates.
-        """
+        """Return a line about the trials; raise UsageError if training diverged with all rates."""
         outcome = self.outcome()
         if outcome is None:
             raise UsageError(
@@ -99,16 +95,9 @@ def tune(
     run_of: Callable[[Row, int], Run],
     name: str,
 ) -> Tuning:
-    """Return the trials of a row.
+    """Return the trials of a row with each rate and the seeds 1 to ``seeds``.
 
-    Args:
-        flags: training flags of all rows.
-        seeds: try each rate with the seeds 1 to this.
-        run_of: returns the run of a row with a seed, with the updates of a trial.
-        name: of the row, with the data set if there are several.
-
-    Raises:
-        UsageError: the row has no single learning rate.
+    ``flags`` are those of all rows; ``run_of`` returns the run of a row with a seed.
     """
     words = shlex.split(f"{flags} {row.flags}")
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")

@@ -17,7 +17,7 @@ WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
 def check_folder(folder: Path | str) -> None:
-    """Raise UsageError, naming the files that are missing, unless a folder has all of a model."""
+    """Raise UsageError unless a folder has all files of a model."""
     missing = [name for name in FILES if not Path(folder, name).is_file()]
     if not any(Path(folder, name).is_file() for name in WEIGHTS):
         missing.append(" or ".join(WEIGHTS))
@@ -29,11 +29,7 @@ def check_folder(folder: Path | str) -> None:
 
 
 def read_vocabulary(folder):
-    """Return ``{subword: row}`` of a folder's ``vocab.json``.
-
-    Raises:
-        UsageError: the file cannot be read or is no vocabulary.
-    """
+    """Return ``{subword: row}`` of a folder's ``vocab.json``; UsageError if it is damaged."""
     path = Path(folder, "vocab.json")
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
@@ -45,11 +41,7 @@ def read_vocabulary(folder):
 
 
 def read_tokenizer(folder):
-    """Return a folder's tokenizer, for words split at spaces.
-
-    Raises:
-        UsageError: a file cannot be used.
-    """
+    """Return a folder's tokenizer, for words split at spaces; UsageError for damaged files."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     check_folder(folder)
@@ -68,9 +60,7 @@ def read_tokenizer(folder):
 def splitter(tokenizer):
     """Return a function from a line of words to its subwords, with spaces between.
 
-    Args:
-        tokenizer: of :func:`read_tokenizer`, or the file that it was saved to; another file is a
-            ValueError.
+    ``tokenizer`` is that of :func:`read_tokenizer`, or its file; another file is a ValueError.
     """
     if isinstance(tokenizer, Path):
         from tokenizers import Tokenizer

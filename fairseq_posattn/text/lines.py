@@ -35,14 +35,9 @@ def read_lines(
 
     Only ``\\n`` and ``\\r\\n`` end a line; see :func:`one_line` for other separators.
 
-    Args:
-        stream: binary stream.
-        name: of its file, for errors.
-        encoding: of the text.
-        allow_empty: accept a file without lines.
-
     Raises:
-        UsageError: a line is too long or not in ``encoding``, or there is no line at all.
+        UsageError: a line of the file ``name`` is too long or not in ``encoding``, or there is no
+            line at all, unless ``allow_empty``.
     """
     number = 0
     for number, line in enumerate(raw_lines(stream, name), start=1):
@@ -68,13 +63,7 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield ``(FILE:LINE, fields)`` of each row of CSV lines; fields may hold line breaks.
 
-    Args:
-        lines: lines without their ends.
-        name: of their file, for errors.
-        dialect: options of :func:`csv.reader`.
-
-    Raises:
-        UsageError: quotation marks do not match, or a field has no end.
+    ``dialect`` are options of :func:`csv.reader`. Unmatched quotation marks are UsageErrors.
     """
     csv.field_size_limit(LONGEST)
     rows, begin = csv.reader((f"{line}\n" for line in lines), strict=True, **dialect), 1
@@ -106,11 +95,7 @@ def read_file(path: StrPath) -> list[str]:
 
 
 def parallel_lines(**sides: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    """Yield lines of several sides (``name=lines``) as tuples.
-
-    Raises:
-        UsageError: the numbers of lines differ; the message gives all of them.
-    """
+    """Yield lines of several sides (``name=lines``) as tuples; UsageError if counts differ."""
     missing = object()
     iterators = [iter(lines) for lines in sides.values()]
     for number, row in enumerate(zip_longest(*iterators, fillvalue=missing), start=1):

@@ -65,11 +65,7 @@ def write(folder, manifest):
 
 
 def read(folder) -> Manifest | None:
-    """Return the manifest of a folder of binarized data; None if there is none.
-
-    Raises:
-        UsageError: it is damaged.
-    """
+    """Return the manifest of a folder, or None if there is none; UsageError if it is damaged."""
     path = Path(folder) / NAME
     try:
         content = json.loads(read_limited(path))
@@ -77,7 +73,14 @@ def read(folder) -> Manifest | None:
         return None
     except (ValueError, RecursionError):
         raise UsageError(f"{path}: not in JSON format; {FIX}") from None
-    return Manifest(**_checked(content, path))
+    if not isinstance(content, dict) or not content.keys() >= {"corpus", "task", "word_rule"}:
+        raise UsageError(f"{path}: lacks corpus, task or word_rule; {FIX}")
+    known = {one.name: one.type for one in fields(Manifest)}  # a newer version may write more
+    content = {name: value for name, value in content.items() if name in known}
+    for name, value in content.items():
+        if not _CHECKS[known[name]](value):
+            raise UsageError(f"{path}: {name} is {value!r}; {FIX}")
+    return Manifest(**{**content, "languages": tuple(content.get("languages", ()))})
 
 
 def _all(kind, values):
@@ -94,14 +97,3 @@ _CHECKS = {
     dict[str, str]: lambda value: isinstance(value, dict) and _all(str, value.values()),
     dict[str, int]: lambda value: isinstance(value, dict) and _all(int, value.values()),
 }
-
-
-def _checked(content, path):
-    if not isinstance(content, dict) or not content.keys() >= {"corpus", "task", "word_rule"}:
-        raise UsageError(f"{path}: lacks corpus, task or word_rule; {FIX}")
-    known = {one.name: one.type for one in fields(Manifest)}  # a newer version may write more
-    content = {name: value for name, value in content.items() if name in known}
-    for name, value in content.items():
-        if not _CHECKS[known[name]](value):
-            raise UsageError(f"{path}: {name} is {value!r}; {FIX}")
-    return {**content, "languages": tuple(content.get("languages", ()))}

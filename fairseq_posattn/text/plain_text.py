@@ -23,11 +23,7 @@ DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
 
 def codes_file(folder: Path, rules: Manifest) -> Path | None:
-    """Return the codes file of a folder; None if its text has no subwords.
-
-    Raises:
-        UsageError: it is missing or too large, or the kind of subwords is unknown.
-    """
+    """Return the codes file of a folder, or None without subwords; UsageError if it is missing."""
     if rules.subwords is None:
         return None
     if rules.subwords not in CODES:
@@ -37,9 +33,9 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
         )
     name = CODES[rules.subwords]
     for path in (folder / name, folder / "text" / name):
-        if path.is_file() and path.stat().st_size <= LARGEST:
-            return path
         if path.is_file():
+            if path.stat().st_size <= LARGEST:
+                return path
             raise UsageError(
                 f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
                 "copy it again"
@@ -52,13 +48,7 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
 def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
     """Return a function from a line to its subwords, with spaces between, as in training.
 
-    Args:
-        folder: folder of the manifest.
-        rules: the manifest.
-        language: language of the line.
-
-    Raises:
-        UsageError: the codes file is missing, or a rule is unknown.
+    ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
     """
     if rules.word_rule in moses.RULES:
         to_words = moses.RULES[rules.word_rule](language)
@@ -81,11 +71,7 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 
 
 def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
-    """Return a function from words to subwords; ``str`` if the text has no subwords.
-
-    Raises:
-        UsageError: as :func:`codes_file`, or the file is of another kind.
-    """
+    """Return a function from words to subwords; UsageError for a wrong :func:`codes_file`."""
     path = codes_file(folder, rules)
     try:
         if rules.subwords == "subword_nmt":
@@ -116,9 +102,6 @@ def copy_companions(data: Path, folder: Path) -> None:
     """Copy manifest, dictionaries and codes of data beside a checkpoint, so that it can move.
 
     Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
-
-    Raises:
-        UsageError: a file is missing, or cannot be written.
     """
     rules = manifest.read(data)
     if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):

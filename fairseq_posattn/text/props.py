@@ -92,11 +92,7 @@ def tags_of_spans(spans: Iterable[Span], length: int) -> list[str]:
 
 
 def read_props(path: str | Path) -> list[Sentence]:
-    """Return the sentences of a props file; several blank lines count as one.
-
-    Raises:
-        UsageError: a wrong number of columns, unmatched brackets, or another encoding.
-    """
+    """Return the sentences of a props file; UsageError for malformed columns and brackets."""
     with open(path, "rb") as file:
         return list(read_props_lines(read_lines(file, path, allow_empty=True), path))
 
@@ -153,11 +149,7 @@ def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
 def spans_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Span]:
     """Return the spans of a column such as ``(A0*``, ``*)``, ``(V*)``, sorted by start.
 
-    Args:
-        path, first: file, and line of the first cell, for messages.
-
-    Raises:
-        UsageError: its brackets do not match.
+    Brackets that do not match are UsageErrors; ``first`` is the line of the first cell in ``path``.
     """
     open_spans: list[tuple[str, int]] = []
     spans = []

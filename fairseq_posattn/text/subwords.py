@@ -3,6 +3,9 @@
 WordPiece is BERT's (Devlin et al., 2019), by Hugging Face's tokenizers: ``un ##aff ##able``. Text
 is split at spaces and punctuation and, unless cased, lower-cased without accents. Each word is
 split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
+
+tokenizers numbers characters in random order, which decides between equally frequent pairs, unless
+they are special tokens.
 """
 
 import io
@@ -30,37 +33,32 @@ REPEATED = 10_000  # words in a line given to the library, which takes no counts
 NO_THREADS = ("TOKENIZERS_PARALLELISM", "false")
 
 
-def whole_words(pieces: str, subwords: str | None) -> str:
+def whole_words(subwords: str, kind: str | None) -> str:
     """Return the words that subwords stand for, both with spaces between.
 
     Args:
-        pieces: the subwords.
-        subwords: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-            ``wordpiece`` ("##" within words); anything else for words.
+        subwords: the subwords, or words if ``kind`` is none of the following.
+        kind: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
+            ``wordpiece`` ("##" within words).
     """
-    if subwords == "subword_nmt":
-        return f"{pieces} ".replace("@@ ", "").rstrip()
-    if subwords == "sentencepiece":
-        return pieces.replace(" ", "").replace(SPACE, " ").strip()
-    if subwords == "wordpiece":
-        return f" {pieces}".replace(f" {CONTINUED}", "").strip()
-    return pieces
+    if kind == "subword_nmt":
+        return f"{subwords} ".replace("@@ ", "").rstrip()
+    if kind == "sentencepiece":
+        return subwords.replace(" ", "").replace(SPACE, " ").strip()
+    if kind == "wordpiece":
+        return f" {subwords}".replace(f" {CONTINUED}", "").strip()
+    return subwords
 
 
 # --- Byte pairs ----------------------------------------------------------------------------------
 
 
 def learn_bpe(lines, operations, path):
-    """Write the merges of a text in subword-nmt's format, reproducibly.
+    """Write at most ``operations`` merges of a text in subword-nmt's format, reproducibly.
 
     Hugging Face's tokenizers find subword-nmt's merges in a fraction of its time and memory. They
     differ only where pairs are equally frequent. Of more than :data:`MOST_WORDS` different words,
     those that occur once do not count.
-
-    Args:
-        lines: the text, which is not held in memory.
-        operations: number of merges, if pairs occur twice.
-        path: file to write.
     """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
@@ -69,8 +67,6 @@ def learn_bpe(lines, operations, path):
         counts = Counter(word for line in progress.each(lines) for word in line.split())
     if len(counts) > MOST_WORDS:
         counts = {word: count for word, count in counts.items() if count > 1}
-    # The library numbers other symbols in random order, which decides between equally frequent
-    # pairs.
     alphabet = sorted(set().union(*counts))
     ends = [f"{character}{WORD_END}" for character in alphabet]
     learner = Tokenizer(models.BPE(end_of_word_suffix=WORD_END))
@@ -78,7 +74,7 @@ def learn_bpe(lines, operations, path):
     trainer = trainers.BpeTrainer(
         vocab_size=len(alphabet) + len(ends) + operations,
         min_frequency=2,
-        special_tokens=ends,
+        special_tokens=ends,  # in order
         end_of_word_suffix=WORD_END,
         show_progress=False,
     )
@@ -118,11 +114,7 @@ class BytePairEncoder:
 def train_sentencepiece(lines, vocabulary_size, prefix, **options):
     """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
 
-    Args:
-        lines: an iterable of text.
-        vocabulary_size: number of subwords.
-        prefix: of both files.
-        options: arguments of ``SentencePieceTrainer.train``, for instance ``model_type``.
+    ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``.
 
     Raises:
         UsageError: the text has more characters than ``vocabulary_size``.
@@ -142,10 +134,10 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
             f"symbols are {least[1]} already; give more"
         ) from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
-    pieces = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    trained = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     with writing(f"{prefix}.vocab") as vocabulary:
-        for number in range(pieces.get_piece_size()):
-            vocabulary.write(f"{pieces.id_to_piece(number)}\t{pieces.get_score(number):g}\n")
+        for number in range(trained.get_piece_size()):
+            vocabulary.write(f"{trained.id_to_piece(number)}\t{trained.get_score(number):g}\n")
 
 
 class SentencePieceEncoder:
@@ -180,58 +172,51 @@ def learn_wordpiece(lines, vocabulary_size, cased, path):
         characters.update(learner.normalizer.normalize_str(line))
     usual = sorted(characters, key=lambda character: (-characters[character], character))
     alphabet = sorted(character for character in usual[:ALPHABET] if not character.isspace())
-    # The library numbers other symbols in random order, which decides between equally frequent
-    # pairs.
-    named = [*alphabet, *(CONTINUED + character for character in alphabet)]
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary_size,
-        special_tokens=[*BERT_SYMBOLS, *named],
+        special_tokens=[*BERT_SYMBOLS, *alphabet, *(CONTINUED + one for one in alphabet)],  # order
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         continuing_subword_prefix=CONTINUED,
         show_progress=False,
     )
     learner.train_from_iterator(lines(), trainer)
-    pieces = learner.get_vocab()
+    subwords = learner.get_vocab()
     with writing(path) as file:
-        file.writelines(f"{piece}\n" for piece in sorted(pieces, key=pieces.get))
+        file.writelines(f"{one}\n" for one in sorted(subwords, key=subwords.get))
 
 
-def read_wordpieces(path):
-    """Return the subwords of a file such as BERT's ``vocab.txt``, in its order.
-
-    Raises:
-        UsageError: it is not such a file.
-    """
-    pieces = read_file(path)
-    if UNKNOWN not in pieces or any(len(piece.split()) != 1 for piece in pieces):
+def read_vocabulary(path):
+    """Return the subwords of a file such as BERT's ``vocab.txt``; UsageError for other files."""
+    subwords = read_file(path)
+    if UNKNOWN not in subwords or any(len(one.split()) != 1 for one in subwords):
         raise UsageError(
             f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
             "them, like BERT's vocab.txt"
         )
-    [(twice, count)] = Counter(pieces).most_common(1)
+    [(twice, count)] = Counter(subwords).most_common(1)
     if count > 1:
         raise UsageError(f"{path}: {twice!r} stands in the vocabulary twice")
-    return pieces
+    return subwords
 
 
 class WordPieceEncoder:
     """WordPiece encoding of a line by a vocabulary file."""
 
     def __init__(self, vocabulary, cased):
-        pieces = {piece: number for number, piece in enumerate(read_wordpieces(vocabulary))}
-        self.tokenizer = bert_tokenizer(pieces, cased)
+        subwords = {one: number for number, one in enumerate(read_vocabulary(vocabulary))}
+        self.tokenizer = bert_tokenizer(subwords, cased)
 
     def __call__(self, line):
         return " ".join(self.tokenizer.encode(line, add_special_tokens=False).tokens)
 
 
-def bert_tokenizer(pieces, cased):
-    """Return BERT's tokenizer with a vocabulary, or with None to learn one."""
+def bert_tokenizer(vocabulary, cased):
+    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them."""
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
-    options = {} if pieces is None else {"vocab": pieces}
+    options = {} if vocabulary is None else {"vocab": vocabulary}
     model = models.WordPiece(**options, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)
     built = Tokenizer(model)
     built.normalizer = normalizers.BertNormalizer(lowercase=not cased)

@@ -10,12 +10,9 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
 def check_symbols(text, place, option):
-    """Raise UsageError if words have a special symbol of fairseq's dictionaries among them.
+    """Raise UsageError if ``text`` has a special symbol of dictionaries as a word.
 
-    Args:
-        text: words with spaces between.
-        place: FILE:LINE for the message.
-        option: the flag that splits such words.
+    ``place`` is FILE:LINE for the message, ``option`` the flag that splits such words.
     """
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tools.pages.measurements import PLACES
-from tools.pages.results import Results
+from tools.pages.tables import Results
 
 ROOT = Path(__file__).parents[2]
 

@@ -1,7 +1,6 @@
 """Binarised data, codes, and the dictionaries that a model was trained with."""
 
 import argparse
-import contextlib
 import shutil
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,10 +10,6 @@ import numpy
 import pytest
 import torch
 from fairseq import checkpoint_utils, models, options, tasks
-from fairseq.criterions.sentence_prediction import (
-    SentencePredictionConfig,
-    SentencePredictionCriterion,
-)
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
@@ -117,19 +112,6 @@ def test_rows_are_checked_for_models_that_need_it(load):
     with pytest.raises(UsageError, match="input0/train: row 2 is empty"):
         load(PosAttnClassifier.checks_rows)
     assert len(load(False)) == 3  # as fairseq
-
-
-def test_metrics_of_numbers_need_labels_that_are_numbers():
-    cfg = SentencePredictionConfig(report_acc_and_f1=True)
-    for label, words in (
-        ("good", "--report-acc-and-f1, .* not 'good'; give --criterion"),
-        ("1", ""),
-    ):
-        labels = Dictionary()
-        labels.add_symbol(label)
-        task = SimpleNamespace(label_dictionary=labels, target_dictionary=labels)
-        with pytest.raises(UsageError, match=words) if words else contextlib.nullcontext():
-            SentencePredictionCriterion(cfg, task)
 
 
 # --- Dictionaries of a model ----------------------------------------------------------------------

@@ -139,7 +139,6 @@ MISTAKES = [
     ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
     ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
     ("classify", "--num-classes 2", "--num-classes 2: --num-classes 3"),
-    ("classify", "--criterion sentence_prediction --report-acc-and-f1", "--report-acc-and-f1,"),
     ("classify", "--num-classes 1", "classes"),
     ("classify", "--encoder-embed-path nowhere.txt", "nowhere.txt: cannot be read: No such file"),
     ("classify", "--encoder-hidden-dim 7", "--encoder-hidden-dim 7: --encoder mpsan has as many"),

@@ -60,7 +60,7 @@ def test_a_signal_saves_and_the_run_resumes_exactly(tmp_path, number, name, proc
 
     last, updates = saved / "checkpoint_last.pt", updates_in(saved)
     *_, end = plugin_messages(logs[0])
-    assert end == f"stopped by {name} after {updates} updates; the same command goes on from {last}"
+    assert end == f"stopped by {name} after {updates} updates; the same command resumes from {last}"
     assert [
         line for log in logs[1:] for line in plugin_messages(log) if line.startswith("stopped")
     ] == []

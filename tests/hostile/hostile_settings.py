@@ -1,13 +1,23 @@
 """Settings of checkpoints that would run code, open files or fill the memory.
 
-``SETTINGS[name](state, canary, folder)`` changes a good checkpoint; ``folder`` is for what it
-refers to. The good checkpoint is a translation model, unless the name ends in ``_of_classifier``.
+``SETTINGS[name](state, canary, folder)`` changes a good checkpoint; ``prepare(canary, folder)``
+makes what settings refer to. The good checkpoint is a translation model, unless the name ends in
+``_of_classifier``.
 """
 
 import argparse
 import os
+from functools import partial
+from pathlib import Path
 
 SETTINGS = {}
+
+
+def prepare(canary, folder):
+    """Make a FIFO, which blocks its readers, and a plugin in a folder."""
+    os.mkfifo(folder / "fifo")
+    (folder / "plugin").mkdir()
+    (folder / "plugin" / "__init__.py").write_text(f"open({str(canary)!r}, 'w')")
 
 
 def code(canary):
@@ -21,24 +31,19 @@ def architecture(name, **settings):
         values = {key: value(canary) for key, value in settings.items()}
         task = {"task": "translation", "data": state["cfg"]["task"]["data"]}
         task |= {"max_source_positions": 16, "max_target_positions": 16}
-        languages = {"source_lang": "de", "target_lang": "en", "criterion": "cross_entropy"}
-        state["args"] = argparse.Namespace(arch=name, **task, **languages, **values)
+        task |= {"source_lang": "de", "target_lang": "en", "criterion": "cross_entropy"}
+        state["args"] = argparse.Namespace(arch=name, **task, **values)
         state["cfg"] = None
 
     def as_configuration(state, canary, folder):
         as_arguments(state, canary, folder)
         model, state["args"] = state["args"], None
         model._name = name
-        state["cfg"] = GOOD(state) | {"model": model}
+        task = {"_name": "translation", "data": "data", "source_lang": "de", "target_lang": "en"}
+        state["cfg"] = {"task": task, "model": model}
 
     SETTINGS[f"{name}_{'_'.join(settings)}_args"] = as_arguments
     SETTINGS[f"{name}_{'_'.join(settings)}"] = as_configuration
-
-
-def GOOD(state):
-    return {
-        "task": {"_name": "translation", "data": "data", "source_lang": "de", "target_lang": "en"}
-    }
 
 
 architecture("fconv", encoder_layers=code)
@@ -64,136 +69,84 @@ YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
 )
 
 
-def fifo(folder):
-    """Return the path of a FIFO; reading it blocks."""
-    path = folder / "fifo"
-    if not path.exists():
-        os.mkfifo(path)
-    return str(path)
+def groups(canary, folder):
+    """Return new values of groups of settings, by the name of the group."""
+    run, pipe, model = code(canary), str(folder / "fifo"), argparse.Namespace
+    subwords = {"_name": "sentencepiece", "sentencepiece_model": pipe}
+    ranking = {"_name": "sentence_ranking", "ranking_head_name": "x"}
+    pretrained = {"pretrained": "True", "pretrained_checkpoint": pipe}
+    return {
+        "attention_of_xformers": {"model": {"_name": "transformer", "xformers_att_config": run}},
+        "criterion": {"criterion": {"_name": "ctc", "wer_args": run}},
+        "file_written_by_criterion": {"criterion": ranking | {"save_predictions": str(canary)}},
+        "optimizer": {"optimizer": {"_name": "adam", "adam_betas": run}},
+        "target": {"model": {"_target_": "os.system", "_args_": [f"touch {canary}"]}},
+        "files_of_subwords": {"bpe": subwords, "generation": {"replace_unk": pipe}},
+        "files_of_speech": {"model": {"_name": "wav2vec_ctc", "w2v_path": pipe}},
+        "another_checkpoint": {"model": model(_name="fconv_self_att", **pretrained)},
+        "repeated_in_a_literal": {
+            "model": model(_name="fconv", encoder_layers="[(512, 3)] * 10 ** 9")
+        },
+        "yaml_bomb_as_a_section": {"model": YAML_BOMB},
+    }
 
 
-def plugin(canary, folder):
-    path = folder / "hostile_plugin"
-    path.mkdir(exist_ok=True)
-    (path / "__init__.py").write_text(f"open({str(canary)!r}, 'w')")
-    return str(path)
+def values(canary, folder):
+    """Return changes of groups that stay otherwise."""
+    plugin, pipe = {"user_dir": str(folder / "plugin")}, str(folder / "fifo")
+    embeddings = {"encoder_embed_path": pipe, "decoder_embed_path": pipe}
+    return {
+        "user_directory": {"common": plugin},
+        "user_directory_of_a_model": {"model": plugin},
+        "target_within": {"task": {"eval_wer_config": {"_target_": "os.system"}}},
+        "environment": {"task": {"data": "${oc.env:SECRET}"}},
+        "environment_in_a_key": {"task": {"${oc.env:SECRET}": 1}},
+        "embeddings_elsewhere": {"model": embeddings},  # they are in the checkpoint
+        "embeddings_elsewhere_of_classifier": {"model": {"encoder_embed_path": pipe}},
+        "layers": {"model": {"encoder_layers": 10**7}},
+        "features": {
+            "model": dict.fromkeys(
+                ("encoder_embed_dim", "decoder_embed_dim", "decoder_output_dim"), 10**6
+            )
+        },
+        "features_of_ffn": {"model": {"encoder_ffn_embed_dim": 10**10}},
+        "heads": {"model": {"encoder_attention_heads": 10**9}},
+        "positions": {"model": {"max_source_positions": 10**9}},
+        "learned_positions": {
+            "model": {"max_source_positions": 10**9, "encoder_learned_pos": True}
+        },
+        "beyond_all_numbers": {"model": {"encoder_layers": 10**70}},
+        "layers_in_words": {"model": {"encoder_sublayers": "san," * 10**6 + "ffn"}},
+        "distances": {"model": {"dman_max_distance": 10**10}},
+        "distances_of_rpr": {"model": {"encoder_sublayers": "rpr,ffn", "rpr_max_distance": 10**10}},
+    }
 
 
-# New values of groups of settings, by the name of the group.
-GROUPS = {
-    "attention_of_xformers": lambda canary, folder: {
-        "model": {"_name": "transformer", "xformers_att_config": code(canary)}
-    },
-    "criterion": lambda canary, folder: {"criterion": {"_name": "ctc", "wer_args": code(canary)}},
-    "file_written_by_criterion": lambda canary, folder: {
-        "criterion": {
-            **{"_name": "sentence_ranking", "ranking_head_name": "x"},
-            "save_predictions": str(canary),
-        }
-    },
-    "optimizer": lambda canary, folder: {
-        "optimizer": {"_name": "adam", "adam_betas": code(canary)}
-    },
-    "target": lambda canary, folder: {
-        "model": {"_target_": "os.system", "_args_": [f"touch {canary}"]}
-    },
-    "files_of_subwords": lambda canary, folder: {
-        "bpe": {"_name": "sentencepiece", "sentencepiece_model": fifo(folder)},
-        "generation": {"replace_unk": fifo(folder)},
-    },
-    "files_of_speech": lambda canary, folder: {
-        "model": {"_name": "wav2vec_ctc", "w2v_path": fifo(folder)}
-    },
-    "another_checkpoint": lambda canary, folder: {
-        "model": argparse.Namespace(
-            _name="fconv_self_att", pretrained="True", pretrained_checkpoint=fifo(folder)
-        )
-    },
-    "repeated_in_a_literal": lambda canary, folder: {
-        "model": argparse.Namespace(_name="fconv", encoder_layers="[(512, 3)] * 10 ** 9")
-    },
-    "yaml_bomb_as_a_section": lambda canary, folder: {"model": YAML_BOMB},
-}
-# Values in groups that stay otherwise: name of the group, and its changes.
-VALUES = {
-    "user_directory": lambda canary, folder: ("common", {"user_dir": plugin(canary, folder)}),
-    "user_directory_of_a_model": lambda canary, folder: (
-        *("model", {"user_dir": plugin(canary, folder)}),
-    ),
-    "target_within": lambda canary, folder: (
-        "task",
-        {"eval_wer_config": {"_target_": "os.system"}},
-    ),
-    "environment": lambda canary, folder: ("task", {"data": "${oc.env:SECRET}"}),
-    "environment_in_a_key": lambda canary, folder: ("task", {"${oc.env:SECRET}": 1}),
-    # they are in the checkpoint
-    "embeddings_elsewhere": lambda canary, folder: (
-        "model",
-        {"encoder_embed_path": fifo(folder), "decoder_embed_path": fifo(folder)},
-    ),
-    "embeddings_elsewhere_of_classifier": lambda canary, folder: (
-        *("model", {"encoder_embed_path": fifo(folder)}),
-    ),
-}
-# Settings as fairseq wrote them before it had groups.
-ARGUMENTS = {
-    "environment_in_arguments": lambda folder: {"data": "${oc.env:SECRET}", "arch": "lstm"},
-    # quoted so as to end the string that fairseq puts it into
-    "environment_in_hydras_words": lambda folder: {
-        "data": "\\',a:${oc.env:SECRET}",
-        "arch": "transformer",
-    },
-    # the name of a registered class is a file's name, too
-    "file_of_hydras": lambda folder: {"data": "data", "bpe": f"../../../{folder}/x"},
-}
+def arguments(canary, folder):
+    """Return settings as fairseq wrote them before it had groups."""
+    return {
+        "environment_in_arguments": {"data": "${oc.env:SECRET}", "arch": "lstm"},
+        # quoted so as to end the string that fairseq puts it into
+        "environment_in_hydras_words": {
+            "data": "\\',a:${oc.env:SECRET}",
+            "arch": "transformer",
+        },
+        # the name of a registered class is a file's name, too
+        "file_of_hydras": {"data": "data", "bpe": f"../../../{folder}/x"},
+    }
 
 
-def _groups(values):
-    def edit(state, canary, folder):
-        state["cfg"].update(values(canary, folder))
-
-    return edit
-
-
-def _values(values):
-    def edit(state, canary, folder):
-        group, changes = values(canary, folder)
-        state["cfg"][group].update(changes)
-
-    return edit
-
-
-def _arguments(values):
-    def edit(state, canary, folder):
-        state["args"] = argparse.Namespace(task="translation", **values(folder))
+def change(name, state, canary, folder):
+    for group, settings in groups(canary, folder).get(name, {}).items():
+        state["cfg"][group] = settings
+    for group, settings in values(canary, folder).get(name, {}).items():
+        state["cfg"][group].update(settings)
+    if older := arguments(canary, folder).get(name):
+        state["args"] = argparse.Namespace(task="translation", **older)
         state["cfg"] = None
-
-    return edit
-
-
-def _yaml(state, canary, folder):
-    state["cfg"] = YAML_BOMB
+    if name == "yaml_bomb":
+        state["cfg"] = YAML_BOMB
 
 
-for _table, _edit in ((GROUPS, _groups), (VALUES, _values), (ARGUMENTS, _arguments)):
-    SETTINGS |= {name: _edit(values) for name, values in _table.items()}
-SETTINGS["yaml_bomb"] = _yaml
-
-
-def sized(name, **settings):
-    def edit(state, canary, folder):
-        state["cfg"]["model"].update(settings)
-
-    SETTINGS[name] = edit
-
-
-sized("layers", encoder_layers=10**7)
-sized("features", encoder_embed_dim=10**6, decoder_embed_dim=10**6, decoder_output_dim=10**6)
-sized("features_of_ffn", encoder_ffn_embed_dim=10**10)
-sized("heads", encoder_attention_heads=10**9)
-sized("positions", max_source_positions=10**9)
-sized("learned_positions", max_source_positions=10**9, encoder_learned_pos=True)
-sized("beyond_all_numbers", encoder_layers=10**70)
-sized("layers_in_words", encoder_sublayers="san," * 10**6 + "ffn")
-sized("distances", dman_max_distance=10**10)
-sized("distances_of_rpr", encoder_sublayers="rpr,ffn", rpr_max_distance=10**10)
+for _name in (*groups("", Path()), *values("", Path()), *arguments("", Path()), "yaml_bomb"):
+    SETTINGS[_name] = partial(change, _name)

@@ -1,4 +1,4 @@
-"""No checkpoint runs code, crashes the interpreter or fills the memory, wherever it is given."""
+"""No file runs code, crashes the interpreter or fills the memory, wherever it is given."""
 
 import functools
 import re
@@ -6,10 +6,12 @@ import shutil
 from pathlib import Path
 
 import entry_points
+import file_readers
 import pytest
 import torch
+from file_readers import FILES, READERS
 from hostile_checkpoints import CHECKPOINTS
-from hostile_settings import SETTINGS
+from hostile_settings import SETTINGS, prepare
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TOO_MUCH = 700 << 20
@@ -40,6 +42,7 @@ def hostile(tmp_path_factory):
     def hostile(kind):
         folder = tmp_path_factory.mktemp(kind)
         canary = folder / "canary"
+        prepare(canary, folder)
         settings = {
             name: edit
             for name, edit in SETTINGS.items()
@@ -73,12 +76,14 @@ def test_no_checkpoint_does_harm(entry, hostile, tmp_path):
     shutil.copy(FIXTURES / kind / "checkpoint.pt", tmp_path)
     given, results = entry_points.try_all(entry, list(paths.values()), data, tmp_path)
     assert not canary.exists()
-    harm = {}
-    for name, result in zip(paths, results, strict=True):
-        found = complaints(result, given, name in HARMLESS)
-        if found:
-            harm[name] = found
-    assert not harm, "\n\n".join(f"--- {name}\n" + "\n".join(found) for name, found in harm.items())
+    require_harmless(dict(zip(paths, results, strict=True)), given, HARMLESS)
+
+
+def require_harmless(results, given, harmless):
+    """Fail with what is wrong with the results of files, by name."""
+    found = {name: complaints(one, given, name in harmless) for name, one in results.items()}
+    harm = [f"--- {name}\n" + "\n".join(wrong) for name, wrong in found.items() if wrong]
+    assert not harm, "\n\n".join(harm)
 
 
 def complaints(result, path, may_succeed):
@@ -100,3 +105,15 @@ def complaints(result, path, may_succeed):
         elif str(path) not in output:  # a warning may have named it just before
             found.append("the file is not named")
     return [*found, output[-1500:]] if found else []
+
+
+PAIRS = [(kind, reader) for kind, readers in READERS.items() for reader in readers]
+# Text may be anything: a blank file, too, and what another program writes into a FIFO.
+ACCEPTED = {"codes": {"nothing"}, "text": {"nothing", "bytes", "pickle", *FILES["text"]}}
+
+
+@pytest.mark.parametrize("kind, reader", PAIRS, ids=map("-".join, PAIRS))
+def test_no_other_file_does_harm(kind, reader, tmp_path):
+    given, results = file_readers.try_all(kind, reader, tmp_path)
+    assert not (tmp_path / "canary").exists()
+    require_harmless(results, given, ACCEPTED.get(kind, ()))

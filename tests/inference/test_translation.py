@@ -22,11 +22,10 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import prediction, tokens, translation
 from fairseq_posattn.inference.commands import summarize, translate
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
-from fairseq_posattn.inference.translation import lines
 from fairseq_posattn.inference.translation import translator as translator_module
 from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 from fairseq_posattn.model.projections import quantize_linear_layers
@@ -190,7 +189,7 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
     monkeypatch.setattr(translator.lines, "cut", 0)
     line = translator.lines.encode(" ".join("a" * words))
     assert translator.lines.cut == cut
-    assert (len(line.tokens), len(line.pieces)) == (16, 15)
+    assert (len(line.tokens), len(line.subwords)) == (16, 15)
 
 
 def test_unknown_words_are_reported(tmp_path, capsys, source):
@@ -293,13 +292,13 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
     monkeypatch.setattr(
-        lines, "splitter", lambda folder, rules, language: f"{{}} {language}".format
+        tokens, "splitter", lambda folder, rules, language: f"{{}} {language}".format
     )
     translator = load(data=data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary
     unknown = target.unk()
-    assert line.pieces == ("a", "de")
+    assert line.subwords == ("a", "de")
     assert line.prefix.tolist() == [target.index("B"), unknown]
     assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
 
@@ -576,7 +575,7 @@ def test_loading_prints_no_log(tmp_path):
         shutil.copy(file, saved)
     program = f"""
 import logging
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import prediction, tokens, translation
 handlers = list(logging.root.handlers)
 logging.basicConfig(level=logging.INFO)
 print(handlers, repr(translation.load({str(CHECKPOINT)!r}, {str(saved)!r}, device="cpu")))

@@ -121,7 +121,7 @@ def set_parameters():
 
 @pytest.fixture
 def labels_of():
-    """Return ``labels_of(figure)``: all titles, axis labels and colour bar labels."""
+    """Return ``labels_of(figure)``: all titles, axis labels and color bar labels."""
 
     def labels_of(figure):
         return [

@@ -20,8 +20,8 @@ def direct_weights(encoder, tokens):
     result = []
     for layer in encoder.layers:
         for residual in layer.sublayers[:-1]:
-            normalised = residual.layer_norm(x) if residual.normalize_before else x
-            _, weights = residual.sublayer(normalised, padding, need_weights=True)
+            normalized = residual.layer_norm(x) if residual.normalize_before else x
+            _, weights = residual.sublayer(normalized, padding, need_weights=True)
             result.append(weights)
             x, _ = residual(x, padding)
         x, _ = layer.sublayers[-1](x)

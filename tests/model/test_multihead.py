@@ -44,30 +44,28 @@ def test_the_encoding_is_copied_once_and_not_at_each_step():
             assert (max(copied.sizes) >= encoded.numel()) == (step == 0)
 
 
-def test_repeated_orders_follow_each_other():
-    attention = MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)).eval()
-    start, newest = torch.randn(1, 3, 8), torch.randn(1, 3, 8)
-    orders = torch.tensor([2, 0, 1]), torch.tensor([0, 0, 2])
-    outputs = []
-    for successive in (orders, [orders[0][orders[1]]]):
-        state = {}
-        attention(start, incremental_state=state)
-        for order in successive:
-            attention.reorder_incremental_state(state, order)
-        outputs.append(attention(newest, incremental_state=state)[0])
-    torch.testing.assert_close(*outputs)
-
-
-def test_caches_of_all_layers_are_allocated_once():
-    """Every order copies rows into a free buffer, which all layers share."""
-    layers = [MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)) for _ in range(3)]
-    state, buffers = {}, set()
+def test_caches_follow_the_orders_of_a_beam_search_in_place():
+    layers = [MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)) for _ in range(2)]
+    state, buffers, expected = {}, {}, [torch.empty(0, 6, 8)] * 2
+    successive = [
+        [[0, 0, 1, 3, 5, 4]],
+        [[0, 0, 1, 3, 3, 4], [1, 0, 2, 4, 4, 3]],
+        [[2, 2, 2, 3, 3, 3], [2, 1, 0]],  # a sentence is dropped
+        [[0, 0, 1]],
+        [[2, 1, 1]],
+    ]
     with torch.no_grad():
-        for step in range(12):
-            for layer in layers:
-                layer(torch.randn(1, 4, 8), incremental_state=state)
-                cached = state[layer, "attention"]
-                buffers |= {buffer.data_ptr() for buffer in cached.buffers.values()}
-                order = torch.arange(4).roll(step % 2)  # the identity at times
-                layer.reorder_incremental_state(state, order)
-    assert len(buffers) == 2 * len(layers) + 1
+        for orders in successive:
+            for number, layer in enumerate(layers):
+                x = torch.randn(1, expected[number].size(1), 8)
+                layer(x, incremental_state=state)
+                expected[number] = torch.cat([expected[number], layer.qkv_proj.split(x)[1]])
+                buffer = state[layer, "attention"].buffers["key"]
+                buffers[buffer.data_ptr()] = buffer
+            for order in map(torch.tensor, orders):
+                for number, layer in enumerate(layers):
+                    layer.reorder_incremental_state(state, order)
+                    expected[number] = expected[number][:, order]
+                    cached = state[layer, "attention"].tensors["key"]
+                    torch.testing.assert_close(cached, expected[number])
+    assert len(buffers) == 2 * len(layers)

@@ -112,17 +112,17 @@ def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subw
     rows = [(f"Long text  {n}. It says {n}!", f"Text {n}.") for n in range(50)]
     train = files(tmp_path, "train", rows, SIDES)
     words = ["--train", *train, "--valid", 6, "--test", 4, "--subwords", subwords]
-    status, dest = summarize(*words, "--max-pieces", 20, columns=())
+    status, dest = summarize(*words, "--max-encoded", 20, columns=())
     assert status == 0
     prefix = {"sentencepiece": "spm.", "wordpiece": "wordpiece."}[subwords]
     texts = read(dest, prefix, SIDES)
     assert [len(texts[split]) for split in SPLITS] == [40, 6, 4]
     for split in SPLITS:
         for number, side in enumerate(SIDES):
-            pieces = [pair[number] for pair in texts[split]]
+            encoded = [pair[number] for pair in texts[split]]
             rows = binarized(dest, split, side, "source-target")
-            assert [row.replace("<unk>", "[UNK]") for row in rows] == pieces
-            assert all(len(line.split()) <= 20 for line in pieces)
+            assert [row.replace("<unk>", "[UNK]") for row in rows] == encoded
+            assert all(len(line.split()) <= 20 for line in encoded)
     for text, summary in sum(read(dest, "", SIDES).values(), []):
         number = summary.removeprefix("Text ").removesuffix(".")
         assert text == f"Long text {number}. It says {number}!"

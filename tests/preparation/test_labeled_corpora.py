@@ -9,7 +9,7 @@ from archive_files import write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, amazon, nli, sst
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents, sentence_pairs, sst
 from fairseq_posattn.preparation.labeled_text import write_splits
 from fairseq_posattn.text import lines as text_lines
 
@@ -145,7 +145,7 @@ def test_amazon_is_read_from_pseudo_xml(read, tmp_path):
 
 
 def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
-    monkeypatch.setattr(amazon, "DRAWN", 5)
+    monkeypatch.setattr(documents, "DRAWN", 5)
     lines = [json.dumps({"overall": 1.0 + i % 5, "reviewText": f"review {i}"}) for i in range(40)]
     path = tmp_path / "reviews_Electronics_5.json.gz"
     write_archive(path, {"reviews_Electronics_5.json": "\n".join(lines)})
@@ -281,7 +281,7 @@ def test_snli_in_released_form_drops_the_longest_training_sentences(tmp_path):
     archive = open_archive(tmp_path)
 
     def firsts_of(split, **others):
-        reader = nli.snli_splits(archive, options(released_form=True, **others))[split]
+        reader = sentence_pairs.snli_splits(archive, options(released_form=True, **others))[split]
         return {example.inputs[0] for example in reader()}
 
     assert firsts_of("train") == {"a b"}  # 98 of 100 sentences; 97 are too few for "a b c"
@@ -320,7 +320,7 @@ ROWS = [
     ("ag_news", "train.txt", f"{LONG}\ttext", 1, "111... is none of 1, 2"),
     ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
     ("cr", "custrev.all", "\u00b2 t", 1, "'\u00b2' is none of 0, 1"),
-    ("amazon_electronics", XML, review("4.5", "x"), 1, "the rating '4.5' is none of 1, 2, 3, 4"),
+    ("amazon_electronics", XML, review("4.5", "x"), 1, "'4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
     ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
     ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),

@@ -13,7 +13,7 @@ from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.preparation.stages import WORK
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import CODES
-from fairseq_posattn.text.subwords import SentencePieceEncoder, read_wordpieces
+from fairseq_posattn.text.subwords import SentencePieceEncoder, read_vocabulary
 from fairseq_posattn.training import plugin
 
 plugin.register()  # its patches of fairseq
@@ -73,7 +73,7 @@ def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces
         in_wordpieces, "wordpiece", lambda line: " ".join(word for word, _ in split(line.lower()))
     )
     assert (
-        dictionary.symbols[4 : 4 + 90 - 5] == read_wordpieces(in_wordpieces / "text/vocab.txt")[5:]
+        dictionary.symbols[4 : 4 + 90 - 5] == read_vocabulary(in_wordpieces / "text/vocab.txt")[5:]
     )
     rules = manifest.read(in_wordpieces)
     assert (rules.subwords, rules.lower) == ("wordpiece", True)
@@ -95,7 +95,7 @@ def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch
     with open(given, "a") as file:
         file.write("storms\n")
     assert prepare(source, dest, "wordpiece", 90, *flags) == 130
-    assert read_wordpieces(dest / WORK / "text/vocab.txt")[-1] == "storms"
+    assert read_vocabulary(dest / WORK / "text/vocab.txt")[-1] == "storms"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from archive_files import write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import conll05, ewt
+from fairseq_posattn.preparation.corpora import roles
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.props import readable
 
@@ -66,7 +66,7 @@ def release(tmp_path):
 
 
 def read_ewt(folder, all_predicates=False):
-    return ewt.sentences(open_archive(folder), Namespace(all_predicates=all_predicates))
+    return roles.ewt_sentences(open_archive(folder), Namespace(all_predicates=all_predicates))
 
 
 def lines_of(sentences):
@@ -148,7 +148,7 @@ PROPS = "- (A1*\n- *)\nbe (V*)\n- (A2*)\n- *\n\n- \n- \n\n"
 
 def conll_files(with_words):
     files = {}
-    for part, trees in [item for parts in conll05.FILES.values() for item in parts.items()]:
+    for part, trees in [item for parts in roles.FILES.values() for item in parts.items()]:
         folder = f"conll05st-release/{part.split('.')[0]}"
         files[f"{folder}/props/{part}.props"] = PROPS
         if with_words:
@@ -161,7 +161,9 @@ def conll_files(with_words):
 
 @pytest.mark.parametrize("with_words", [True, False])
 def test_conll05_reads_words_from_the_release_or_the_treebank(tmp_path, with_words):
-    splits = conll05.sentences(open_archive(write_folder(tmp_path, conll_files(with_words))), None)
+    splits = roles.conll05_sentences(
+        open_archive(write_folder(tmp_path, conll_files(with_words))), None
+    )
     assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
     assert splits["valid"][1].words == ("Go", "!")
@@ -181,7 +183,7 @@ def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):
     (path,) = folder.rglob(part)
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        conll05.sentences(open_archive(folder), None)
+        roles.conll05_sentences(open_archive(folder), None)
 
 
 def test_conll05_reads_compressed_files_and_reports_damaged_trees(tmp_path):
@@ -189,9 +191,9 @@ def test_conll05_reads_compressed_files_and_reports_damaged_trees(tmp_path):
     for path in [path for path in folder.rglob("*") if path.is_file()]:
         (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
         path.unlink()
-    assert len(conll05.sentences(open_archive(folder), None)["train"]) == 40
+    assert len(roles.conll05_sentences(open_archive(folder), None)["train"]) == 40
     with pytest.raises(UsageError, match="wsj_1.mrg: its brackets do not match"):
-        list(conll05.trees_words(TREE[:60], "wsj_1.mrg"))
+        list(roles.trees_words(TREE[:60], "wsj_1.mrg"))
 
 
 # --- Preparation -----------------------------------------------------------------------------

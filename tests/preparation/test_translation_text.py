@@ -9,7 +9,9 @@ import pytest
 from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14
+from fairseq_posattn.preparation.corpora import iwslt14, short_pairs, wmt14
+
+multi30k, tatoeba = short_pairs.CORPORA
 
 
 @pytest.fixture
@@ -215,7 +217,9 @@ def tatoeba_source(tmp_path):
 def english_of(split, count):
     """Return sentences of a split."""
     candidates = (f"He has {number} hats." for number in itertools.count())
-    return list(itertools.islice((s for s in candidates if tatoeba.split_of(s) == split), count))
+    return list(
+        itertools.islice((s for s in candidates if short_pairs.split_of(s) == split), count)
+    )
 
 
 def test_tatoeba_is_divided_by_english_words(text_of, tatoeba_source):
@@ -239,7 +243,7 @@ def test_tatoeba_is_divided_by_english_words(text_of, tatoeba_source):
 
 def test_a_larger_tatoeba_keeps_its_splits():
     pairs = [(f"Er hat {number} Hüte.", f"He has {number} hats.") for number in range(4000)]
-    few, many = tatoeba.divide(pairs[::2]), tatoeba.divide(pairs)
+    few, many = short_pairs.divide(pairs[::2]), short_pairs.divide(pairs)
     for split, shares in {"valid": (20, 60), "test": (20, 60), "train": (3880, 3960)}.items():
         assert set(few[split]) < set(many[split])
         assert shares[0] < len(many[split]) < shares[1]

@@ -187,8 +187,7 @@ def test_mechanisms_in_translation_have_as_many_parameters(runs_of, dictionaries
 )
 def test_the_scored_checkpoint(runs_of, name, checkpoint, file):
     """The best one is selected after epochs; an average has enough checkpoints."""
-    chosen = ["--checkpoint", checkpoint] if checkpoint else []
-    run = runs_of(name, *chosen)[-1]
+    run = runs_of(name, *(["--checkpoint", checkpoint] if checkpoint else []))[-1]
     train, generate = train_of(run), parsed(step_of(run, "generate"))
     assert generate.path == f"{run.folder}/{file}"
     assert any(step.name == "average" for step in run.steps) == (file == "average.pt")
@@ -421,11 +420,11 @@ def test_word_vectors_are_the_prepared_ones(runs_of, tmp_path):
             *("classifiers/compare", "--rows", "cnn", "--datasets", "trec", "--seeds", 1),
             data=tmp_path,
         )
-        train = train_of(run)
-        return train.encoder_embed_path, train.encoder_embed_dim
+        train = vars(train_of(run))
+        return train.get("encoder_embed_path"), train["encoder_embed_dim"]
 
     (tmp_path / "trec").mkdir()
-    assert features() == ("", 300)
+    assert features() == (None, 300)
     (tmp_path / "trec/glove.txt").write_text("1 50\n")
     assert features() == (f"{tmp_path}/trec/glove.txt", 50)
 
@@ -463,7 +462,6 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
         ("dman/table3_sublayers", "--seed|one", ["--seed 'one' is not a whole number"]),
-        ("dman/table3_sublayers", "--gpus|-1", ["--gpus '-1'"]),
         ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
         ("dman/table3_sublayers", "--max-update|0", ["--max-update '0' is not a positive"]),
         ("dman/table3_sublayers", "--small", ["--small"]),
@@ -473,9 +471,7 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
         ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec, cr, mpqa, subj"]),
         ("mpsan/table6_sentences", "--seed|1", ["--seed", "--help"]),
-        ("mpsan/table6_sentences", "--parallel|all", ["--parallel", "all"]),
         ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
-        ("dman/iwslt14", "--tune|1e-3,0.001|--tune-updates|9", ["give two or more"]),
         ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
         ("dman/iwslt14", "--tune|1e-3,fast|--tune-updates|9", ["--tune 1e-3,fast: give"]),
         ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),

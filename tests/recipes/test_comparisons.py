@@ -14,7 +14,7 @@ from fairseq_posattn.recipes.comparisons import (
     counted,
     read_kept,
 )
-from fairseq_posattn.recipes.tables import counted_runs, footnote, ours
+from fairseq_posattn.recipes.tables import footnote
 from fairseq_posattn.scoring.result import Kept
 
 
@@ -145,32 +145,6 @@ def folded(name, *runs, **metrics):
     return {"row": name, "paper": paper, "scores": scores, "seeds": seeds, "folds": folds}
 
 
-def test_macro_f1_is_tested_by_predictions(tmp_path):
-    """Each of two runs has three of four right; F1 of a is 4/5, of b 2/3: their mean is 0.7333."""
-    runs = []
-    for seed in (1, 2):
-        (tmp_path / f"seed{seed}").mkdir()
-        path = tmp_path / f"seed{seed}" / "predictions-test.txt"
-        path.write_text("a\ta\na\ta\nb\tb\nb\ta\n")
-        runs.append([path.parent])
-    statistics = read_kept(runs)
-    scores = {"accuracy": [75.0, 75.0], "macro_f1": [73.33, 73.33]}
-    rows = [
-        {"row": name, "paper": dict.fromkeys(scores), "scores": scores, "seeds": [1, 2]}
-        for name in ("Transformer", "DMAN")
-    ]
-    add_comparisons(rows, [statistics, statistics])
-    result = rows[1]["compared"]
-    assert result["metrics"].keys() == scores.keys()
-    assert all(one["difference"] == 0 and one["p"] == 1 for one in result["metrics"].values())
-    assert (result["sentences"], result["runs"]) == (4, [2, 2])
-    low, high = rows[0]["intervals"]["macro_f1"]
-    assert low < 73.33 < high == 100
-    path.write_text("a\n")
-    with pytest.raises(UsageError, match="seed2/predictions-test.txt is no file of predictions"):
-        read_kept(runs)
-
-
 def test_the_folds_of_a_seed_are_one_test_set(tmp_path):
     """The baseline has 11 of 21 examples right, the other 19: all of these, and 8 more."""
     runs = {"transformer": ("aaaaaabbbb", "aaaaabbbbbb"), "da": ("a" * 10, "aaaaaaaaabb")}
@@ -191,24 +165,12 @@ def test_the_folds_of_a_seed_are_one_test_set(tmp_path):
     assert footnote(rows, {"da": compared})[1].startswith(note)
 
 
-def test_several_seeds_of_folds_are_several_runs(tmp_path):
-    runs = {
-        "transformer": (("aaaaabbbbb", "aaaaaabbbb"), ("aaaaaaabbb", "aaabbbbbbb")),
-        "mpsan": (("aaaaaaaaab", "aaaaaaaaaa"), ("aaaaaaaaaa", "aaaaaaaabb")),
-    }
-    rows = [folded(name, *folds) for name, folds in runs.items()]
-    add_comparisons(rows, [predicted(tmp_path / name, *folds) for name, folds in runs.items()])
-    compared = rows[1]["compared"]
-    assert (compared["sentences"], compared["runs"], compared["folds"]) == (20, [2, 2], 2)
-    assert compared["metrics"]["accuracy"]["difference"] == 100 * (37 - 21) / 40
-    # The runs have 95 and 90, the means of their folds.
-    assert ours(rows[1], "accuracy") == "92.50 ± 3.54"
-    assert counted_runs(rows[1], "accuracy") == "2 × 2 folds"
-
-
 def test_a_single_run_of_folds_has_an_exact_test_of_accuracy_only(tmp_path):
     rows = [folded(name, ("aaa", "aa"), macro_f1=[50.0, 50.0]) for name in ("transformer", "da")]
     statistics = [predicted(tmp_path / name, ("aaa", "aa")) for name in ("transformer", "da")]
     assert statistics[0][0].metrics.keys() == {"accuracy", "macro_f1"}
     add_comparisons(rows, statistics)
     assert "compared" not in rows[1]
+    (tmp_path / "da" / "fold1-seed1" / "predictions-test.txt").write_text("a\n")
+    with pytest.raises(UsageError, match="fold1-seed1/predictions-test.txt is no file of pred"):
+        read_kept([[tmp_path / "da" / f"fold{fold}-seed1" for fold in (0, 1)]])

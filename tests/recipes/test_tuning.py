@@ -63,12 +63,6 @@ def test_the_lowest_loss_after_all_updates_is_selected(tried):
     assert explained == [f"{rates} after 600 updates (seed 1)"]
 
 
-@pytest.mark.parametrize("flags, chosen", [("--maximize-best-checkpoint-metric", 2e-3), ("", 5e-4)])
-def test_the_metric_that_selects_checkpoints_selects_rates(tried, flags, chosen):
-    by = f"--best-checkpoint-metric f1 {flags}"
-    assert tried({5e-4: [50], 2e-3: [60]}, by, "f1").outcome()["chosen"] == chosen
-
-
 def test_the_default_rate_changes_nothing(tried):
     assert tried({5e-4: [5], 1e-3: [4]}).tuned() == Row("A", flags="--arch a")
 
@@ -77,13 +71,6 @@ def test_the_default_rate_changes_nothing(tried):
 def test_a_diverged_rate_is_not_selected(tried, failed):
     outcome = tried({5e-4: [5], 2e-3: failed}).outcome()
     assert (outcome["tried"], outcome["chosen"]) == ({"0.0005": 5, "0.002": None}, 5e-4)
-
-
-def test_divergence_with_all_rates_is_an_error(tried):
-    tuning = tried({2e-3: ["nan"], 1e-3: "diverged"})
-    assert tuning.outcome() is None
-    with pytest.raises(UsageError, match="^A diverged with each .* 0.002,0.001: try"):
-        tuning.summary()
 
 
 def test_the_best_mean_of_several_seeds_is_selected(tried):

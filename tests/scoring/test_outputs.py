@@ -41,8 +41,6 @@ def test_generated_lines_are_sorted_and_the_best_hypothesis_kept(write):
     assert pairs.references == ["one", "two words", "three", "four"]
     assert pairs.counts() == {"scored": 4, "missing": 1, "empty": 1, "skipped": 0}
 
-
-def test_hypotheses_are_read_without_detokenized_lines(write):
     lines = [line for line in GENERATED.splitlines(True) if not line.startswith("D-")]
     pairs = from_generated(write("out", "".join(lines)))
     assert pairs.hypotheses == ["one", "two words", "", ""]
@@ -50,12 +48,8 @@ def test_hypotheses_are_read_without_detokenized_lines(write):
 
 def test_skipped_references_of_a_file_are_counted(write):
     generated = write("out", "T-1\tother\nH-1\t-1\tb\n")
-    assert from_generated(generated).counts() == {
-        "scored": 1,
-        "missing": 0,
-        "empty": 0,
-        "skipped": 1,
-    }
+    counts = {"scored": 1, "missing": 0, "empty": 0, "skipped": 1}
+    assert from_generated(generated).counts() == counts
     pairs = from_generated(generated, write("ref", "A\nB\nC\n"))
     assert pairs.hypotheses == ["", "b", ""]
     assert pairs.references == ["A", "B", "C"]

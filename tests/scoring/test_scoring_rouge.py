@@ -2,7 +2,6 @@ import json
 import os
 import stat
 import sys
-from collections import Counter
 from pathlib import Path
 from statistics import fmean
 
@@ -47,14 +46,11 @@ def test_sentences_end_like_in_files2rouge():
 def test_rouge_1_and_2_equal_a_count_by_hand():
     # tokens: "the", "cat", "sat", "down" and "the", "cat", "lay", "down"
     scores = rouge(Pairs(["The cat sat down ."], ["the CAT lay - down !"]))
-    assert scores["rouge1"] == pytest.approx(f1(3, 4, 4))
-    assert scores["rouge2"] == pytest.approx(f1(1, 3, 3))
-    assert scores["rougeL"] == pytest.approx(f1(3, 4, 4))
-
-
-def test_words_are_ascii_letters_and_digits():
+    assert list(scores.values()) == pytest.approx([f1(3, 4, 4), f1(1, 3, 3), f1(3, 4, 4)])
     # In ROUGE-1.5.5, a letter outside ASCII separates words.
     assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
+    scores = rouge(Pairs(["a b", ""], ["a b", "c d"]))  # an empty summary counts as 0
+    assert scores == {"rouge1": 50, "rouge2": 50, "rougeL": 50}
 
 
 @pytest.mark.parametrize("name", ["plain", "stemmed"])
@@ -64,12 +60,6 @@ def test_each_summary_scores_like_rouge_155(name):
         result = rouge(pairs, stemming=name == "stemmed").values()
         expected = [100 * f1 for f1 in known[name]]
         assert list(result) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
-
-
-def test_words_are_stemmed_by_default():
-    pairs = Pairs(["cats running"], ["cat runs"])
-    assert rouge(pairs)["rouge1"] == 100
-    assert rouge(pairs, stemming=False)["rouge1"] == 0
 
 
 STEMS = {
@@ -109,31 +99,17 @@ def test_rouge_l_is_the_union_over_sentences():
     swapped = Pairs([f"{two} {one}"], ["w1 w2 w3 w4 w5 ."])
     assert rouge(swapped)["rougeL"] == pytest.approx(f1(4, 10, 5))
     assert rouge(swapped, eos="<q>")["rougeL"] == pytest.approx(f1(3, 10, 5))
-
-
-def test_rouge_l_counts_each_word_once():
-    scores = rouge(Pairs(["a b . a c ."], ["a ."]))
-    assert scores["rougeL"] == pytest.approx(f1(1, 4, 1))
-    scores = rouge(Pairs(["a ."], ["a b . a c ."]))
-    assert scores["rougeL"] == pytest.approx(f1(1, 1, 4))
-
-
-def test_empty_summaries_score_zero_in_the_mean():
-    scores = rouge(Pairs(["a b", ""], ["a b", "c d"]))
-    assert scores == {"rouge1": 50, "rouge2": 50, "rougeL": 50}
+    repeated = ["a b . a c .", "a ."]  # each word counts once
+    assert rouge(Pairs(repeated[:1], repeated[1:]))["rougeL"] == pytest.approx(f1(1, 4, 1))
+    assert rouge(Pairs(repeated[1:], repeated[:1]))["rougeL"] == pytest.approx(f1(1, 1, 4))
 
 
 def test_scores_do_not_depend_on_processes():
-    words = ["red", "green", "blue", "grey"]
+    words = ["red", "green", "blue", "gray"]
     hypotheses = [f"{words[i % 4]} {words[i % 3]} . {words[i % 2]} ." for i in range(250)]
     references = [f"{words[i % 2]} {words[i % 4]} . {words[i % 3]} ." for i in range(250)]
-    common = [
-        (Counter(hypothesis.split()) & Counter(reference.split())).total() - 2  # the stops
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
-    ]
     pairs = Pairs(hypotheses, references)
     assert rouge(pairs, jobs=2) == rouge(pairs, jobs=1)
-    assert rouge(pairs)["rouge1"] == pytest.approx(sum(f1(n, 3, 3) for n in common) / 250)
 
 
 def score(arguments):
@@ -163,14 +139,6 @@ def test_generated_output_is_scored(generated, capsys):
     expected = [f"ROUGE-{name}  50.00 (0.00 to 100.00)" for name in "12L"]
     assert lines[:3] == expected
     assert lines[-1] == "2 hypotheses, of which 1 is missing"
-
-
-def test_missing_files2rouge_gives_a_one_line_error(generated, capsys, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("sys.executable", "/nowhere/python")
-    assert score([*generated, "--implementation", "files2rouge"]) == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1 and "there is no command files2rouge" in error
 
 
 # A stand-in with the command line of the real program: references come first, and it stems unless
@@ -212,19 +180,35 @@ def test_files2rouge_is_run_if_installed(install, eos, stemming):
     assert scores == pytest.approx({"rouge1": 30, "rouge2": 50, "rougeL": 10 * stemming})
 
 
-def test_a_failure_of_files2rouge_gives_a_one_line_error(install, generated, capsys):
+def test_a_failure_of_files2rouge_gives_a_one_line_error(install, generated, capsys, monkeypatch):
     install("#!/bin/sh\necho starting\necho no Perl here >&2\nexit 3\n")
     assert score([*generated, "--implementation", "files2rouge"]) == 1
     assert capsys.readouterr().err.endswith("error: files2rouge failed: no Perl here\n")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    assert score([*generated, "--implementation", "files2rouge"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and "there is no command files2rouge" in error
 
 
-def test_wordpiece_splits_sentences_alike_in_both_texts(tmp_path, capsys):
+@pytest.fixture
+def result_of(tmp_path, as_json):
+    """Return ``result_of(hypothesis, reference, ...)``: the command's result of a summary."""
+
+    def result_of(*texts):
+        names = ("hypotheses", "references")
+        for name, text in zip(names, texts, strict=False):
+            (tmp_path / name).write_text(text + "\n")
+        files = [f"--{name}={tmp_path / name}" for name in names]
+        return as_json("rouge", [*files, "--jobs", "1", *texts[2:]])
+
+    return result_of
+
+
+def test_wordpiece_splits_sentences_alike_in_both_texts(result_of):
     # BERT splits "U.S." into "u . s .", at which ROUGE-L ends sentences.
-    (tmp_path / "hypotheses").write_text("on mon ##day the u . s . he left .\n")
-    (tmp_path / "references").write_text("He left the U.S. on Monday.\n")
-    files = [f"--{name}={tmp_path / name}" for name in ("hypotheses", "references")]
-    assert score([*files, "--remove-bpe", "wordpiece", "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    texts = ("on mon ##day the u . s . he left .", "He left the U.S. on Monday.")
+    result = result_of(*texts, "--remove-bpe", "wordpiece")
     assert result["rougeL"] == 100  # both are "he left the u" and "s on monday", in other orders
     assert result["signature"].endswith("|split:punctuation")
 
@@ -236,11 +220,6 @@ def test_punctuation_is_split_like_by_bert():
     assert split_punctuation(line).split() == [part for part, _ in parts]
 
 
-def test_escapes_give_a_warning(tmp_path, capsys):
-    for name in ("hypotheses", "references"):
-        (tmp_path / name).write_text("it &apos;s here .\n")
-    files = [f"--{name}={tmp_path / name}" for name in ("hypotheses", "references")]
-    assert score([*files, "--json"]) == 0
-    output = capsys.readouterr()
-    assert "the text has escapes" in json.loads(output.out)["warnings"][0]
-    assert "the text has escapes" in output.err
+def test_escapes_give_a_warning(result_of):
+    warnings = result_of("it &apos;s here .", "it is here .")["warnings"]
+    assert "the text has escapes" in warnings[0]

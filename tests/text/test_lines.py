@@ -7,7 +7,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, multi30k
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, TRANSLATION
 from fairseq_posattn.preparation.labeled_text import write_splits
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
@@ -92,6 +92,7 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
             (source / f"{split}.{side}").write_bytes(text.encode())
     options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1, cased=False)
     options.fine, options.valid_fraction = False, 0.5
+    multi30k = TRANSLATION["multi30k"]
     multi30k.write_text(multi30k.find_files(options), folder, options)
     corpus = CLASSIFICATION["ag_news"]
     readers = corpus.splits(open_archive(source), options)

@@ -68,7 +68,7 @@ def stories(tmp_path_factory):
 )
 def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
     words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
-    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
+    words += ["--vocabulary-size", "120", "--max-encoded", "9", "--subwords", *options]
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
@@ -127,15 +127,15 @@ def test_unusable_rules_and_codes_are_reported(tmp_path, rule, subwords, size, m
 
 def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
     (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
-    for lower, pieces in ((True, "a a"), (False, "A a")):
+    for lower, encoded in ((True, "a a"), (False, "A a")):
         rules = {"corpus": "c", "task": "t", "word_rule": "spaces", "lower": lower}
         path = tmp_path / manifest.NAME
         path.write_text(json.dumps({**rules, "subwords": "wordpiece"}))
-        assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == pieces
+        assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == encoded
 
 
 @pytest.mark.parametrize(
-    "kind, pieces, words",
+    "kind, encoded, words",
     [
         ("subword_nmt", "lo@@ w er@@", "low er"),
         ("sentencepiece", "\u2581lo w \u2581er", "low er"),
@@ -143,8 +143,8 @@ def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
         (None, "lo@@ w ##er", "lo@@ w ##er"),
     ],
 )
-def test_subwords_are_joined_to_words(kind, pieces, words):
-    assert whole_words(pieces, kind) == words
+def test_subwords_are_joined_to_words(kind, encoded, words):
+    assert whole_words(encoded, kind) == words
 
 
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}

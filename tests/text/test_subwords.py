@@ -20,7 +20,7 @@ from fairseq_posattn.text.subwords import (
     WordPieceEncoder,
     learn_bpe,
     learn_wordpiece,
-    read_wordpieces,
+    read_vocabulary,
     train_sentencepiece,
     whole_words,
 )
@@ -99,19 +99,19 @@ def test_sentencepiece_models_are_reproducible_and_reversible(tmp_path):
         assert files[0] == files[1]
     vocabulary = [line.split("\t")[0] for line in (tmp_path / "one.vocab").read_text().splitlines()]
     assert len(set(vocabulary)) == 40
-    pieces = SentencePieceEncoder(tmp_path / "one.model")("einund zwei er7")
-    assert set(pieces.split()) <= set(vocabulary) and len(pieces.split()) > 3
-    assert whole_words(pieces, "sentencepiece") == "einund zwei er7"
+    encoded = SentencePieceEncoder(tmp_path / "one.model")("einund zwei er7")
+    assert set(encoded.split()) <= set(vocabulary) and len(encoded.split()) > 3
+    assert whole_words(encoded, "sentencepiece") == "einund zwei er7"
 
 
 # --- WordPiece -----------------------------------------------------------------------------------
 
 # The vocabulary and the sentence that BERT's authors test theirs with, and a few more.
-PIECES = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]
+SUBWORDS = ["want", "##want", "##ed", "wa", "un", "runn", "##ing", ",", "Un", "é", "[", "]"]
 
 
-def vocabulary(path, pieces=(*BERT_SYMBOLS, *PIECES)):
-    path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+def vocabulary(path, encoded=(*BERT_SYMBOLS, *SUBWORDS)):
+    path.write_text("".join(f"{subword}\n" for subword in encoded), encoding="utf-8")
     return path
 
 
@@ -140,20 +140,20 @@ def learned(tmp_path_factory):
 
 
 def test_a_vocabulary_of_the_requested_size_is_learned(learned):
-    pieces = read_wordpieces(learned)
-    assert len(pieces) == 60
-    assert pieces[: len(BERT_SYMBOLS)] == list(BERT_SYMBOLS)
-    assert {"zwei", "und", "##zwei"} & set(pieces)
+    encoded = read_vocabulary(learned)
+    assert len(encoded) == 60
+    assert encoded[: len(BERT_SYMBOLS)] == list(BERT_SYMBOLS)
+    assert {"zwei", "und", "##zwei"} & set(encoded)
 
 
 def test_wordpieces_of_the_training_text_are_reversible(learned):
     encoder = WordPieceEncoder(learned, cased=False)
-    pieces = [encoder(line) for line in text()]
-    assert any(" ##" in line for line in pieces) and not any("[UNK]" in line for line in pieces)
+    encoded = [encoder(line) for line in text()]
+    assert any(" ##" in line for line in encoded) and not any("[UNK]" in line for line in encoded)
     plain = [
         line.lower().replace("ö", "o").replace("@", " @ ").replace("北", " 北 ") for line in text()
     ]
-    assert remove_marks(pieces, "wordpiece") == [" ".join(line.split()) for line in plain]
+    assert remove_marks(encoded, "wordpiece") == [" ".join(line.split()) for line in plain]
 
 
 @pytest.mark.slow
@@ -173,15 +173,15 @@ def test_every_process_learns_the_same(learned, codes, tmp_path):
         assert paths[1].read_bytes() == codes.read_bytes()
 
 
-def test_cased_pieces_keep_capitals_and_accents(tmp_path):
+def test_cased_subwords_keep_capitals_and_accents(tmp_path):
     learn_wordpiece(text, 60, True, tmp_path / "vocab.txt")
-    assert {"E", "ö"} <= set(read_wordpieces(tmp_path / "vocab.txt"))
+    assert {"E", "ö"} <= set(read_vocabulary(tmp_path / "vocab.txt"))
     encoder = WordPieceEncoder(tmp_path / "vocab.txt", cased=True)
     assert remove_marks([encoder("Einö")], "wordpiece") == ["Einö"]
 
 
 @pytest.mark.parametrize(
-    "pieces, complaint",
+    "encoded, complaint",
     [
         (("a", "b"), "no vocabulary of WordPiece"),
         ((*BERT_SYMBOLS, "a b"), "no vocabulary of WordPiece"),
@@ -189,7 +189,7 @@ def test_cased_pieces_keep_capitals_and_accents(tmp_path):
         ((*BERT_SYMBOLS, "a", "b", "a"), "'a' stands in the vocabulary twice"),
     ],
 )
-def test_malformed_vocabularies_are_refused(tmp_path, pieces, complaint):
-    path = vocabulary(tmp_path / "vocab.txt", pieces)
+def test_malformed_vocabularies_are_refused(tmp_path, encoded, complaint):
+    path = vocabulary(tmp_path / "vocab.txt", encoded)
     with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
-        read_wordpieces(path)
+        read_vocabulary(path)

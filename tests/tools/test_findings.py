@@ -1,11 +1,12 @@
 """Findings: the mechanisms' differences from plain attention in measured results."""
 
 import json
+import re
 
 import pytest
 
 from tools.pages import findings
-from tools.pages.results import Results
+from tools.pages.tables import Results
 
 FAMILY = "All classifiers, small models"
 
@@ -20,6 +21,10 @@ def results_of(tmp_path):
         return Results(tmp_path, tmp_path)
 
     return results_of
+
+
+def unpadded(text):
+    return re.sub(" +", " ", re.sub(":?-{3,}:?", "-", text))
 
 
 def row(name, *scores, data="trec", metric="accuracy", **more):
@@ -86,7 +91,7 @@ def test_the_number_of_folds_is_shown(results_of):
     assert finding.size == "**+4.01** (p = 0.010)"
 
 
-def test_blocks_of_the_page(results_of, unpadded):
+def test_blocks_of_the_page(results_of):
     """Peers have a block; a model may have two names in two tables."""
     results = results_of(
         row("transformer", 90, 90.1, 90.2),
@@ -121,7 +126,7 @@ def test_blocks_of_the_page(results_of, unpadded):
 
 
 @pytest.mark.parametrize("count", [5, 6])
-def test_means_are_tested_over_data_sets(results_of, unpadded, count):
+def test_means_are_tested_over_data_sets(results_of, count):
     """Wilcoxon's exact p is 2 of 64 if all gain, 54 of 64 with + of ranks 2, 4, 6."""
     rows = [
         row(name, score, data=f"set {number}")

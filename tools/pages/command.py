@@ -11,7 +11,7 @@ Markdown that the programs in benchmarks/ write. A block is the text between two
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common.cli import make_parser
@@ -19,45 +19,38 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.results import read
 from tools.pages import findings, measurements, tables
-from tools.pages.results import Results, add
+from tools.pages.tables import Results, add
 
 PLACE = re.compile(
     r"^<!-- (?!end of )(.+?) -->\n(.*?)^<!-- end of \1 -->$", re.DOTALL | re.MULTILINE
 )
 MARK = re.compile(r"^<!-- .+ -->$", re.MULTILINE)
-# The writers of blocks, by name.
-PLACES: dict[str, Callable[[Results], str]] = {
-    "results": tables.write_all,
-    **findings.PLACES,
-    **measurements.PLACES,
-}
-# The writers of blocks for one table, "KIND: TITLE".
-OF_TABLES: dict[str, Callable[[str, Results], str]] = {
-    "table": tables.write_table,
-    "line": tables.write_line,
-}
+# The writers of blocks by name, and of blocks for one table, "KIND: TITLE".
+PLACES = {"results": tables.write_all, **findings.PLACES, **measurements.PLACES}
+OF_TABLES = {"table": tables.write_table, "line": tables.write_line}
 
 
 def main(arguments: Sequence[str] | None, prog: str, root: Path) -> int:
     """Run the command line on the checkout ``root``; return the exit status."""
     parser = make_parser(__doc__, prog)
-    parser.add_argument(
-        "--add",
-        nargs="+",
-        type=Path,
-        default=[],
-        metavar="FILE",
-        help="JSON tables written by recipes (NAME.json in their --out); their measured rows "
-        "replace those of the same table and name in results/",
+    about = (
+        "JSON tables written by recipes (NAME.json in their --out); their measured rows replace "
+        "those of the same table and name in results/"
     )
+    parser.add_argument("--add", nargs="+", type=Path, default=[], metavar="FILE", help=about)
     parser.add_argument("--check", action="store_true", help="write no page; fail if one differs")
     parser.add_argument("--root", type=Path, default=root, help="the checkout (default: this one)")
     args = parser.parse_args(arguments)
     for path in args.add:
         add(path, results_of(args.root))
-    old = []
-    for page, text in filled(args.root):
-        if text == read(page):
+    results, old = results_of(args.root), []
+    for page in pages(args.root):
+        before = read(page)
+        try:
+            text = fill(before, lambda name: write(name, results))
+        except UsageError as error:
+            raise UsageError(f"{page}: {error}") from None
+        if text == before:
             continue
         if args.check:
             old.append(str(page))
@@ -77,27 +70,8 @@ def results_of(root: Path) -> Results:
 
 def pages(root: Path) -> list[Path]:
     """Return the pages that may have generated blocks."""
-    return [
-        *root.glob("*.md"),
-        *sorted((root / "docs").rglob("*.md")),
-        *root.glob("examples/**/*.md"),
-    ]
-
-
-def filled(root: Path) -> Iterator[tuple[Path, str]]:
-    """Yield each page that has generated blocks, with its up-to-date text.
-
-    Raises:
-        UsageError: a block's name is unknown.
-    """
-    results = results_of(root)
-    for page in pages(root):
-        text = read(page)
-        if MARK.search(text):
-            try:
-                yield page, fill(text, lambda name: write(name, results))
-            except UsageError as error:
-                raise UsageError(f"{page}: {error}") from None
+    globs = (root.glob("*.md"), (root / "docs").rglob("*.md"), root.glob("examples/**/*.md"))
+    return [page for found in globs for page in sorted(found)]
 
 
 def fill(text: str, write: Callable[[str], str]) -> str:
@@ -109,12 +83,8 @@ def fill(text: str, write: Callable[[str], str]) -> str:
     if single := MARK.search(typed(text)):
         raise UsageError(f"{single[0]}: this mark has no counterpart; add it or remove the mark")
     # The empty lines let Markdown read a table behind the mark.
-    return PLACE.sub(
-        lambda place: "<!-- {0} -->\n\n{1}\n\n<!-- end of {0} -->".format(
-            place[1], write(place[1]).strip()
-        ),
-        text,
-    )
+    form = "<!-- {0} -->\n\n{1}\n\n<!-- end of {0} -->"
+    return PLACE.sub(lambda place: form.format(place[1], write(place[1]).strip()), text)
 
 
 def typed(text: str) -> str:
@@ -123,11 +93,11 @@ def typed(text: str) -> str:
 
 
 def write(name: str, results: Results) -> str:
-    """Return the content of a block."""
+    """Return the content of a block; raise UsageError if its name is unknown."""
+    kind, _, title = name.partition(": ")
     if name in PLACES:
         return PLACES[name](results)
-    kind, _, title = name.partition(": ")
-    if kind not in OF_TABLES:
-        known = ", ".join([*PLACES, *(f"{kind}: TITLE" for kind in OF_TABLES)])
-        raise UsageError(f"{name}: unknown block; use one of: {known}")
-    return OF_TABLES[kind](title, results)
+    if kind in OF_TABLES:
+        return OF_TABLES[kind](title, results)
+    known = ", ".join([*PLACES, *(f"{kind}: TITLE" for kind in OF_TABLES)])
+    raise UsageError(f"{name}: unknown block; use one of: {known}")

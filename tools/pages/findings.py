@@ -15,30 +15,18 @@ from fairseq_posattn.recipes.comparisons import (
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER
 from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
-from tools.pages.results import Results
-from tools.pages.tables import (
-    UNPUBLISHED,
-    Table,
-    compare_rows,
-    listed,
-    tables_of,
-)
+from tools.pages.tables import UNPUBLISHED, Results, Table, compare_rows, listed, tables_of
 
 # The papers' models, by their names in tables (lower case, with hyphens).
 MECHANISMS = {
-    "mpsan": "MPSAN",
-    "mtsa": "MTSA",
-    "cspan": "CSPAN",
-    "cspan (base)": "CSPAN",
+    **{"mpsan": "MPSAN", "mtsa": "MTSA", "cspan": "CSPAN", "cspan (base)": "CSPAN"},
     "da-transformer": "DA",
     **dict.fromkeys(("dman", "dman (released form)"), "DMAN"),
     "dman (paper form)": "DMAN (paper form)",
 }
 # The models that the papers compare them with.
 PEERS = {
-    "rpr": "RPR",
-    "transformer-xl": "Transformer-XL",
-    "multi-head": "multi-head",
+    **{"rpr": "RPR", "transformer-xl": "Transformer-XL", "multi-head": "multi-head"},
     **dict.fromkeys(("bilstm", "bi-lstm"), "Bi-LSTM"),
     **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
     "transformer-without-positions": "no positions",
@@ -67,20 +55,24 @@ class Finding:
     tested: Comparison | None  # None for single runs
 
     @property
+    def p(self) -> float | None:
+        """The probability of such a difference by chance, if it was tested."""
+        return self.tested["metrics"][self.metric]["p"] if self.tested else None
+
+    @property
     def verdict(self) -> str:
         """A key of :data:`VERDICTS`."""
-        if self.tested is None:
+        if self.p is None:
             return "not tested"
-        if self.tested["metrics"][self.metric]["p"] >= SIGNIFICANT:
-            return "undecided"
-        return "better" if (self.difference > 0) != (self.metric in LOWER_IS_BETTER) else "worse"
+        is_gain = (self.difference > 0) != (self.metric in LOWER_IS_BETTER)
+        return "undecided" if self.p >= SIGNIFICANT else "better" if is_gain else "worse"
 
     @property
     def size(self) -> str:
         """The difference and its p, in bold if significant."""
-        if self.tested is None:
+        if self.p is None:
             return f"{signed(self.difference, self.metric)} (not tested)"
-        return difference(self.difference, self.tested["metrics"][self.metric]["p"], self.metric)
+        return difference(self.difference, self.p, self.metric)
 
     @property
     def models(self) -> str:
@@ -120,10 +112,10 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
         scores, theirs = (one["scores"].get(metric, []) for one in (row, plain))
         if not (scores and theirs):
             continue
-        gain, tested = fmean(scores) - fmean(theirs), compared.get(name)
-        if tested and metric not in tested["metrics"]:
-            tested = None
-        if tested:  # with folds, the difference over the sentences of all folds
+        tested = compared.get(name)
+        if tested is None or metric not in tested["metrics"]:
+            tested, gain = None, fmean(scores) - fmean(theirs)
+        else:  # with folds, the difference over the sentences of all folds
             gain = tested["metrics"][metric]["difference"]
         baseline = ours(plain, metric)
         yield Finding(mechanism, family or data, data, metric, baseline, gain, len(scores), tested)
@@ -137,13 +129,11 @@ def in_short(results: Results) -> str:
     findings = find(results)
     lines = []
     for mechanism in _columns(findings, MECHANISMS):
+        members = [one for one in findings if one.mechanism == mechanism]
         parts = []
         for verdict, words in VERDICTS.items():
-            data = dict.fromkeys(
-                _data_name(one, findings) + _gain(one)
-                for one in findings
-                if (one.mechanism, one.verdict) == (mechanism, verdict)
-            )
+            chosen = [one for one in members if one.verdict == verdict]
+            data = dict.fromkeys(_data_name(one, members) + _gain(one) for one in chosen)
             parts += [f"{words} {', '.join(data)}"] if data else []
         lines.append(f"- **{mechanism}**: {'; '.join(parts)}.")
     tested = [one for one in findings if one.tested]
@@ -157,8 +147,7 @@ def in_short(results: Results) -> str:
 
 
 def _gain(one: Finding) -> str:
-    is_significant = one.verdict in ("better", "worse")
-    return f" {signed(one.difference, one.metric)}" if is_significant else ""
+    return f" {signed(one.difference, one.metric)}" if one.verdict in ("better", "worse") else ""
 
 
 def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:
@@ -171,12 +160,11 @@ def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANIS
         rows = []
         for data in dict.fromkeys(one.data for one in members):
             row = {one.mechanism: one for one in members if one.data == data}
-            one = next(iter(row.values()))
-            metric = name_of(one.metric)
-            counts = ", or ".join(dict.fromkeys(each.number for each in row.values()))
+            first = next(iter(row.values()))
+            name = name_of(first.metric) if data == family else f"{data}, {name_of(first.metric)}"
+            counts = ", or ".join(dict.fromkeys(one.number for one in row.values()))
             cells = [row[name].size if name in row else "" for name in columns]
-            name = metric if data == family else f"{data}, {metric}"
-            rows.append([name, one.plain, *cells, counts])
+            rows.append([name, first.plain, *cells, counts])
         rows += _means(members, columns)
         texts.append(markdown_table([family, "plain attention", *columns, "n"], rows))
     return "\n\n".join(texts)
@@ -218,8 +206,7 @@ def claims(results: Results) -> str:
             key = MECHANISMS[name], data
             here = [one for one in findings if (one.mechanism, one.data) == key]
             sizes = [f"{one.size} ({one.models})" if here[1:] else one.size for one in here]
-            where = f"{data}, {name_of(metric)}"
-            claim = signed(number - plain, metric)
+            where, claim = f"{data}, {name_of(metric)}", signed(number - plain, metric)
             rows.append([family.partition(":")[0], where, claim, "; ".join(sizes) or "not run"])
     return markdown_table(["", "data", "paper's difference", "ours"], rows, left=2)
 
@@ -234,8 +221,7 @@ PLACES: dict[str, Callable[[Results], str]] = {
 
 def _data_name(one: Finding, findings: Sequence[Finding]) -> str:
     """Return the data set, with the models where others have another verdict on it."""
-    key = one.mechanism, one.data
-    verdicts = {other.verdict for other in findings if (other.mechanism, other.data) == key}
+    verdicts = {other.verdict for other in findings if other.data == one.data}
     return one.data if len(verdicts) == 1 else f"{one.data} ({one.models})"
 
 

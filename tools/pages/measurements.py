@@ -6,7 +6,7 @@ from functools import partial
 
 from fairseq_posattn.recipes.results import read, read_object
 from fairseq_posattn.recipes.tables import markdown_table
-from tools.pages.results import Results
+from tools.pages.tables import Results
 
 EMPTY = "Not measured yet."
 MECHANISMS = ("mpsan", "mtsa", "cspan", "da_transformer", "dman")
@@ -54,20 +54,19 @@ def in_short(results: Results) -> str:
     """Return a list of the models' costs over those of plain attention."""
     lines = []
     for what, pattern, int8 in (
-        ("Training DMAN takes", "training_cpu*.json", False),
-        ("Translating with DMAN takes", "decoding_cpu*.json", False),
-        ("Translating with DMAN in int8 takes", "decoding_cpu*.json", True),
+        ("Training DMAN", "training_cpu*.json", False),
+        ("Translating with DMAN", "decoding_cpu*.json", False),
+        ("Translating with DMAN in int8", "decoding_cpu*.json", True),
     ):
-        reports = map(read_object, sorted(results.benchmarks.glob(pattern)))
-        pairs = [pair for report in reports for pair in report["rows"]]
-        ratios = [pair["time_ratio"] for pair in pairs if pair.get("int8", False) == int8]
+        reports = map(read_object, results.benchmarks.glob(pattern))
+        rows = [row for report in reports for row in report["rows"]]
+        ratios = [row["time_ratio"] for row in rows if row.get("int8", False) == int8]
         if ratios:
             span = f"{min(ratios):.2f} to {max(ratios):.2f}"
-            lines.append(
-                f"- {what} {span} times as long as with fairseq's Transformer of its size."
-            )
+            text = f"- {what} takes {span} times as long as with fairseq's Transformer of its size."
+            lines.append(text)
     for path in results.benchmarks.glob("classification_cpu.json"):
-        costs = {model["name"]: model["time_ratio"] for model in read_object(path)["rows"]}
+        costs = {row["name"]: row["time_ratio"] for row in read_object(path)["rows"]}
         names = [name for name in MECHANISMS if f"{name}_classifier" in costs]
         each = ", ".join(f"{name} {costs[f'{name}_classifier']:.2f}" for name in names)
         lines.append(f"- Training classifiers, in times of a Transformer of their width: {each}.")

@@ -1,20 +1,23 @@
-"""Tables of results: published numbers beside measured ones."""
+"""Measured results in results/, and their tables: published numbers beside measured ones."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import groupby
 from math import isclose
 from pathlib import Path
 from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes.commands.recipe import ask
 from fairseq_posattn.recipes.comparisons import Comparison, baseline_of, by_runs
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Entry
-from fairseq_posattn.recipes.recipe import TableRow
-from fairseq_posattn.recipes.rows import new_row
+from fairseq_posattn.recipes.recipe import ClassificationRecipe, TableRow
+from fairseq_posattn.recipes.results import read_object
+from fairseq_posattn.recipes.rows import new_row, require_form
 from fairseq_posattn.recipes.tables import (
     DIGITS,
     counted_runs,
@@ -24,9 +27,92 @@ from fairseq_posattn.recipes.tables import (
     ours,
     render,
 )
-from tools.pages.results import Results
 
+NEEDED = ("table", "row", "paper", "scores", "data", "seeds", "metric", "hardware", "versions")
 UNPUBLISHED = {"", "-"}
+
+
+@dataclass(frozen=True)
+class Results:
+    """Measured results of a checkout."""
+
+    folder: Path  # a JSON file for each row, in folders named after recipes
+    benchmarks: Path  # JSON and Markdown of the programs in benchmarks/
+
+    @cached_property
+    def files(self) -> Mapping[tuple[str, str], tuple[Path, TableRow]]:
+        """Path and content of each row's file, by names of table and row."""
+        files = {}
+        for path in sorted(self.folder.rglob("*.json")):
+            row = read_object(path)
+            check(row, path)
+            files[row["table"], row["row"]] = path, row
+        return files
+
+    @cached_property
+    def rows(self) -> Mapping[tuple[str, str], TableRow]:
+        """The rows, by names of table and row."""
+        return {key: row for key, (_, row) in self.files.items()}
+
+    def folder_of(self, title: str) -> Path:
+        """Return the folder of a table's rows: of the measured ones, else that of its recipe."""
+        for (table, _), (path, _) in self.files.items():
+            if table == title:
+                return path.parent.relative_to(self.folder)
+        return recipe_folders().get(title, Path(_short(title)))
+
+
+@cache
+def recipe_folders() -> dict[str, Path]:
+    """Return the folder of each recipe's table, by title: recipe, or recipe and data set."""
+    folders = {}
+    for name, recipe in RECIPES.items():
+        for form in ("", "_small")[: 1 + bool(getattr(recipe, "small", None))]:
+            options = ["--list", *(["--small"] if form else [])]
+            for entry in ask(recipe, options, name, Path()).entries():
+                data = entry.table.rpartition(": ")[2]
+                parts = [data] if isinstance(recipe, ClassificationRecipe) else []
+                folders[entry.table] = Path(name + form, *parts)
+    return folders
+
+
+def add(path: Path, results: Results) -> None:
+    """Store the measured rows of a recipe's table, one file each."""
+    table = read_object(path)
+    if table.get("tiny"):
+        raise UsageError(f"{path}: results of --tiny are not added; run the recipe without it")
+    listed = table.get("rows")
+    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+        raise UsageError(f"{path}: no list of rows; give the JSON file that a recipe wrote")
+    rows = [row for row in listed if row.get("seeds")]
+    for row in rows:
+        check(row, path)
+    if not rows:
+        raise UsageError(f"{path}: no row was measured; run the recipe first")
+    for row in rows:
+        file = results.folder / results.folder_of(row["table"]) / f"{_short(row['row'])}.json"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write_json(file, row, indent=2)
+        print(f"wrote {file}")
+
+
+def check(row: TableRow, path: Path) -> None:
+    """Raise UsageError unless a row has all required keys in their form."""
+    missing = [key for key in NEEDED if key not in row]
+    if missing:
+        raise UsageError(f"{path}: lacks {', '.join(missing)}; see results/README.md")
+    require_form(row, path)
+    runs = len(row["seeds"] or [0]) * len(row.get("folds", [0]))
+    for metric, scores in row["scores"].items():
+        if len(scores) != runs:
+            raise UsageError(f"{path}: {metric} has {len(scores)} values for {runs} runs")
+
+
+def _short(name: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+# --- Tables ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -35,45 +121,38 @@ class Table:
 
     title: str
     recipe: str  # empty if no recipe lists the table
-    entries: Sequence[Entry]
+    entries: list[Entry]
 
     @property
     def published(self) -> list[Entry]:
-        """Return the rows with a published number."""
+        """The rows with a published number."""
         return [entry for entry in self.entries if not UNPUBLISHED.issuperset(entry.paper)]
 
 
 @cache
 def listed() -> tuple[Table, ...]:
     """Return the recipes' tables, sorted by paper and number."""
-    entries: dict[str, list[Entry]] = {}
-    recipes = {}
+    tables: dict[str, Table] = {}
     for name, recipe in RECIPES.items():
         for entry in ask(recipe, ["--list"], name, Path()).entries():
-            entries.setdefault(entry.table, []).append(entry)
-            recipes[entry.table] = name
-    tables = [Table(title, recipes[title], rows) for title, rows in entries.items()]
+            tables.setdefault(entry.table, Table(entry.table, name, [])).entries.append(entry)
     # A stable sort: data sets of one table stay in the recipe's order.
-    return tuple(sorted(tables, key=lambda table: table.title.partition(":")[0]))
+    return tuple(sorted(tables.values(), key=lambda table: table.title.partition(":")[0]))
 
 
 def tables_of(results: Results) -> list[Table]:
     """Return all tables: those that no recipe lists, baselines first, then the recipes'."""
     known = {(entry.table, entry.row) for table in listed() for entry in table.entries}
-    others: dict[str, list[Entry]] = {}
+    others: dict[str, Table] = {}
     for (title, row), result in results.rows.items():
         if (title, row) not in known:
             paper = ["-" if one is None else f"{one:g}" for one in result["paper"].values()]
             entry = Entry(title, row, tuple(result["paper"]), tuple(paper), Path())
-            others.setdefault(title, []).append(entry)
-    for entries in others.values():
-        first = baseline_of([entry.row for entry in entries])
-        entries.sort(key=lambda entry: entry.row != first)
-    unlisted = [Table(title, "", entries) for title, entries in sorted(others.items())]
-    return [*unlisted, *listed()]
-
-
-# --- Blocks ------------------------------------------------------------------------------------
+            others.setdefault(title, Table(title, "", [])).entries.append(entry)
+    for table in others.values():
+        first = baseline_of([entry.row for entry in table.entries])
+        table.entries.sort(key=lambda entry: entry.row != first)
+    return [*(others[title] for title in sorted(others)), *listed()]
 
 
 def write_all(results: Results) -> str:
@@ -110,8 +189,8 @@ def write_line(title: str, results: Results) -> str:
 
 def _measured_entries(title: str, results: Results) -> list[Entry]:
     """Return the measured rows of a table; raise UsageError if there are none."""
-    tables = [table for table in tables_of(results) if table.title == title]
-    entries = [e for t in tables for e in t.entries if (title, e.row) in results.rows]
+    tables = (table.entries for table in tables_of(results) if table.title == title)
+    entries = [entry for table in tables for entry in table if (title, entry.row) in results.rows]
     if not entries:
         raise UsageError(f"{title}: no file in {results.folder} has a row of this table")
     return entries
@@ -135,11 +214,11 @@ def _published(tables: Sequence[Table]) -> list[str]:
 
 def _content(title: str, entries: Sequence[Entry], results: Results) -> str:
     """Return a table's rows and its footnote."""
-    rows = []
-    for entry in entries:
-        published = new_row(entry)
-        measured = results.rows.get((title, entry.row), {})
-        rows.append({**published, **measured, "paper": published["paper"]})
+    published = [new_row(entry) for entry in entries]
+    rows = [
+        {**row, **results.rows.get((title, row["row"]), {}), "paper": row["paper"]}
+        for row in published
+    ]
     compared = compare_rows({row["row"]: row for row in rows})
     notes = ". ".join(footnote(rows, compared))
     folder = results.folder_of(title)
@@ -160,9 +239,10 @@ def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison
     for name, row in results.items():
         if row and baseline and name != first:
             stored = row.get("compared")
-            valid = stored and _is_current(stored, row, baseline)
-            if comparison := stored if valid else by_runs(row, baseline):
-                comparisons[name] = {"with": first, **comparison}
+            if not (stored and _is_current(stored, row, baseline)):
+                stored = by_runs(row, baseline)
+            if stored:
+                comparisons[name] = {"with": first, **stored}
     return comparisons
 
 

@@ -22,7 +22,13 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.form import CheckpointError, check_form
 
-ANOTHER = "name another one, in training with --restore-file"
+ADVICE = {
+    "damaged": "; if it is damaged or no checkpoint, name another one, in training with "
+    "--restore-file",
+    "it holds": ", which fairseq does not write and which may run code; use another checkpoint, or "
+    "if you know that it is harmless, allow it with torch.serialization.add_safe_globals",
+    "refused": "; use another checkpoint",
+}
 IN_FOLDER = ("checkpoint_best.pt", "checkpoint_last.pt")
 
 
@@ -66,22 +72,12 @@ def read_checkpoint(path, device="cpu"):
             size = os.fstat(file.fileno()).st_size
             state = Contents(size, further.values()).check(state)
         except CheckpointError as error:
-            advice = f"; if it is damaged or no checkpoint, {ANOTHER}"
-            if "it holds" in str(error):
-                advice = (
-                    ", which fairseq does not write and which may run code; use another "
-                    "checkpoint, or if you know that it is harmless, allow it with "
-                    "torch.serialization.add_safe_globals"
-                )
-            elif "refused" in str(error):
-                advice = "; use another checkpoint"
-            raise UsageError(f"{path} {error}{advice}") from None
+            kind = next((one for one in ("it holds", "refused") if one in str(error)), "damaged")
+            raise UsageError(f"{path} {error}{ADVICE[kind]}") from None
         except Exception as error:  # a damaged pickle may raise anything
             reason = re.split(r"\n|\. ", str(error))[0]  # advice to let the code run follows
-            raise UsageError(
-                f"{path} cannot be read ({type(error).__name__}: {reason}); if it is damaged or no "
-                f"checkpoint, {ANOTHER}"
-            ) from None
+            what = f"cannot be read ({type(error).__name__}: {reason})"
+            raise UsageError(f"{path} {what}{ADVICE['damaged']}") from None
     model = state.get("model") if isinstance(state, dict) else None
     if not isinstance(model, dict) or not all(
         isinstance(name, str) and isinstance(weight, torch.Tensor) for name, weight in model.items()
@@ -136,14 +132,12 @@ def make_number(kind, content):
     return value
 
 
-STAND_INS = {
-    "argparse.Namespace": argparse.Namespace,
-    "numpy.dtype": Kind,
-    "numpy.ndarray": object(),  # cannot be called
-    "an array without a name": Array,
-    **{f"numpy.{core}.multiarray.scalar": make_number for core in ("core", "_core")},
-    **{f"numpy.{core}.multiarray._reconstruct": make_array for core in ("core", "_core")},
-}  # with the names of NumPy 1 and of NumPy 2
+STAND_INS = {"argparse.Namespace": argparse.Namespace, "numpy.dtype": Kind}
+STAND_INS["numpy.ndarray"] = object()  # cannot be called
+STAND_INS["an array without a name"] = Array
+for _core in ("core", "_core"):  # of NumPy 1 and of NumPy 2
+    STAND_INS[f"numpy.{_core}.multiarray.scalar"] = make_number
+    STAND_INS[f"numpy.{_core}.multiarray._reconstruct"] = make_array
 
 
 @contextlib.contextmanager

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.search_options import DECODING, add_search
+from fairseq_posattn.inference.options import DECODING, add_search
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
 # Options of the search that generation_config.json has.

@@ -21,48 +21,39 @@ from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
+from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.words import RULES
 
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "checkpoint",
-        help="checkpoint of fairseq-train, or its folder",
+    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
+    options.add_text(parser)
+    about = (
+        'print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score" instead '
+        "of the label"
     )
-    add_text(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score" '
-        "instead of the label",
+    parser.add_argument("--json", action="store_true", help=about)
+    about = (
+        "roles: print the predictions in the format of this props file, whose predicates are those "
+        "of --input, the .roles file beside it"
     )
-    parser.add_argument(
-        "--props",
-        metavar="GOLD",
-        help="roles: print the predictions in the format of this props file, whose predicates are "
-        "those of --input, the .roles file beside it",
+    parser.add_argument("--props", metavar="GOLD", help=about)
+    about = (
+        "roles: find the best valid BIO sequence (constrained Viterbi decoding); default: as in "
+        "training"
     )
-    parser.add_argument(
-        "--constrained-decoding",
-        action="store_true",
-        help="roles: find the best valid BIO sequence (constrained Viterbi decoding); "
-        "default: as in training",
+    parser.add_argument("--constrained-decoding", action="store_true", help=about)
+    about = (
+        "tokenization: auto is that of the training data (preparation.json; else Moses' rules, and "
+        "sentence splitting for models of documents), none splits at spaces (default: %(default)s)"
     )
-    parser.add_argument(
-        "--tokenizer",
-        choices=("auto", "none", *RULES),
-        default="auto",
-        help="tokenization: auto is that of the training data (preparation.json; else Moses' "
-        "rules, and sentence splitting for models of documents), none splits at spaces "
-        "(default: %(default)s)",
-    )
-    add_speed(parser, batch_size=64, buffer_size=1024)
-    parser.add_argument(
-        "--progress", action="store_true", help="show the number of lines done and the speed"
-    )
+    rules = ("auto", "none", *RULES)
+    parser.add_argument("--tokenizer", choices=rules, default="auto", help=about)
+    options.add_speed(parser, batch_size=64, buffer_size=1024)
+    about = "show the number of lines done and the speed"
+    parser.add_argument("--progress", action="store_true", help=about)
     return parser
 
 
@@ -81,19 +72,24 @@ def predict(args):
 
     words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
     blank = 0
-    with opened(args) as (file, name):
+    with options.opened(args) as (file, name):
         device = "cpu" if args.cpu else None
         predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
         is_tagger = isinstance(predictor, prediction.RolePredictor)
-        for option in ("--props", "--constrained-decoding"):
-            if getattr(args, option[2:].replace("-", "_")) and not is_tagger:
-                raise UsageError(f"{option}: needs a tagger of semantic roles")
+        for flag, value in (
+            ("--props", args.props),
+            ("--constrained-decoding", args.constrained_decoding),
+        ):
+            if value and not is_tagger:
+                raise UsageError(f"{flag}: needs a tagger of semantic roles")
         if args.constrained_decoding:
             predictor.task.constrain()
         if not is_tagger and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
-        no_bar = not args.progress
-        with answering(args, file, name) as (groups, out), tqdm(disable=no_bar) as bar:
+        with (
+            options.answering(args, file, name) as (groups, out),
+            tqdm(disable=not args.progress) as bar,
+        ):
             answers = predictor.read_groups(groups, name, args.batch_size)
             if args.props:
                 print_props(answers, args.props, out)

@@ -9,42 +9,38 @@ format. `popularity` in place of a checkpoint scores news by their clicks in the
 """
 
 import os
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.scoring.ranking import rank_by_popularity, scores_line, submission_line
+from fairseq_posattn.scoring.ranking import (
+    Impression,
+    rank_by_popularity,
+    read_column,
+    scores_line,
+    submission_line,
+)
 
 POPULARITY = "popularity"
 
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument(
-        "checkpoint", help=f"checkpoint of fairseq-train, its folder, or {POPULARITY}"
-    )
-    parser.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="binarized data with its text (default: the training data)",
-    )
-    parser.add_argument(
-        "--split",
-        default="test",
-        metavar="NAME",
-        help="split: train, valid, test or submission (without labels) (default: %(default)s)",
-    )
-    parser.add_argument(
-        *("--scores", "--output"),
-        type=output_file,
-        metavar="FILE",
-        help="write labels and scores",
-    )
-    parser.add_argument(
-        "--submission", type=output_file, metavar="FILE", help="write ranks, as prediction.txt"
-    )
+    about = f"checkpoint of fairseq-train, its folder, or {POPULARITY}"
+    parser.add_argument("checkpoint", help=about)
+    about = "binarized data with its text (default: the training data)"
+    parser.add_argument("--data", metavar="FOLDER", help=about)
+    about = "split: train, valid, test or submission (without labels) (default: %(default)s)"
+    parser.add_argument("--split", default="test", metavar="NAME", help=about)
+    for flags, about in (
+        (("--scores", "--output"), "write labels and scores"),
+        (("--submission",), "write ranks, as prediction.txt"),
+    ):
+        parser.add_argument(*flags, type=output_file, metavar="FILE", help=about)
     cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
@@ -61,26 +57,16 @@ def main(arguments=None, prog=None):
         parser.error(f"--scores and --submission are both {args.scores}: name two files")
     if args.checkpoint == POPULARITY and not args.data:
         parser.error("popularity needs --data FOLDER")
-    return cli.end(parser.prog, partial(rank, args))
+    return cli.end(parser.prog, partial(write, args))
 
 
-def rank(args):
-    """Write the files that a command line names."""
+def write(args):
+    """Write both files that a command line names completely, or none."""
     if args.checkpoint == POPULARITY:
         impressions = rank_by_popularity(Path(args.data), args.split)
     else:
-        from fairseq_posattn.inference import news_ranking  # imports fairseq
-
-        where = args.checkpoint, args.split, args.data, args.batch_size
-        impressions = news_ranking.rank(*where, "cpu" if args.cpu else None)
-    count = write(impressions, args.scores, args.submission)
-    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
-
-
-def write(impressions, scores, submission):
-    """Write both files completely or not at all; return the number of impressions."""
-    count = 0
-    formats = {scores: scores_line, submission: submission_line}
+        impressions = rank(args)
+    count, formats = 0, {args.scores: scores_line, args.submission: submission_line}
     with ExitStack() as stack:
         files = [
             (stack.enter_context(writing(path)), line) for path, line in formats.items() if path
@@ -89,4 +75,65 @@ def write(impressions, scores, submission):
             count += 1
             for file, line in files:
                 file.write(line(impression))
-    return count
+    print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
+
+
+def rank(args) -> Iterator[Impression]:
+    """Yield the impressions of a split, in order, with a dot-product score for each candidate.
+
+    Raises:
+        UsageError: the checkpoint is no recommender, the data does not match, or a score is not
+            finite.
+    """
+    import numpy
+
+    from fairseq_posattn.inference import trained_model  # imports fairseq
+    from fairseq_posattn.training.tasks.news_recommendation import RankingDataset
+
+    path, split = args.checkpoint, args.split
+    trained = trained_model.load(path, args.data)
+    task = trained.task
+    if not hasattr(task, "titles"):
+        raise UsageError(
+            f"{path}: not a recommender; it was not trained with --task news_recommendation"
+        )
+    impressions = task.load_dataset(split).impressions
+    folder = Path(task.cfg.data)
+    names = sum(1 for _ in read_column(folder, split, "impressions"))
+    if names != len(impressions):
+        raise UsageError(
+            f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
+            "data again"
+        )
+    model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))
+    scores, ends = score_candidates(model, task, RankingDataset(impressions), args.batch_size)
+    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
+        candidates = scores[ends[index] : ends[index + 1]]
+        if not numpy.isfinite(candidates).all():
+            raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
+        yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
+
+
+def score_candidates(model, task, dataset, batch_size: int):
+    """Return the scores of all candidates ``[N]`` and the offsets of the impressions in them.
+
+    Titles are encoded once. Impressions of equal history length share a batch.
+    """
+    import numpy
+    from tqdm import tqdm
+
+    ends = numpy.concatenate([[0], dataset.impressions.shown.cumsum()])
+    scores = numpy.empty(ends[-1], dtype=numpy.float32)
+    order = dataset.ordered_indices()
+    device = next(model.parameters()).device
+    with tqdm(total=len(order), unit=" impressions", disable=None) as bar:
+        for start in range(0, len(order), batch_size):
+            examples = [dataset[int(index)] for index in order[start : start + batch_size]]
+            batch = dataset.collater(examples)["net_input"]
+            batch = {name: tensor.to(device) for name, tensor in batch.items()}
+            batch_scores = model.rank(task.titles, **batch).float().cpu().numpy()
+            for example, row in zip(examples, batch_scores, strict=True):
+                begin, end = ends[example["id"]], ends[example["id"] + 1]
+                scores[begin:end] = row[: end - begin]
+            bar.update(len(examples))
+    return scores, ends

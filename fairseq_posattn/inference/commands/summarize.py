@@ -12,9 +12,9 @@ Several checkpoints of the same data form an ensemble. CNN/DailyMail's published
 
 from functools import partial
 
-from fairseq_posattn.inference import search_options
+from fairseq_posattn.inference import options
 from fairseq_posattn.inference.commands import translate
 
-DECODING = search_options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
+DECODING = options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"}
 
 main = partial(translate.main, about=__doc__, decoding=DECODING)

@@ -22,71 +22,54 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.inference.commands.text_options import add_speed, add_text, answering, opened
-from fairseq_posattn.inference.search_options import DECODING, add_search, search_settings
+from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import decode_lines, warn
 from fairseq_posattn.text.lines import read_lines
 
 
-def make_parser(prog=None, about=__doc__, decoding=DECODING):
+def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     parser = cli.make_parser(about, prog)
-    parser.add_argument(
-        "checkpoints",
-        nargs="+",
-        metavar="CHECKPOINT",
-        help="checkpoints of fairseq-train, or folders of them; several also separated by colons",
+    about = "checkpoints of fairseq-train, or folders of them; several also separated by colons"
+    parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
+    options.add_text(parser)
+    about = (
+        'print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
+        '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]}}, '
+        "...]}"
     )
-    add_text(parser)
-    parser.add_argument(
-        "--json",
-        action="store_true",
-        help='print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., '
-        '"score": ..., "pieces": ..., "attention": {"source": [words], "target": [words], '
-        '"weights": [rows]}}, ...]}',
-    )
-    parser.add_argument(
-        "--attention",
-        choices=("words", "pieces", "none"),
-        default=decoding["attention"],
-        help="in --json: attention of the last decoder layer, mean over heads and models, between "
+    parser.add_argument("--json", action="store_true", help=about)
+    about = (
+        "in --json: attention of the last decoder layer, mean over heads and models, between "
         "words, or between subwords (pieces), as for languages without spaces; rows are the "
-        "translation's, columns the line's and its end symbol (default: %(default)s)",
+        "translation's, columns the line's and its end symbol (default: %(default)s)"
     )
-    _add_decoding(parser.add_argument_group("decoding, as in fairseq-generate"), decoding)
-    add_speed(parser, batch_size=128, buffer_size=4096)
+    levels = ("words", "pieces", "none")
+    parser.add_argument("--attention", choices=levels, default=decoding["attention"], help=about)
+    group = parser.add_argument_group("decoding, as in fairseq-generate")
+    options.add_search(group, decoding)
+    about = "hypotheses to print for each line, best first; one blank line for a blank one"
+    add_count(group, "--nbest", 1, about)
+    forced = group.add_mutually_exclusive_group()
+    about = (
+        "beginnings of the translations, in whole words: one line, maybe blank, for each line of "
+        "the input"
+    )
+    forced.add_argument("--prefixes", metavar="FILE", help=about)
+    add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
+    about = (
+        "words or phrases after TABs in a line must be in its translation, in their order "
+        "(ordered, the default value) or in any (unordered)"
+    )
+    ways = ("ordered", "unordered")
+    forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
+    options.add_speed(parser, batch_size=128, buffer_size=4096)
     add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
-    parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="int8 inference on the CPU: faster from about 512 dimensions; a few translations "
-        "change",
-    )
+    about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
+    parser.add_argument("--int8", action="store_true", help=about)
     return parser
 
 
-def _add_decoding(group, decoding):
-    add_search(group, decoding)
-    nbest = "hypotheses to print for each line, best first; one blank line for a blank one"
-    add_count(group, "--nbest", 1, nbest)
-    forced = group.add_mutually_exclusive_group()
-    forced.add_argument(
-        "--prefixes",
-        metavar="FILE",
-        help="beginnings of the translations, in whole words: one line, maybe blank, for each line "
-        "of the input",
-    )
-    add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
-    forced.add_argument(
-        "--constraints",
-        nargs="?",
-        const="ordered",
-        choices=("ordered", "unordered"),
-        help="words or phrases after TABs in a line must be in its translation, in their order "
-        "(ordered, the default value) or in any (unordered)",
-    )
-
-
-def main(arguments=None, prog=None, about=__doc__, decoding=DECODING):
+def main(arguments=None, prog=None, about=__doc__, decoding=options.DECODING):
     """Translate or summarize; return the exit status."""
     parser = make_parser(prog, about, decoding)
     args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
@@ -101,19 +84,22 @@ def translate(args):
 
     if args.prefix_size and not args.prefixes:
         raise UsageError("--prefix-size: needs --prefixes FILE")
-    with opened(args) as (file, name):
+    with options.opened(args) as (file, name):
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
             args.data,
             device="cpu" if args.cpu else None,
             attention=args.attention if args.json and args.attention != "none" else None,
             int8=args.int8,
-            **search_settings(args),
+            **options.search_settings(args),
         )
         if translator.lines.manifest is None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = file.isatty() or not sys.stderr.isatty()
-        with answering(args, file, name) as (groups, out), tqdm(disable=is_typed) as bar:
+        with (
+            options.answering(args, file, name) as (groups, out),
+            tqdm(disable=is_typed) as bar,
+        ):
             number = 0
             for texts, forced, error in requests(groups, name, args):
                 translations = translator(texts, args.batch_size, args.max_tokens, **forced)
@@ -135,13 +121,7 @@ def translate(args):
 
 
 def unmet(text, forced, row):
-    """Return the warning for a line without a translation that satisfies its conditions.
-
-    Args:
-        text: the line.
-        forced: prefixes or constraints of the lines, as the translator takes them.
-        row: index of the line among them.
-    """
+    """Return the warning for a line without a translation that satisfies its conditions."""
     condition = ""
     if "constraints" in forced:
         condition = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
@@ -165,12 +145,7 @@ def prefix_lines(path):
 
 
 def requests(groups, name, args):
-    """Yield what to translate, as it arrives.
-
-    Args:
-        groups: groups of lines.
-        name: of their file.
-        args: the command line.
+    """Yield what to translate, as it arrives in groups of lines of the file ``name``.
 
     Yields:
         texts; their prefixes or constraints, as the translator takes them; and the error of the

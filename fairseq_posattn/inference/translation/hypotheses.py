@@ -88,10 +88,10 @@ BLANK = Translation()
 
 # By kind of subwords: whether one begins a word, given the one before it.
 BEGINS: dict[str | None, Callable[[str, str], bool]] = {
-    None: lambda piece, before: True,
-    "subword_nmt": lambda piece, before: not before.endswith("@@"),
-    "sentencepiece": lambda piece, before: piece.startswith(SPACE),
-    "wordpiece": lambda piece, before: not piece.startswith(CONTINUED),
+    None: lambda subword, before: True,
+    "subword_nmt": lambda subword, before: not before.endswith("@@"),
+    "sentencepiece": lambda subword, before: subword.startswith(SPACE),
+    "wordpiece": lambda subword, before: not subword.startswith(CONTINUED),
 }
 
 
@@ -99,7 +99,7 @@ def align(
     source: Sequence[str],
     target: Sequence[str],
     weights: Tensor,
-    subwords: str | None,
+    kind: str | None,
     plain: Callable[[str], str] = str,
 ) -> Alignment:
     """Return the alignment of words from the attention between subwords.
@@ -108,23 +108,23 @@ def align(
         source: S subwords without the end symbol.
         target: T subwords, 1 or more.
         weights: ``[T, S + 1]``.
-        subwords: the kind of subwords, a key of :data:`BEGINS`; None for words.
+        kind: of subwords, a key of :data:`BEGINS`; None for words.
         plain: returns a word as it is shown.
     """
-    of_source, names = _words(source, subwords)
-    of_target, attending = _words(target, subwords)
-    columns = one_hot(torch.tensor([*of_source, len(names)])).to(weights)  # [S + 1, words + 1]
-    rows = one_hot(torch.tensor(of_target)).to(weights)  # [T, words]
+    source_places, source_words = _words(source, kind)
+    target_places, target_words = _words(target, kind)
+    columns = one_hot(torch.tensor([*source_places, len(source_words)])).to(weights)  # [S + 1, _]
+    rows = one_hot(torch.tensor(target_places)).to(weights)  # [T, words]
     weights = (rows / rows.sum(0)).T @ weights @ columns
-    return Alignment((*map(plain, names), END), tuple(map(plain, attending)), weights)
+    return Alignment((*map(plain, source_words), END), tuple(map(plain, target_words)), weights)
 
 
-def _words(pieces, subwords):
+def _words(subwords, kind):
     """Return the index of each subword's word, and the words."""
-    numbers, words = [], []
-    for piece, before in zip(pieces, ["", *pieces], strict=False):
-        if not words or BEGINS[subwords](piece, before):
+    places, words = [], []
+    for subword, before in zip(subwords, ["", *subwords], strict=False):
+        if not words or BEGINS[kind](subword, before):
             words.append([])
-        words[-1].append(piece)
-        numbers.append(len(words) - 1)
-    return numbers, [whole_words(" ".join(word), subwords) for word in words]
+        words[-1].append(subword)
+        places.append(len(words) - 1)
+    return places, [whole_words(" ".join(word), kind) for word in words]

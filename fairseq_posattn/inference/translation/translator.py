@@ -23,6 +23,7 @@ from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
+from fairseq_posattn.inference.tokens import Line, Lines  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.inference.translation.hypotheses import (  # noqa: E402
@@ -31,7 +32,6 @@ from fairseq_posattn.inference.translation.hypotheses import (  # noqa: E402
     Translation,
     align,
 )
-from fairseq_posattn.inference.translation.lines import Line, Lines  # noqa: E402
 from fairseq_posattn.inference.translation.search import ForcedSearch  # noqa: E402
 from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
 
@@ -47,12 +47,10 @@ class Decoding(TypedDict, total=False):
         beam: beam size; 5 by default.
         nbest: hypotheses to return; 1 by default.
         lenpen: length penalty; 1.0 by default, above 1 favors longer outputs.
-        max_len_a: see ``max_len_b``; 0 by default.
-        max_len_b: maximum output length is ``max_len_a * source + max_len_b`` subwords; 200 by
-            default.
+        max_len_a, max_len_b: maximum output length is ``max_len_a * source + max_len_b`` subwords;
+            0 and 200 by default.
         min_len: minimum output length in subwords; 1 by default.
-        no_repeat_ngram_size: forbids repeated n-grams of so many subwords; 0, the default, allows
-            them.
+        no_repeat_ngram_size: length of n-grams that may not repeat; 0, the default, allows all.
         constraints: "ordered" or "unordered" words that translations contain.
         prefix_size: subwords used of each prefix; 0, the default, for all.
     """
@@ -94,9 +92,10 @@ def load(
         UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU.
     """
     paths = [checkpoints] if isinstance(checkpoints, str | PathLike) else checkpoints
-    settings = _generation(decoding)
+    _generation(decoding)  # before checkpoints are read
     trained = [load_checkpoint(str(path), None if data is None else str(data)) for path in paths]
-    translator = _translator(trained, "cpu" if int8 and not device else device, attention, settings)
+    device = "cpu" if int8 and not device else device
+    translator = translator_of(trained, device=device, attention=attention, **decoding)
     if int8:
         if translator.device.type != "cpu":
             raise UsageError(f"int8: needs a CPU, not {translator.device}")
@@ -113,15 +112,22 @@ def translator_of(
     **decoding: Unpack[Decoding],
 ) -> "Translator":
     """Return a translator for loaded models; see :func:`load`."""
-    return _translator(trained, device, attention, _generation(decoding))
-
-
-def _translator(trained, device, attention, generation):
+    first = trained[0]
     for one in trained:
-        _check(one, trained[0])
+        if not translates(one):
+            raise UsageError(
+                f"{one.path}: neither translates nor summarizes; it was trained with --task "
+                f"{one.task_name}, not translation"
+            )
+        for side in ("source_dictionary", "target_dictionary"):
+            if getattr(one.task, side) != getattr(first.task, side):
+                raise UsageError(
+                    f"{one.path}: its {side.replace('_', ' ')} differs from that of {first.path}; "
+                    "an ensemble needs models of the same data"
+                )
     if attention not in (None, "words", "pieces"):
         raise UsageError(f"attention {attention!r}: must be words or pieces")
-    return Translator(trained, find_device(device), generation, attention)
+    return Translator(trained, find_device(device), _generation(decoding), attention)
 
 
 def translates(trained: TrainedModel) -> bool:
@@ -129,27 +135,12 @@ def translates(trained: TrainedModel) -> bool:
     return isinstance(trained.task, TranslationTask)
 
 
-def _check(one, first):
-    if not translates(one):
-        raise UsageError(
-            f"{one.path}: neither translates nor summarizes; it was trained with --task "
-            f"{one.task_name}, not translation"
-        )
-    for side in ("source_dictionary", "target_dictionary"):
-        if getattr(one.task, side) != getattr(first.task, side):
-            raise UsageError(
-                f"{one.path}: its {side.replace('_', ' ')} differs from that of {first.path}; an "
-                "ensemble needs models of the same data"
-            )
-
-
 def _generation(decoding):
     """Return fairseq's settings of the search, checked."""
-    known = {field.name for field in fields(GenerationConfig)}
+    known = [field.name for field in fields(GenerationConfig)]
     for name, value in decoding.items():
         if name not in known:
-            names = [*known, "data", "device", "attention", "int8"]
-            similar = get_close_matches(name, names, n=1)
+            similar = get_close_matches(name, [*known, "data", "device", "attention", "int8"], n=1)
             hint = f"; did you mean {similar[0]}?" if similar else ""
             raise UsageError(f"{name}: no such setting of load or of fairseq's generation{hint}")
         if isinstance(value, float) and not math.isfinite(value):
@@ -223,10 +214,10 @@ class Translator:
                 prefixes or constraints and texts differ.
         """
         if isinstance(texts, str):
-            only = ([one] if one is not None else None for one in (prefixes, constraints))
-            given = dict(zip(("prefixes", "constraints"), only, strict=True))
+            forced = {"prefixes": prefixes, "constraints": constraints}
+            given = {name: [one] for name, one in forced.items() if one is not None}
             return self([texts], batch_size, max_tokens, **given)[0]
-        lines = self._lines(list(texts), prefixes, constraints)
+        lines = self._encode(list(texts), prefixes, constraints)
         results = [BLANK] * len(lines)
         lengths = [len(line.tokens) for line in lines]
         # With max_len_a the output length of a batch depends on its longest line.
@@ -237,7 +228,7 @@ class Translator:
                 results[row] = translation
         return results
 
-    def _lines(self, texts, prefixes, constraints):
+    def _encode(self, texts, prefixes, constraints):
         if constraints is not None and not self.generation.constraints:
             raise UsageError(
                 "constraints: load the model with constraints='ordered' or 'unordered'"
@@ -264,25 +255,23 @@ class Translator:
         sample = dataset.collater([dataset[row] for row in range(len(batch))])
         sample = utils.apply_to_sample(lambda tensor: tensor.to(self.device), sample)
         rows = sample["id"].tolist()
+        prefixes = [batch[row].prefix for row in rows]
+        padding = self.task.target_dictionary.pad()
         results = self.task.inference_step(
             self.generator,
             self.models,
             sample,
-            prefix_tokens=self._prefixes([batch[row].prefix for row in rows]),
+            prefix_tokens=data_utils.collate_tokens(prefixes, padding).to(self.device)
+            if any(map(len, prefixes))
+            else None,
             constraints=sample.get("constraints"),
         )
-        is_word = sample["net_input"]["src_tokens"].ne(self.task.source_dictionary.pad())
+        is_token = sample["net_input"]["src_tokens"].ne(self.task.source_dictionary.pad())
         translated = {
-            row: self._translation(batch[row], hypotheses, words)
-            for row, hypotheses, words in zip(rows, results, is_word, strict=True)
+            row: self._translation(batch[row], hypotheses, tokens)
+            for row, hypotheses, tokens in zip(rows, results, is_token, strict=True)
         }
         return [translated[row] for row in range(len(batch))]
-
-    def _prefixes(self, prefixes):
-        if not any(map(len, prefixes)):
-            return None
-        pad = self.task.target_dictionary.pad()
-        return data_utils.collate_tokens(prefixes, pad).to(self.device)
 
     def _check_lengths(self, source):
         cfg = self.generation
@@ -293,32 +282,30 @@ class Translator:
                 f"{source} source subwords (max_len_a, max_len_b, {self.path})"
             )
 
-    def _translation(self, line, hypotheses, is_word):
+    def _translation(self, line, hypotheses, is_token):
         # The search cuts a prefix that exceeds the maximum output length.
-        valid = [
-            hypothesis
-            for hypothesis in hypotheses
-            if hypothesis["tokens"][: len(line.prefix)].cpu().equal(line.prefix)
-        ]
-        if not valid and not line.is_forced and self.generation.no_repeat_ngram_size != 1:
+        start = len(line.prefix)
+        valid = [one for one in hypotheses if one["tokens"][:start].cpu().equal(line.prefix)]
+        is_forced = start or line.constraints or self.generation.no_repeat_ngram_size == 1
+        if not valid and not is_forced:
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         best = valid[: self.generation.nbest]
-        results = tuple(self._hypothesis(one, line, is_word) for one in best)
+        results = tuple(self._hypothesis(one, line, is_token) for one in best)
         return Translation(results, failed=not valid)
 
-    def _hypothesis(self, result, line, is_word):
+    def _hypothesis(self, result, line, is_token):
         score = float(result["score"]) / math.log(2)
         if not math.isfinite(score):
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         dictionary = self.task.target_dictionary
         tokens = result["tokens"].cpu()
         marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}
-        written = [place for place, token in enumerate(tokens.tolist()) if token not in marks]
-        pieces = dictionary.string(tokens[written])
+        places = [place for place, token in enumerate(tokens.tolist()) if token not in marks]
+        subwords = dictionary.string(tokens[places])
         alignment = None
-        if self.attention and written and len(result["attention"]):
-            weights = result["attention"][is_word][:, written].T.cpu()  # [T, S + 1]
-            words = (self.lines.subwords, self.lines.plain_word)
+        if self.attention and places and len(result["attention"]):
+            weights = result["attention"][is_token][:, places].T.cpu()  # [T, S + 1]
+            words = (self.lines.kind, self.lines.plain_word)
             levels = words if self.attention == "words" else (None,)
-            alignment = align(line.pieces, pieces.split(" "), weights, *levels)
-        return Hypothesis(self.lines.plain(pieces), score, pieces, alignment)
+            alignment = align(line.subwords, subwords.split(" "), weights, *levels)
+        return Hypothesis(self.lines.plain(subwords), score, subwords, alignment)

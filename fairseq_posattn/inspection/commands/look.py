@@ -19,7 +19,7 @@ from functools import partial
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
-from fairseq_posattn.inference.search_options import DECODING
+from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 

@@ -27,11 +27,9 @@ FURTHEST = 24  # tokens each way
 def of_place(place: Place) -> dict | None:
     """Return a function of distance for each head, or None.
 
-    Returns:
-        None, or ``title``, ``about``, and ``lines``: of each head, its value at the key's position
-        less the query's, from -N to N, null where the query does not see the key. If ``sigmoid`` is
-        true, the value is the sigmoid of that and the query's term; without lines, the values are
-        those of the sentence (both from :func:`of_call`).
+    It has ``title``, ``about`` and ``lines``: each head's value at the key's position less the
+    query's, from -N to N, null where the query does not see the key. If ``sigmoid`` is true, the
+    value is the sigmoid of that and the query's term; without lines, :func:`of_call` has values.
     """
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
@@ -71,9 +69,8 @@ def _plot(title, about, lines, sigmoid=False):
 def of_call(call: AttentionCall) -> dict:
     """Return what a mechanism computes for this sentence besides weights.
 
-    Returns:
-        nothing; or ``terms``, of each query; or ``factors``, of each head, query and key; or
-        ``words``, a weight of each head and word. The last two are in thousandths.
+    That is nothing; or ``terms`` of each query; or, in thousandths, ``factors`` of each head, query
+    and key, or ``words``, a weight of each head and word.
     """
     owner = call.place.owner
     if isinstance(owner, DynamicMaskAttention):

@@ -32,20 +32,17 @@ const query = () => (state.pointed === null ? state.word : state.pointed);
 /* One head or the mean of all: a row for each query, or one row if words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
-  const mean = (lists) =>
-    lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
+  const mean = (lists) => lists[0].map((_, at) => lists.reduce((sum, one) => sum + one[at], 0) / lists.length);
   if (!Array.isArray(heads[0][0])) return mean(heads);
   return heads[0].map((_, row) => mean(heads.map((one) => one[row])));
 }
 
-/* The chosen query's weight of each key, from 0 to 1. */
-function shares() {
-  const heads = attention().weights.map((one) => (place().query ? one[query()] : one));
-  return ofHead(heads, state.head).map((weight) => weight / 1000);
-}
+/* The chosen query's weight of each key, in thousandths. */
+const weights = () =>
+  ofHead(attention().weights.map((one) => (place().query ? one[query()] : one)), state.head);
 
 /* Colors grow with the root: heads that look everywhere have small weights. */
-const depth = (share) => Math.sqrt(Math.min(Math.max(share, 0), 1)).toFixed(3);
+const depth = (weight) => Math.sqrt(Math.min(Math.max(weight / 1000, 0), 1)).toFixed(3);
 
 /* Points [distance of the key from the query, value] of the mechanism's positional part. */
 function plotPoints() {
@@ -82,9 +79,8 @@ const hasAll = (wanted) => (one) => Object.keys(wanted).every((key) => one[key] 
 /* Go to the place with these properties that is most like the present one. */
 function goTo(wanted) {
   const now = { ...place(), ...wanted };
-  const degrees = data.model.places.map((one) =>
-    hasAll(wanted)(one) *
-    (1 + 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name)));
+  const likeness = (one) => 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name);
+  const degrees = data.model.places.map((one) => hasAll(wanted)(one) * (1 + likeness(one)));
   state.place = degrees.indexOf(Math.max(...degrees));
   show();
 }
@@ -122,12 +118,12 @@ function thumbnail(head) {
   const canvas = element("canvas", { width: lines[0].length, height: lines.length, "aria-hidden": "true" });
   const pen = canvas.getContext("2d");
   const color = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
-  lines.forEach((line, y) =>
-    line.forEach((weight, x) => {
-      pen.fillStyle = `rgb(${color} / ${depth(weight / 1000)})`;
+  for (const [y, line] of lines.entries()) {
+    for (const [x, weight] of line.entries()) {
+      pen.fillStyle = `rgb(${color} / ${depth(weight)})`;
       pen.fillRect(x, y, 1, 1);
-    }),
-  );
+    }
+  }
   return canvas;
 }
 
@@ -142,11 +138,7 @@ const TITLES = {
   second: "Second sentence",
 };
 
-const FROM_THE_RIGHT = ["Arabic", "Hebrew", "Syriac", "Thaana", "Nko"];
-const RIGHT = new RegExp(`[${FROM_THE_RIGHT.map((script) => `\\p{Script=${script}}`).join("")}]`, "gu");
-
-const letters = (words, pattern) => (words.join("").match(pattern) || []).length;
-const isRightToLeft = (words) => 2 * letters(words, RIGHT) > letters(words, /\p{L}/gu);
+const isRightToLeft = (words) => element("p", { dir: "auto" }, words.join(" ")).matches(":dir(rtl)");
 
 /* A subword, with its joining marks in a fainter tone. */
 function subword(word) {
@@ -166,13 +158,12 @@ function rowOf(name, points) {
     button.addEventListener("click", () => pin(index));
     return button;
   });
-  const rightToLeft = isRightToLeft(words);
-  const dir = rightToLeft ? "rtl" : "ltr";
+  const dir = isRightToLeft(words) ? "rtl" : "ltr";
   const lang = data.model.languages?.[name] ?? "";
   const line = element("div", { class: "words", id: `row-${name}`, dir, lang }, ...made);
   if (points) {
     line.addEventListener("pointerleave", () => point(null));
-    line.addEventListener("keydown", (event) => move(event, made, rightToLeft));
+    line.addEventListener("keydown", (event) => move(event, made, dir === "rtl"));
   }
   const kind = name === place().key ? "row keys" : "row";
   return element("div", { class: kind }, element("h2", {}, TITLES[name]), line);
@@ -198,8 +189,9 @@ function pin(index) {
 }
 
 function move(event, words, rightToLeft) {
-  const ahead = { ArrowRight: rightToLeft ? -1 : 1, ArrowLeft: rightToLeft ? 1 : -1 }[event.key];
-  const to = { Home: 0, End: words.length - 1 }[event.key] ?? (ahead && state.word + ahead);
+  const step = rightToLeft ? -1 : 1;
+  const keys = { ArrowRight: state.word + step, ArrowLeft: state.word - step, Home: 0, End: words.length - 1 };
+  const to = keys[event.key];
   if (to === undefined || !words[to]) return;
   event.preventDefault();
   words[to].focus();
@@ -209,7 +201,7 @@ function move(event, words, rightToLeft) {
 
 function showAttention() {
   const here = place();
-  const given = shares();
+  const given = weights();
   if (here.query) {
     [...$(`row-${here.query}`).children].forEach((word, index) => {
       word.classList.toggle("chosen", index === query());
@@ -219,7 +211,7 @@ function showAttention() {
   }
   [...$(`row-${here.key}`).children].forEach((word, index) => {
     word.style.setProperty("--share", depth(given[index]));
-    const percent = Math.round(100 * given[index]);
+    const percent = Math.round(given[index] / 10);
     word.querySelector(".number").textContent = percent ? `${percent}` : "";
   });
   showStrongest(given);
@@ -253,7 +245,8 @@ function showStrongest(given) {
   const here = place();
   const word = here.query && element("bdi", {}, subword(rows()[here.query][query()]));
   const title = here.query ? ["Largest weights of ", word] : ["Largest pooling weights"];
-  $("strongest").replaceChildren(element("h2", {}, ...title), bars(greatest(rows()[here.key], given)));
+  const list = bars(greatest(rows()[here.key], given.map((weight) => weight / 1000)));
+  $("strongest").replaceChildren(element("h2", {}, ...title), list);
 }
 
 function showPlot() {
@@ -287,10 +280,9 @@ function curve(points) {
   const dots = points
     .filter(([at]) => query() + at >= 0 && query() + at < keys)
     .map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 }));
-  const label = "value by distance to the word attended to";
+  const label = "value by distance of the key";
   return drawing(
-    "svg",
-    { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
+    "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
     drawing("line", { class: "axis", x1: left, x2: width, y1: y(0), y2: y(0) }),
     drawing("line", { class: "axis", x1: x(0), x2: x(0), y1: 6, y2: y(0) }),
     drawing("polyline", { class: "curve", points: line }),
@@ -348,7 +340,7 @@ function recall() {
   const chosen = new URLSearchParams(location.hash.slice(1));
   const number = (name, most) => {
     const value = Number(chosen.get(name)) - 1;
-    return Number.isInteger(value) && value >= 0 && value < most ? value : 0;
+    return [...Array(most).keys()].includes(value) ? value : 0;
   };
   if (!data.sentences.length) return;
   state.sentence = number("sentence", data.sentences.length);

@@ -23,11 +23,9 @@ ELSEWHERE = "there is nothing here"
 
 
 def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
-    """Return a complete HTML page.
+    """Return a complete HTML page of the data of :mod:`.view`.
 
-    Args:
-        model, sentences: see :mod:`.view`.
-        asks: label of the field for more sentences, if a server answers them; default none.
+    ``asks`` is the label of the field for more sentences, if a server answers them.
     """
     html, style, script = (
         resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
@@ -66,10 +64,7 @@ class LookServer(ThreadingHTTPServer):
     Args:
         view: the model's.
         sentences: sentences of the page at the start.
-        port: 0 for any that is free.
-
-    Raises:
-        UsageError: the port is taken.
+        port: 0 for any that is free; one in use raises UsageError.
     """
 
     daemon_threads = True

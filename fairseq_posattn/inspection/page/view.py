@@ -8,9 +8,9 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
-from fairseq_posattn.inference.unknown_tokens import UnknownTokens, token_ids
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
 from fairseq_posattn.inspection.page import mechanism_plots
@@ -31,13 +31,11 @@ class View:
     """A model and its attention modules; called with a text, it returns what to show.
 
     Attributes:
-        trained: the model.
         places: the places to show.
         about: what it does, in a few words.
         languages: of rows of words, where they are known.
         writes: whether it translates or summarizes.
         takes_pairs: whether a text is a pair of sentences, separated by a TAB.
-        unknown: counts of the words that its dictionary lacks.
     """
 
     about: str
@@ -57,16 +55,13 @@ class View:
         Args:
             text: plain.
             target: a translation, plain; None for the model's own.
-            room: largest number of weights.
+            room: largest number of weights; more raise :class:`TooMuchError`.
 
         Returns:
             ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
             ``attention``, of each place ``weights`` in thousandths and the result of
             :func:`.mechanism_plots.of_call`; ``size``, the number of weights; and ``notice`` if the
             text was cut.
-
-        Raises:
-            UsageError: the text cannot be read; :class:`TooMuchError`: it needs more room.
         """
         raise NotImplementedError
 
@@ -140,11 +135,11 @@ class TranslationView(View):
             if not translated.hypotheses:
                 raise UsageError("the model finds no translation of it")
             best = translated.hypotheses[0]
-            outcome, pieces = {"text": best.text, "score": round(best.score, 3)}, best.pieces
+            outcome, subwords = {"text": best.text, "score": round(best.score, 3)}, best.pieces
         else:
-            outcome, pieces = {"text": target, "given": True}, lines.split_target(target)
+            outcome, subwords = {"text": target, "given": True}, lines.split_target(target)
         dictionary = task.target_dictionary
-        words = token_ids(pieces.split(), dictionary)
+        words = token_ids(subwords.split(), dictionary)
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
@@ -152,14 +147,9 @@ class TranslationView(View):
                 f"the translation has {len(written)} subwords; the model writes {longest} at most"
             )
         before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
-        watched, _ = self._watch(
-            lambda: self.trained.model(
-                src_tokens=source[None],
-                src_lengths=torch.tensor([len(source)]),
-                prev_output_tokens=before[None],
-            ),
-            room,
-        )
+        batch = {"src_tokens": source[None], "src_lengths": torch.tensor([len(source)])}
+        batch["prev_output_tokens"] = before[None]
+        watched, _ = self._watch(lambda: self.trained.model(**batch), room)
         target_words = token_labels(written, dictionary)
         rows = {
             places.SOURCE: token_labels(source, task.source_dictionary),
@@ -196,23 +186,10 @@ class ClassifierView(View):
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 
 
-def open_view(
-    checkpoint: str,
-    data: str | None = None,
-    *,
-    layers: Sequence[int] | None = None,
-    names: Sequence[str] | None = None,
-    **decoding,
-) -> View:
-    """Load a model onto the CPU and return its view.
+def open_view(checkpoint: str, data=None, *, layers=None, names=None, **decoding) -> View:
+    """Load a model onto the CPU and return a view of the chosen layers and sublayers (all: None).
 
-    Args:
-        checkpoint, data: see :func:`fairseq_posattn.inference.translation.load`.
-        layers, names: of the sublayers to show; default all.
-        decoding: search settings of a model that translates.
-
-    Raises:
-        UsageError: the model cannot be loaded, or has nothing to show.
+    ``decoding`` are search settings of a model that translates.
     """
     trained = load(checkpoint, data)
     if translation.translates(trained):

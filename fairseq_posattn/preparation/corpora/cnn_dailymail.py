@@ -22,8 +22,9 @@ from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
 from fairseq_posattn.preparation.labeled_text import checked_text
-from fairseq_posattn.preparation.pairs import write_complete
+from fairseq_posattn.preparation.pairs import write_pairs
 from fairseq_posattn.text.lines import LONGEST, read_lines
+from fairseq_posattn.text.words import spaces
 
 HIGHLIGHT = "@highlight"
 # What may end a sentence, in the order of See et al. (2017)
@@ -85,14 +86,11 @@ def write_text(where, folder, options):
     if parquet := find_parquet(where):
         for part, paths in parquet.items():
             rows = islice(parquet_rows(paths), options.limit)
-            pairs = ((clean(article), summary(lines.split("\n"))) for article, lines in rows)
-            write_complete(pairs, folder / part, SIDES)
+            pairs = ((spaces(article), summary(lines.split("\n"))) for article, lines in rows)
+            write_pairs(pairs, folder / part, SIDES, only_complete=True)
         return
-    archive = open_archive(where)
-    if options.split_by_name:
-        split = split_by_name(archive)
-    else:
-        split = read_lists(archive, options.dest / "download")
+    archive, downloads = open_archive(where), options.dest / "download"
+    split = split_by_name(archive) if options.split_by_name else read_lists(archive, downloads)
     write_stories(archive, split, folder, options.limit)
 
 
@@ -116,7 +114,7 @@ def read_story(stream, name):
     article, highlights = [], []
     lines, length = article, 0
     for line in read_lines(stream, name, allow_empty=True):
-        line = clean(line)
+        line = spaces(line)
         length += len(line)
         if length > LONGEST:
             raise UsageError(f"{name}: a story of more than {LONGEST:,} characters")
@@ -130,12 +128,8 @@ def read_story(stream, name):
 
 def summary(highlights):
     """Return highlights as the sentences of one line."""
-    sentences = (clean(highlight).rstrip(". ") for highlight in highlights)
+    sentences = (spaces(highlight).rstrip(". ") for highlight in highlights)
     return " ".join(f"{sentence} ." for sentence in sentences if sentence)
-
-
-def clean(line):
-    return " ".join(line.split())
 
 
 def read_lists(archive, downloads):
@@ -193,7 +187,7 @@ def write_stories(archive, split, folder, limit):
                 )
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
-            write_complete(map(pair_of, present), folder / part, SIDES)
+            write_pairs(map(pair_of, present), folder / part, SIDES, only_complete=True)
 
 
 # --- Parquet -----------------------------------------------------------------------------------
@@ -202,8 +196,7 @@ def write_stories(archive, split, folder, limit):
 def find_parquet(folder):
     """Return ``{split: files}``, or nothing; raise :exc:`UsageError` if some splits have none."""
     files = {
-        split: sorted(folder.rglob(f"{sources[0].name.partition('-')[0]}-*.parquet"))
-        for split, sources in PARQUET.items()
+        split: sorted(folder.rglob(f"{name}-*.parquet")) for split, (name, _) in SHARDS.items()
     }
     for split, paths in files.items():
         if not paths and any(files.values()):
@@ -232,6 +225,10 @@ def parquet_rows(paths):
             raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
 
 
+SPLIT_BY_NAME = (
+    "use no lists of URLs: 8 in 10 stories are for training, by their names; for a quick look at a "
+    "part of the stories"
+)
 CORPORA = (
     SummarizationCorpus(
         name="cnn_dailymail",
@@ -244,13 +241,7 @@ CORPORA = (
         find_files=find_files,
         fingerprint=lambda where: open_archive(where).fingerprint(),
         write_text=write_text,
-        flags=(
-            Flag(
-                "--split-by-name",
-                "use no lists of URLs: 8 in 10 stories are for training, by their names; for a "
-                "quick look at a part of the stories",
-            ),
-        ),
+        flags=(Flag("--split-by-name", SPLIT_BY_NAME),),
         changes=lambda options: {"published": {}} if options.split_by_name else {},
     ),
 )

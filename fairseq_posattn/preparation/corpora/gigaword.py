@@ -12,27 +12,19 @@ from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import (
-    fingerprint,
-    read_pairs,
-    write_complete,
-    write_pairs,
-)
+from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_pairs
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
 COMMITS = ("main", "e45e01b2da13842bb3df1b12dc046910147b3d82")
 ARCHIVE = Source("ggw_data.zip", tuple(f"{HUB}/{one}/data/ggw_data.zip" for one in COMMITS))
 FILES = {  # of each split, in the known layouts
-    "train": (("train.src.txt", "train.tgt.txt"), ("train.article.txt", "train.title.txt")),
-    "valid": (
-        ("dev.src.txt", "dev.tgt.txt"),
-        ("valid.article.filter.txt", "valid.title.filter.txt"),
-    ),
+    "train": ("train.src.txt train.tgt.txt", "train.article.txt train.title.txt"),
+    "valid": ("dev.src.txt dev.tgt.txt", "valid.article.filter.txt valid.title.filter.txt"),
     "test": (
-        ("test.src.txt", "test.tgt.txt"),
-        ("Giga/input.txt", "Giga/task1_ref0.txt"),
-        ("input.txt", "task1_ref0.txt"),
+        "test.src.txt test.tgt.txt",
+        "Giga/input.txt Giga/task1_ref0.txt",
+        "input.txt task1_ref0.txt",
     ),
 }
 
@@ -63,13 +55,11 @@ def find_files(options):
 
 def _find_pair(place, names, split):
     for files in FILES[split]:
-        pair = [
-            min((name for name in names if _is_called(name, file)), key=len, default=None)
-            for file in files
-        ]
+        matches = ([name for name in names if _is_called(name, file)] for file in files.split())
+        pair = [min(names, key=len, default=None) for names in matches]
         if all(pair):
             return pair
-    wanted = " nor ".join(files[0] for files in FILES[split][:2])
+    wanted = " nor ".join(files.split()[0] for files in FILES[split][:2])
     rest = " ".join(other for other in SPLITS if other != split)
     fix = "" if split == "train" else f"; give --splits {rest} to omit it"
     raise UsageError(f"{place}: holds neither {wanted} with its other side{fix}")
@@ -83,8 +73,7 @@ def _is_called(name, file):
 def write_text(files, folder, options):
     for split, sides in files.items():
         pairs = islice(read_pairs(sides, _tokens), options.limit)
-        write = write_complete if split == "train" else write_pairs
-        write(pairs, folder / split, SIDES)
+        write_pairs(pairs, folder / split, SIDES, only_complete=split == "train")
 
 
 def _tokens(stream, name):

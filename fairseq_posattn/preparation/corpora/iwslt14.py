@@ -5,7 +5,7 @@ is for validation; five evaluation sets are the test set.
 """
 
 import re
-from itertools import islice
+from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
@@ -16,7 +16,7 @@ from fairseq_posattn.preparation.pairs import (
     fingerprint,
     map_pairs,
     read_pairs,
-    write_pairs,
+    write_tokenized,
 )
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokenizer, is_clean
@@ -77,10 +77,11 @@ def _find_set(archive, names, test_set, language):
 
 def write_text(files, folder, options):
     """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased; every 23rd pair is valid."""
-    tokenizers, limit = [Tokenizer(language) for language in LANGUAGES], options.limit
+    limit = options.limit
+    tokenizers = [partial(_lower, Tokenizer(language)) for language in LANGUAGES]
     pairs = read_pairs(files["train"], spoken_lines)
     pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenizing train")
-    clean = (lower(pair) for pair in pairs if is_clean(pair, LONGEST))
+    clean = (pair for pair in pairs if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,
         PairWriter(folder / "valid", LANGUAGES) as valid,
@@ -91,13 +92,12 @@ def write_text(files, folder, options):
                 writer.write(pair)
             elif train.count == valid.count == limit:
                 break
-    pairs = islice(read_pairs(files["test"], read_segments), limit)
-    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenizing test")
-    write_pairs(map(lower, pairs), folder / "test", LANGUAGES)
+    tests = read_pairs(files["test"], read_segments)
+    write_tokenized({"test": tests}, tokenizers, folder, LANGUAGES, options)
 
 
-def lower(pair):
-    return tuple(line.lower() for line in pair)
+def _lower(tokenizer, line):
+    return tokenizer(line).lower()  # abbreviations of Moses have capitals
 
 
 def spoken_lines(stream, name):

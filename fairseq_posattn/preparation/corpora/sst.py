@@ -32,20 +32,15 @@ TREE_SYMBOLS = re.compile(r"\(\s*([0-4])(?=[\s(])|(\))|(\(|[^\s()]+)")
 
 def splits(names, archive, options):
     """Map numbered classes to ``names``; phrases of other classes are dropped."""
-    readers = {
-        split: partial(
-            *(examples, archive, member, names),
-            phrases=options.phrases and split == "train",
-            cased=options.cased,
-        )
-        for split, member in FILES.items()
-    }
+    readers = {split: partial(examples, archive, member, names) for split, member in FILES.items()}
+    if options.phrases:
+        readers["train"] = partial(readers["train"], phrases=True, cased=options.cased)
     if options.weighted_phrases:
         readers["train"] = partial(weighted_examples, archive, FILES["train"], names)
     return readers
 
 
-def examples(archive, member, names, phrases, cased):
+def examples(archive, member, names, phrases=False, cased=False):
     """Yield the sentences of one file of trees and, if wanted, their phrases."""
     seen = set()
     for place, line in read_member(archive, member):
@@ -94,6 +89,14 @@ TREES = published_at(
     "https://nlp.stanford.edu/sentiment",
     sha256="5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
 )
+PHRASES = (
+    "train on every labeled phrase of the trees, too, once for each of its classes; validation and "
+    "test stay sentences"
+)
+WEIGHTED = (
+    "train on every occurrence of labeled phrases; with sst5, four times on sentences and phrases "
+    "that are not neutral, as in the released code of DiSAN and Bi-BloSAN"
+)
 
 
 def _corpus(name, summary, labels, published, recipe):
@@ -108,18 +111,7 @@ def _corpus(name, summary, labels, published, recipe):
         labels=labels,
         published=published,
         recipe=recipe,
-        flags=(
-            Flag(
-                "--phrases",
-                "train on every labeled phrase of the trees, too, once for each of its classes; "
-                "validation and test stay sentences",
-            ),
-            Flag(
-                "--weighted-phrases",
-                "train on every occurrence of labeled phrases; with sst5, four times on sentences "
-                "and phrases that are not neutral, as in the released code of DiSAN and Bi-BloSAN",
-            ),
-        ),
+        flags=(Flag("--phrases", PHRASES), Flag("--weighted-phrases", WEIGHTED)),
         changes=lambda options: (
             {"published": sentences} if options.phrases or options.weighted_phrases else {}
         ),

@@ -28,8 +28,6 @@ LONGEST = 250
 STATMT = "https://www.statmt.org"
 DATA_STATMT = "https://data.statmt.org"
 HUB = "https://huggingface.co/datasets/wmt"  # the same files, packed as zip
-
-
 TASK = "translation-task"
 
 
@@ -50,7 +48,6 @@ NEWS_COMMENTARY = {
 }
 DEVELOPMENT = _source("dev", f"{DATA_STATMT}/wmt17/{TASK}", f"{STATMT}/wmt14", hub="wmt19")
 TEST = _source("test-full", f"{STATMT}/wmt14", hub="wmt19", packed="dev")
-
 
 # Numbers of pairs: before cleaning, and of the papers
 RAW = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}
@@ -133,6 +130,10 @@ def changes(options):
     return changed
 
 
+KEEP_HYPHENS = (
+    "keep a-b, for scores that split compounds themselves (default: a @-@ b, as in fairseq's "
+    "example)"
+)
 CORPORA = (
     TranslationCorpus(
         name="wmt14_en_de",
@@ -151,13 +152,7 @@ CORPORA = (
         add_options=add_options,
         bpe_operations=32_764,
         longest=LONGEST,
-        flags=(
-            Flag(
-                "--keep-hyphens",
-                "keep a-b, for scores that split compounds themselves (default: a @-@ b, as in "
-                "fairseq's example)",
-            ),
-        ),
+        flags=(Flag("--keep-hyphens", KEEP_HYPHENS),),
         changes=changes,
     ),
 )

@@ -10,9 +10,8 @@ from fairseq_posattn.common.cli import add_count, end
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import corpora
+from fairseq_posattn.preparation import corpora, custom, custom_pairs
 from fairseq_posattn.preparation.corpus import Flag
-from fairseq_posattn.preparation.custom import labeled, paired
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.vectors import add_word_options
@@ -40,19 +39,19 @@ class Kind:
 KINDS = {
     "translation": Kind(
         "Prepare translation data for fairseq-train: text, subwords, binarized data.",
-        {**corpora.TRANSLATION, "own": paired.TRANSLATION},
+        {**corpora.TRANSLATION, "own": custom_pairs.TRANSLATION},
         pairs.prepare_translations,
         pairs.add_translation_options,
     ),
     "summarization": Kind(
         "Prepare summarization data for fairseq-train: text, subwords, binarized data.",
-        {**corpora.SUMMARIZATION, "own": paired.SUMMARIZATION},
+        {**corpora.SUMMARIZATION, "own": custom_pairs.SUMMARIZATION},
         pairs.prepare_summaries,
         pairs.add_summarization_options,
     ),
     "classification": Kind(
         "Prepare labeled sentences, pairs and documents for the task sentence_prediction.",
-        {**corpora.CLASSIFICATION, "own": labeled.CORPUS},
+        {**corpora.CLASSIFICATION, "own": custom.CLASSIFICATION},
         classification.prepare,
         classification.add_options,
     ),

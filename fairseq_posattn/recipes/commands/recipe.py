@@ -7,13 +7,10 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import NoReturn
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes import rows, tables
 from fairseq_posattn.recipes.classification import ClassificationPlan
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
@@ -44,9 +41,6 @@ def main(
         prog: name of the command.
         root: checkout whose data-bin, checkpoints and scripts are used; None uses the working
             directory.
-
-    Raises:
-        UsageError: options or data are invalid, or a run failed.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
@@ -78,12 +72,12 @@ def find(name: str) -> Recipe:
 
 def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
     """Return the plan of a recipe with the options of a command line."""
-    data_bin, checkpoints = root / "data-bin", root / "checkpoints"
-    options = read_options(recipe, arguments, command, data_bin, checkpoints)
+    folders = root / "data-bin", root / "checkpoints"
+    options = read_options(recipe, arguments, command, *folders)
     if isinstance(recipe, GenerationRecipe):
-        return GenerationPlan(recipe, options, data_bin, checkpoints)
+        return GenerationPlan(recipe, options, *folders)
     assert isinstance(recipe, ClassificationRecipe)
-    return ClassificationPlan(recipe, options, data_bin, checkpoints)
+    return ClassificationPlan(recipe, options, *folders)
 
 
 def _show(plan: Plan) -> None:
@@ -110,8 +104,8 @@ def _run(plan: Plan, command: str) -> None:
     runner = Runner(plan.recipe.table, options.steps, plan.averages, environment)
     try:
         # SIGINT, too: a shell's background process ignores it.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, _stop)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.default_int_handler)
         for step in plan.tiny_data() if options.tiny else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
@@ -146,12 +140,10 @@ def _tune(plan: Plan, runner: Runner, devices: Sequence[Mapping[str, str]]) -> N
             write_json(entry.folder / "tuning.json", entry.tuning, indent=2)
 
 
-def _stop(number: int, frame: FrameType | None) -> NoReturn:
-    raise KeyboardInterrupt
-
-
 def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     """Print the table; with ``keep`` write it and draw its figures, too."""
+    from fairseq_posattn.recipes import rows, tables  # here, because they import NumPy
+
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
     made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)

@@ -18,7 +18,7 @@ from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
-from fairseq_posattn.model.multihead import select_sentences
+from fairseq_posattn.model.multihead import is_identity_order, select_sentences
 from fairseq_posattn.model.seq2seq import (
     DecoderPass,
     EncoderPass,
@@ -141,6 +141,8 @@ class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
             if hypotheses > 1:
                 return {**encoder_out, "hypotheses": [hypotheses]}
         sentences = select_sentences(new_order, hypotheses)
+        if is_identity_order(sentences, encoder_out["encoder_out"][0].size(1)):
+            return encoder_out
         return {**super().reorder_encoder_out(encoder_out, sentences), "hypotheses": [hypotheses]}
 
 

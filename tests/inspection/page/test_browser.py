@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 import threading
 
 import pytest
@@ -85,13 +84,6 @@ def test_a_word_under_the_pointer_shows_where_it_attends(browser, visit, transla
     shown = browser.run(SHOWN)  # back to the one that was chosen
     assert shown["chosen"] == ["a"]
     assert shown["numbers"] == percents(sentence["attention"][0]["weights"][1][0])
-
-
-def test_colours_show_the_weights(visit, translator):
-    shown, (sentence,) = visit(translator(), "a b c d", hash="#place=1&head=2&word=1")
-    weights = sentence["attention"][0]["weights"][1][0]
-    depths = [float(re.search(r"[\d.]+(?=\)$)", shade)[0]) for shade in shown["shades"]]
-    assert depths == pytest.approx([(weight / 1000) ** 0.5 for weight in weights], abs=0.01)
 
 
 def test_a_click_chooses_part_layer_head_and_sentence(browser, visit, translator):
@@ -190,23 +182,6 @@ def test_a_classifier(browser, visit, classifier):
     assert browser.complaints() == []
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        {"encoder": "cspan", "pooling": "multi_query", "pooling_queries": 3},
-        {"encoder": "mtsa", "pooling": "mean"},
-        {"encoder": "bilstm", "pooling": "attention"},
-    ],
-)
-def test_other_classifiers_at_all_their_places(browser, visit, classifier, flags):
-    view = classifier(**flags)
-    for number in range(len(view.places)):
-        shown, (sentence,) = visit(view, "a b d e", hash=f"#place={number + 1}&head=1&word=2")
-        weights = sentence["attention"][number]["weights"][0]
-        assert shown["numbers"] == percents(weights[1] if view.places[number].query else weights)
-    assert ("source2token, mean over the features" in shown["plot"]) == (flags["encoder"] == "mtsa")
-
-
 def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translator):
     japanese, arabic = "猫 が 外 を 見る", "القطة تنظر من النافذة ."
     view = translator(japanese, arabic, source_lang="ja", target_lang="ar")
@@ -260,7 +235,7 @@ def test_words_can_be_read_in_either_scheme(browser, visit, translator, scheme):
     """The contrast is at least 4.5 (WCAG), also on the deepest shade."""
     visit(translator(), "a b", scheme=scheme)
     contrast = """(() => {
-      const light = (colour) => colour.map((part) => part / 255).map((part) =>
+      const light = (color) => color.map((part) => part / 255).map((part) =>
         part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4)
         .reduce((sum, part, at) => sum + part * [0.2126, 0.7152, 0.0722][at], 0);
       const numbers = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);

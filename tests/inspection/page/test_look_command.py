@@ -114,13 +114,7 @@ def test_unknown_and_cut_text_gets_a_warning(kind, text, warning, write, tmp_pat
         ("classification", b"", [], r"the file is empty"),
         ("classification", b"a b\n" + b"a " * 40, [], r"text:2: 41 tokens with the end symbol"),
         ("classification", b"a\tb\n", [], r"text:1: the model needs one sentence, not 2"),
-        (
-            "classification",
-            b"\n" + b"a b " * 7,
-            [],
-            "text:2: its attention is too large",
-        ),
-        ("classification", None, [], r"text: No such file or directory"),
+        ("classification", b"\n" + b"a b " * 7, [], "text:2: its attention is too large"),
         ("classification", b"a\n", ["--targets", "TARGETS"], "needs a model that translates"),
         ("translation", b"a\nb\n", ["--targets", "TARGETS"], "line counts differ"),
         ("classification", b"a\n", ["--output", "missing/page.html"], "there is no such folder"),
@@ -131,7 +125,7 @@ def test_an_error_is_one_line_and_leaves_no_page(
 ):
     monkeypatch.setattr(command, "MOST_WEIGHTS", 400)
     targets, page = write("targets", "A\n"), tmp_path / "page.html"
-    path = tmp_path / "text" if text is None else write("text", text)
+    path = write("text", text)
     given = [targets if option == "TARGETS" else option for option in options]
     assert look(kind, "--sentences", path, "--output", page, *given) == 1
     assert re.search(error, error_of(capsys))

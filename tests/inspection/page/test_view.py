@@ -169,36 +169,24 @@ def test_nan_and_long_targets_are_refused(translator):
 @pytest.mark.parametrize(
     "flags, expected",
     [
-        ({"encoder": "mpsan", "pooling": "source2token"}, [("mpsan", 4), ("source2token", 1)]),
-        (
-            {"encoder": "cspan", "pooling": "multi_query", "pooling_queries": 3},
-            [("semantic attention", 1), ("positional attention", 1), ("multi_query", 3)],
-        ),
-        (
-            {"encoder": "cspan", "cspan_fusion": "relative_position", "pooling": "max"},
-            [("cspan", 1)],
-        ),
-        ({"encoder": "mtsa", "pooling": "mean"}, [("mtsa", 2)]),
-        ({"encoder": "disan", "pooling": "mean"}, [("past", 1), ("future", 1)]),
-        ({"encoder": "attention", "pooling": "attention"}, [("attention", 2), ("attention", 1)]),
-        ({"encoder": "bilstm", "pooling": "attention"}, [("attention", 1)]),
-        ({"encoder": "bi_blosan", "pooling": "source2token"}, [("source2token", 1)]),
-        (
-            {
-                "encoder": "transformer",
-                "encoder_sublayers": "dman,san,ffn",
-                "encoder_layers": 1,
-                "pooling": "mean",
-            },
-            [("dman", 2), ("san", 2)],
-        ),
+        ("mpsan source2token", "mpsan 4, source2token 1"),
+        ("cspan multi_query", "semantic attention 1, positional attention 1, multi_query 3"),
+        ("cspan max cspan_fusion=relative_position", "cspan 1"),
+        ("mtsa mean", "mtsa 2"),
+        ("disan mean", "past 1, future 1"),
+        ("attention attention", "attention 2, attention 1"),
+        ("bilstm attention", "attention 1"),
+        ("bi_blosan source2token", "source2token 1"),
+        ("transformer mean encoder_sublayers=dman,san,ffn", "dman 2, san 2"),
     ],
 )
 def test_places_and_weights_of_classifiers(classifier, flags, expected):
-    view = classifier(**flags)
+    encoder, pooling, *more = flags.split()
+    more = {"pooling_queries": 3, "encoder_layers": 1, **dict(one.split("=") for one in more)}
+    view = classifier(encoder=encoder, pooling=pooling, **more)
     sentence = view("a b d e")
     described = view.description()["places"]
-    assert [(one["name"], len(one["heads"])) for one in described] == expected
+    assert ", ".join(f"{one['name']} {len(one['heads'])}" for one in described) == expected
     assert sentence["rows"] == {"words": ["a", "b", "d", "e"]}
     for one, attention in zip(described, sentence["attention"], strict=True):
         found = torch.tensor(attention["weights"])
@@ -261,10 +249,8 @@ def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, fea
 
 def test_mtsa_shows_its_source2token_weights(classifier):
     view = classifier(encoder="mtsa", pooling="mean")
-    sentence = view("a b d e")
-    words = torch.tensor(sentence["attention"][0]["words"])
-    assert words.shape == (2, 4)
-    assert ((words.sum(-1) - 1000).abs() <= 2).all()
+    words = torch.tensor(view("a b d e")["attention"][0]["words"])
+    assert words.shape == (2, 4) and ((words.sum(-1) - 1000).abs() <= 2).all()
     assert "source2token" in view.description()["places"][0]["note"]
 
 

@@ -1,15 +1,22 @@
-"""Natural language inference: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
+"""Pairs of sentences: SNLI (Bowman et al., 2015), MultiNLI (Williams et al., 2018) and SICK.
 
-The archives hold a JSON object a line; words are the leaves of its parses. Pairs without agreement
-of the annotators, labeled ``-``, have no class. MultiNLI's test sets have no labels: the matched
-development set is for validation, the mismatched one for testing. SNLI is also read in tokens, from
-``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and ``test``.
+The archives of SNLI and MultiNLI hold a JSON object a line; words are the leaves of its parses.
+Pairs without agreement of the annotators, labeled ``-``, have no class. MultiNLI's test sets have
+no labels: the matched development set is for validation, the mismatched one for testing. SNLI is
+also read in tokens, from ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and
+``test``.
+
+SICK (Marelli et al., 2014) has entailment and relatedness from 1 to 5. SemEval's files are
+``SICK_train.txt``, ``SICK_trial.txt`` for validation and ``SICK_test_annotated.txt``; the authors'
+one file ``SICK.txt`` names SemEval's part of each pair.
 """
 
+import re
 from collections import Counter
 from functools import partial
 from itertools import accumulate
 
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labeled_text import (
@@ -19,6 +26,7 @@ from fairseq_posattn.preparation.labeled_text import (
     read_objects,
 )
 from fairseq_posattn.preparation.pairs import read_pairs
+from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
@@ -42,15 +50,20 @@ MULTINLI = published_at(
     "https://cims.nyu.edu/~sbowman/multinli",
     sha256="049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
 )
+TESTED = {"valid": 9_842, "test": 9_824}
+PAIRS = {"word_rule": "treebank", "labels": LABELS, "pairs": True}
+SICK_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+WHOLE = "SICK.txt"
+PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
+ENTAILMENT = "entailment_judgment"
+SEMEVAL = "https://alt.qcri.org/semeval2014/task1/data/uploads"
 
 
 def snli_splits(archive, options):
-    """Return the readers of the splits, by name."""
+    readers = json_splits(SNLI_FILES, archive, options)
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
         readers = {split: partial(separate_examples, archive, part) for split, part in parts}
-    else:
-        readers = json_splits(SNLI_FILES, archive, options)
     if options.train_on_dev:
         readers = {"train": readers["valid"], "test": readers["test"]}
     if options.released_form:
@@ -84,8 +97,9 @@ def json_splits(files, archive, options):
 
 def json_examples(archive, member):
     for place, (label, *parses) in read_objects(archive, member, "pair", *KEYS):
-        texts = tuple(leaves(checked_text(parse, place, "a parse")) for parse in parses)
-        yield Example(_class(label, place), texts, place)
+        parses = [checked_text(parse, place, "a parse").split() for parse in parses]
+        texts = (" ".join(word for word in parse if word not in "()") for parse in parses)
+        yield Example(_class(label, place), tuple(texts), place)
 
 
 def separate_examples(archive, part):
@@ -96,18 +110,70 @@ def separate_examples(archive, part):
         yield Example(_class(label.strip(), place), tuple(pair), place)
 
 
-def leaves(parse):
-    """Return the words of a binary parse such as ``( ( The dog ) ( runs . ) )``."""
-    return " ".join(symbol for symbol in parse.split() if symbol not in "()")
-
-
 def _class(label, place):
     return None if label == NO_AGREEMENT else known_class(label, LABELS, place)
 
 
-TESTED = {"valid": 9_842, "test": 9_824}
-PAIRS = {"word_rule": "treebank", "labels": LABELS, "pairs": True}
+# --- SICK -----------------------------------------------------------------------------------------
+
+
+def sick_splits(archive, options):
+    files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
+    if archive.has(WHOLE) and not archive.has(files["train"]):
+        parts = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
+        return {
+            split: partial(sick_examples, archive, WHOLE, part) for split, part in parts.items()
+        }
+    return {split: partial(sick_examples, archive, file) for split, file in files.items()}
+
+
+def sick_examples(archive, member, part=None):
+    """Yield the pairs of a file, or only those of a part of SemEval."""
+    lines = read_member(archive, member)
+    place, header = next(lines)
+    columns = header.replace("entailment_label", ENTAILMENT).split("\t")
+    needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}
+    if missing := sorted(needed.union(["SemEval_set"] if part else []).difference(columns)):
+        raise UsageError(f"{place}: the columns {', '.join(missing)} are missing")
+    for place, line in lines:
+        fields = line.split("\t")
+        if len(fields) != len(columns):
+            raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
+        row = dict(zip(columns, map(str.strip, fields), strict=True))
+        if part is None or row["SemEval_set"] == part:
+            label = known_class(row[ENTAILMENT], SICK_LABELS, place)
+            text = row["relatedness_score"]
+            if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
+                raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")
+            yield Example(label, (row["sentence_A"], row["sentence_B"]), place, float(text))
+
+
 CORPORA = (
+    ClassificationCorpus(
+        name="sick",
+        summary="SICK, pairs: relatedness from 1 to 5, and entailment",
+        source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
+        "SemEval's zips of them; or SICK.zip",
+        alternatives=(
+            tuple(published_at(f"sick_{part}.zip", SEMEVAL) for part in PARTS.values()),
+            (  # the authors', with some pairs fewer than SemEval's
+                published_at(
+                    "SICK.zip",
+                    "https://zenodo.org/records/2787612/files",
+                    sha256="da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
+                ),
+            ),
+        ),
+        splits=sick_splits,
+        word_rule="moses",
+        labels=SICK_LABELS,
+        published={"train": 4_500, "valid": 500, "test": 4_927},
+        recipe="mpsan/table7_sick",
+        metrics=("pearson", "spearman", "mse"),
+        pairs=True,
+        scored=True,
+        scores=5,
+    ),
     ClassificationCorpus(
         name="snli",
         summary="SNLI, pairs, three classes",

@@ -1,16 +1,21 @@
-"""CR, MPQA and SUBJ: two classes, no published splits, scores that are means of ten folds.
+"""Sentences of MPSAN's Table 6: CR, MPQA and SUBJ in ten folds, and TREC.
 
 Customer reviews (Hu and Liu, 2004), polarity of the phrases of MPQA (Wiebe, Wilson and Cardie,
-2005), subjectivity of sentences about films (Pang and Lee, 2004). Published as one file a class, a
-sentence a line, or as one file with the number of the class before each sentence.
+2005), subjectivity of sentences about films (Pang and Lee, 2004) have two classes and no published
+splits: scores are means of ten folds. Published as one file a class, a sentence a line, or as one
+file with the number of the class before each sentence.
+
+TREC's questions (Li and Roth, 2002) are ``train_5500.label`` and ``TREC_10.label``, in ISO-8859-1:
+a line is the class, coarse and fine, such as ``DESC:manner``, and a question. A form with digits
+for coarse classes is read, too. Validation is held out of the training set.
 """
 
 from functools import partial
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example, numbered_class
+from fairseq_posattn.preparation.labeled_text import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 SENTIMENTS = ("negative", "positive")
@@ -23,6 +28,20 @@ WHOLE = published_at(  # of Wang and Manning (2012); it holds all three
 )
 CORNELL = published_at(
     "rotten_imdb.tar.gz", "https://www.cs.cornell.edu/people/pabo/movie-review-data"
+)
+COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
+TREC_FILES = {
+    "train": ("train_5500.label", "train.txt", "TREC.train.all"),
+    "test": ("TREC_10.label", "test.txt", "TREC.test.all"),
+}
+TREC_FOLDERS = ("https://cogcomp.seas.upenn.edu/Data/QA/QC", "http://cogcomp.org/Data/QA/QC")
+TREC_SHA256 = {
+    "train_5500.label": "9e4c8bdcaffb96ed61041bd64b564183d52793a8e91d84fc3a8646885f466ec3",
+    "TREC_10.label": "033f22c028c2bbba9ca682f68ffe204dc1aa6e1cf35dd6207f2d4ca67f0d0e8e",
+}
+TREC = tuple(
+    published_at(name, *TREC_FOLDERS, sha256=digest, is_archive=False)
+    for name, digest in TREC_SHA256.items()
 )
 
 
@@ -68,6 +87,25 @@ def _lines(archive, member):
     return read_member(archive, member, encoding)
 
 
+def trec_splits(archive, options):
+    return {
+        split: partial(questions, archive, archive.first_of(*names), options.fine)
+        for split, names in TREC_FILES.items()
+    }
+
+
+def questions(archive, member, fine):
+    for place, line in read_member(archive, member, encoding="iso-8859-1"):
+        label, _, question = line.strip().partition(" ")
+        if fine and ":" not in label:
+            raise UsageError(f"{place}: {shortened(label)} names no fine class; remove --fine")
+        if label.isdecimal():
+            coarse = numbered_class(label, COARSE, place)
+        else:
+            coarse = known_class(label.partition(":")[0], COARSE, place)
+        yield Example(label if fine else coarse, (question,), place)
+
+
 def _corpus(name, summary, classes, pairs, source, alternatives, count):
     whole = {"cr": "custrev.all"}.get(name, f"{name}.all")
     return ClassificationCorpus(
@@ -85,6 +123,19 @@ def _corpus(name, summary, classes, pairs, source, alternatives, count):
 
 
 CORPORA = (
+    ClassificationCorpus(
+        name="trec",
+        summary="TREC questions, six classes",
+        source="a folder with train_5500.label and TREC_10.label",
+        alternatives=(TREC,),
+        splits=trec_splits,
+        word_rule="treebank",
+        labels=COARSE,
+        published={"train": 5_452, "test": 500},
+        recipe="mpsan/table6_sentences",
+        flags=(Flag("--fine", "fine classes, such as NUM:date, instead of the six coarse ones"),),
+        changes=lambda options: {"labels": None} if options.fine else {},
+    ),
     _corpus(
         *("cr", "customer reviews", SENTIMENTS, [("custrev.neg", "custrev.pos")]),
         f"{WHOLE.name}, or a folder with custrev.pos and custrev.neg",

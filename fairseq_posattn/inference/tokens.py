@@ -1,15 +1,19 @@
-"""Conversion between plain text and token ids."""
+"""Conversion between plain text and token ids, with a warning of many unknown tokens.
+
+Text with many of them is in another language, or tokenized in another way than the training data.
+Commands of posattn warn; fairseq's are silent.
+"""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.inference.unknown_tokens import TOKENIZED, UnknownTokens, token_ids
 from fairseq_posattn.text import manifest, moses
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -17,30 +21,60 @@ from fairseq_posattn.text.subwords import whole_words
 MANY_UNKNOWN = 0.1
 
 
+def token_ids(tokens: Iterable[str], dictionary: Dictionary, *others: str) -> Tensor:
+    """Return the ids of tokens; the text of a special symbol, also of ``others``, is unknown."""
+    special = {*map(dictionary.index, others), *range(dictionary.nspecial)}
+    ids, unknown = map(dictionary.index, tokens), dictionary.unk()
+    return torch.tensor([unknown if one in special else one for one in ids], dtype=torch.long)
+
+
+@dataclass
+class UnknownTokens:
+    """Counts of tokens, with a single warning if too many are unknown."""
+
+    unknown: int = 0
+    total: int = 0
+    warned: bool = False
+    share: float = 0.5  # largest without a warning; subwords are nearly all known
+    kind: str = "words"
+    hint: str = "in its language"  # the end of a question
+
+    def add(self, tokens: Tensor, dictionary: Dictionary) -> None:
+        """Count token ids in any shape, without special symbols."""
+        unknown = int(tokens.eq(dictionary.unk()).sum())
+        self.unknown += unknown
+        self.total += unknown + int(tokens.ge(dictionary.nspecial).sum())
+
+    def warning(self) -> str | None:
+        """Return the warning the first time; None if there is none."""
+        if self.warned or self.unknown <= self.share * self.total:
+            return None
+        self.warned = True
+        return (
+            f"{self.unknown:,} of {self.total:,} {self.kind} are unknown to the model: is the text "
+            f"{self.hint}?"
+        )
+
+
 @dataclass(frozen=True)
 class Line:
     """A line as token ids.
 
     Attributes:
-        pieces: the subwords of the sentence.
+        subwords: of the sentence.
         tokens: ids of the sentence with the end symbol; empty for a blank line.
         prefix: ids that the translation begins with.
         constraints: ids of phrases that the translation contains.
     """
 
-    pieces: tuple[str, ...]
+    subwords: tuple[str, ...]
     tokens: Tensor
     prefix: Tensor
     constraints: tuple[Tensor, ...]
 
-    @property
-    def is_forced(self) -> bool:
-        """Return whether its translation has a prefix or constraints."""
-        return bool(len(self.prefix) or self.constraints)
-
 
 class Lines:
-    """Tokenizer and detokenizer of a model's text.
+    """Tokenizer and detokenizer of a translation model's text.
 
     Args:
         folder: of the data, with preparation.json.
@@ -61,47 +95,46 @@ class Lines:
         self.split = splitter(folder, info, source) if info else str.strip
         self.split_target = splitter(folder, info, target) if info else str.strip
         self.join = joiner(info, target) if info else str
-        self.subwords = info and info.subwords
+        self.kind = info and info.subwords
         # Moses' tokens have escapes, such as &apos;.
         self.plain_word = html.unescape if info and info.word_rule in moses.RULES else str
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         self.unknown = UnknownTokens(share=MANY_UNKNOWN)
         if info is None:
-            self.unknown.kind, self.unknown.hint = "tokens", TOKENIZED
+            self.unknown.kind = "tokens"
+            self.unknown.hint += ", and tokenized as its training data was"
         elif info.subwords:
             self.unknown.kind = "subwords"
         self.cut = 0
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
         """Return a line as token ids, cut to the maximum source length."""
-        pieces, tokens = self._pieces(text, self.split, self.dictionary)
+        subwords = self.split(text).split()
+        tokens = self._count(token_ids(subwords, self.dictionary), self.dictionary)
         if len(tokens) >= self.longest:
             self.cut += 1
-            tokens, pieces = tokens[: self.longest - 1], pieces[: self.longest - 1]
-        end = tokens.new_tensor([self.dictionary.eos()] if pieces else [])
+            tokens, subwords = tokens[: self.longest - 1], subwords[: self.longest - 1]
+        end = tokens.new_tensor([self.dictionary.eos()] if subwords else [])
         parts = [constraints] if isinstance(constraints, str) else constraints
-        forced = map(self._target, parts)
         return Line(
-            tuple(pieces),
+            tuple(subwords),
             torch.cat([tokens, end]),
-            self._target(prefix)[: self.prefix_size],
-            tuple(part for part in forced if len(part)),
+            self._encode_target(prefix)[: self.prefix_size],
+            tuple(ids for ids in map(self._encode_target, parts) if len(ids)),
         )
 
-    def _target(self, text):
-        return self._pieces(text, self.split_target, self.target_dictionary)[1]
+    def _encode_target(self, text):
+        ids = token_ids(self.split_target(text).split(), self.target_dictionary)
+        return self._count(ids, self.target_dictionary)
 
-    def _pieces(self, text, split, dictionary):
-        """Return the subwords of a text, and their ids."""
-        pieces = split(text).split()
-        tokens = token_ids(pieces, dictionary)
-        self.unknown.add(tokens, dictionary)
-        return pieces, tokens
+    def _count(self, ids, dictionary):
+        self.unknown.add(ids, dictionary)
+        return ids
 
-    def plain(self, pieces: str) -> str:
+    def plain(self, subwords: str) -> str:
         """Return the plain text of subwords that are separated by spaces."""
-        return self.join(whole_words(pieces, self.subwords))
+        return self.join(whole_words(subwords, self.kind))
 
     def warn_of_cut_lines(self, name: str) -> None:
         """Warn if lines of a file were longer than the model reads."""

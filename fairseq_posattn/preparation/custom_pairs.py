@@ -10,7 +10,7 @@ from pathlib import Path
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import custom as rows
+from fairseq_posattn.preparation import custom
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
 from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
 from fairseq_posattn.preparation.report import counted
@@ -42,19 +42,19 @@ class PairedText:
     def pairs(self):
         """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
         if self.columns:
-            for place, values in rows.read_rows(*self.paths, self.columns):
+            for place, values in custom.read_rows(*self.paths, self.columns):
                 places = (place, place)
-                yield places, tuple(map(rows.text_of, values, self.columns, places))
-            return
-        first, second = self.paths
-        with rows.open_lines(first) as one, rows.open_lines(second) as other:
-            lines = parallel_lines(**{str(first): one, str(second): other})
-            for number, pair in enumerate(lines, start=1):
-                yield (f"{first}:{number}", f"{second}:{number}"), pair
+                yield places, tuple(map(custom.text_of, values, self.columns, places))
+        else:
+            first, second = self.paths
+            with custom.open_lines(first) as one, custom.open_lines(second) as other:
+                lines = parallel_lines(**{str(first): one, str(second): other})
+                for number, pair in enumerate(lines, start=1):
+                    yield (f"{first}:{number}", f"{second}:{number}"), pair
 
 
 def _add_file_options(parser, sides):
-    training = f"the training set: {rows.HELP}"
+    training = f"the training set: {custom.HELP}"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
     files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
     parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
@@ -62,8 +62,8 @@ def _add_file_options(parser, sides):
         "file with the same columns, or two files with --train; or how many pairs of the training "
         f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    given = {"nargs": "+", "type": rows.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
-    for split in reversed(rows.HELD_OUT):
+    given = {"nargs": "+", "type": custom.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
+    for split in reversed(custom.HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     add_seed(parser)
 
@@ -81,11 +81,8 @@ def add_translation_options(parser):
     size = "with --subwords sentencepiece: subwords to learn"
     add_count(parser, "--vocabulary-size", USUAL_SIZE, size)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
-    parser.add_argument(
-        "--separate-dictionaries",
-        action="store_true",
-        help="one dictionary for each language (default: a joined one, for shared embeddings)",
-    )
+    separate = "one dictionary for each language (default: a joined one, for shared embeddings)"
+    parser.add_argument("--separate-dictionaries", action="store_true", help=separate)
 
 
 def add_summary_options(parser):
@@ -100,7 +97,7 @@ def find_files(options):
     number, needed = (1, "a file with the same columns") if columns else (2, "two files")
     training = (options.file,) if columns else options.train
     sources = {"train": PairedText(tuple(training), columns)}
-    for split in rows.HELD_OUT:
+    for split in custom.HELD_OUT:
         given = getattr(options, split)
         if given is None or len(given) == 1 and _held_size(options, split):
             continue
@@ -128,9 +125,8 @@ def _columns(options):
 
 def languages(options):
     """Return the two languages: given, or the suffixes of the files, or the columns' names."""
-    inferred = _columns(options) or [
-        Path(rows.file_name(path)).suffix[1:] for path in options.train
-    ]
+    suffixes = [Path(custom.file_name(path)).suffix[1:] for path in options.train or ()]
+    inferred = _columns(options) or suffixes
     sides = []
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")
@@ -163,7 +159,7 @@ def changes(options):
 
 
 def settings(options):
-    held = {split: _held_size(options, split) for split in rows.HELD_OUT}
+    held = {split: _held_size(options, split) for split in custom.HELD_OUT}
     return {**held, "seed": options.seed, "columns": _columns(options)}
 
 
@@ -174,9 +170,8 @@ def _held_size(options, split):
 
 
 def fingerprint(sources):
-    return rows.files_as_archive(
-        path for one in sources.values() for path in one.paths
-    ).fingerprint()
+    paths = [path for source in sources.values() for path in source.paths]
+    return custom.files_as_archive(paths).fingerprint()
 
 
 def write_translations(sources, folder, options):
@@ -201,22 +196,22 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
     """
     for split, pairs in divide(sources, options).items():
         counts = Counter()
-
-        def complete(pairs, raw, counts=counts):
-            for places, pair in pairs:
-                if not all(side.strip() for side in pair):
-                    counts["empty"] += 1
-                    continue
-                counts["escaped"] += check(places, pair)
-                if raw:
-                    raw.write(pair)
-                yield pair
-
         with (
             PairWriter(folder / split, sides) as writer,
             PairWriter(folder.parent / split, sides if split == "test" else ()) as raw,
         ):
-            given = complete(islice(pairs(), options.limit), raw if split == "test" else None)
+
+            def complete(pairs, counts=counts, write_raw=raw.write if raw.files else None):
+                for places, pair in pairs:
+                    if not all(side.strip() for side in pair):
+                        counts["empty"] += 1
+                        continue
+                    counts["escaped"] += check(places, pair)
+                    if write_raw:
+                        write_raw(pair)
+                    yield pair
+
+            given = complete(islice(pairs(), options.limit))
             for pair in map_pairs(functions, given, options.jobs, f"reading {split}"):
                 writer.write(pair)
         if counts["empty"]:
@@ -236,16 +231,16 @@ def divide(sources, options):
     readers = {split: source.pairs for split, source in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
-    keys = [(None, rows.identity(source)) for _, (source, _) in readers["train"]()]
+    keys = [(None, custom.identity(source)) for _, (source, _) in readers["train"]()]
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
-    for split in (split for split in rows.HELD_OUT if split not in readers):
+    for split in (split for split in custom.HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = rows.held_out_size(size, number)
+        sizes[split] = custom.held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
-    chosen = rows.hold_out(keys, options.seed, sizes, name)
+    chosen = custom.hold_out(keys, options.seed, sizes, name)
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):
@@ -259,11 +254,8 @@ def divide(sources, options):
 TRANSLATION = TranslationCorpus(
     name="own",
     summary="custom pairs in any two languages, in two parallel files or a table",
-    source=None,
     sides=(),
     word_rule="moses-escaped",
-    published={},
-    recipe=None,
     find_files=find_files,
     fingerprint=fingerprint,
     write_text=write_translations,
@@ -275,9 +267,6 @@ TRANSLATION = TranslationCorpus(
 SUMMARIZATION = SummarizationCorpus(
     name="own",
     summary="custom texts and summaries, in two parallel files or a table",
-    source=None,
-    published={},
-    recipe=None,
     find_files=find_files,
     fingerprint=fingerprint,
     write_text=partial(write_pairs, sides=SIDES, functions=[spaces] * 2),

@@ -1,25 +1,128 @@
-"""English Web Treebank with PropBank's roles (Universal Dependencies; Bonial et al., 2014).
+"""Semantic roles: the CoNLL-2005 shared task and the English Web Treebank with PropBank's roles.
 
-UD_English-EWT has the words, a file a document, under ``not-to-release/sources``, and the documents
-of each split in ``file-lists``; propbank-release has the roles of the same documents, without
-words, in ``*.gold_skel``. A sentence is used if it has as many words in both.
+CoNLL-2005 (Carreras and Màrquez, 2005) has roles of verbs in the Penn Treebank. The release has the
+roles, ``train/props/train.02.props.gz`` and so on. Its words are those of the Penn Treebank, which
+is licensed: ``train/words/train.02.words.gz`` and so on, which the release's scripts make, or the
+Treebank's trees, ``wsj/02/*.mrg`` and ``brown/ck/ck0[1-3].mrg``.
+
+UD_English-EWT has the words of the Web Treebank, a file a document, under
+``not-to-release/sources``, and the documents of each split in ``file-lists``; propbank-release
+(Bonial et al., 2014) has the roles of the same documents, without words, in ``*.gold_skel``. A
+sentence is used if it has as many words in both.
 """
 
+import re
+from fnmatch import fnmatch
+
+from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import Proposition, RoleSentence, Sentence, blocks, spans_of_cells
+from fairseq_posattn.text.props import (
+    Proposition,
+    RoleSentence,
+    Sentence,
+    blocks,
+    read_props_lines,
+    spans_of_cells,
+)
 
+# Files of CoNLL's release of each split, without folder and suffix, and the trees of each.
+FILES = {
+    "train": {f"train.{section:02}": f"*wsj/{section:02}/*.mrg" for section in range(2, 22)},
+    "valid": {"devel.24": "*wsj/24/*.mrg"},
+    "test": {"test.wsj": "*wsj/23/*.mrg"},
+    "test1": {"test.brown": "*brown/ck/ck0[123].mrg"},
+}
+TRACE = "-NONE-"
+TREE = re.compile(r"(?P<word>\((?P<tag>[^\s()]+)\s+(?P<form>[^\s()]+)\s*\))|\(|\)")
 AUXILIARIES = {"be.03", "have.01", "do.01"}  # never have an argument
 LISTS = {"train": "files.train", "valid": "files.dev", "test": "files.test"}
 LISTED = tuple(f"/file-lists/{name}" for name in LISTS.values())
 WORDS, ROLES = ".xml.conllu", ".xml.gold_skel"
 SENTENCE, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 4, 6, 7, 8  # columns of gold_skel
 PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
+GITHUB = "https://github.com/{0}/{1}/archive/{2}.tar.gz"
+REPOSITORIES = (
+    ("propbank", "propbank-release", "4abade0b53ce"),
+    ("UniversalDependencies", "UD_English-EWT", "15d613d8447b"),
+)
+SOURCES = tuple(Source(f"{one[1]}.tar.gz", (GITHUB.format(*one),)) for one in REPOSITORIES)
 
 
-def sentences(archive, options):
+def conll05_sentences(archive, options):
+    names = sorted(archive.names())
+    return {
+        split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]
+        for split, parts in FILES.items()
+    }
+
+
+def _part(archive, names, part, trees):
+    props = _matching(names, f"*props/{part}.props*")
+    if not props:
+        raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
+    place = archive.label(props[0])
+    roles = list(read_props_lines(_lines(archive, props[0]), place))
+    words = list(_part_words(archive, names, part, trees))
+    if len(words) != len(roles):
+        raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
+    for one, its_roles in zip(words, roles, strict=True):
+        at = f"{place}:{its_roles.line}"
+        if len(one) != its_roles.length:
+            raise UsageError(f"{at}: roles of {its_roles.length} words, but {len(one)} words")
+        yield RoleSentence(one, its_roles, at)
+
+
+def _part_words(archive, names, part, trees):
+    if files := _matching(names, f"*words/{part}.words*"):
+        for _, rows in blocks(_lines(archive, files[0])):
+            yield tuple(word for word, *_ in rows)
+        return
+    files = _matching(names, trees)
+    if not files:
+        raise UsageError(
+            f"{archive.name}: holds no words/{part}.words.gz, and no {trees[1:]} of the Penn "
+            "Treebank"
+        )
+    for name in files:
+        with archive.open(name) as stream:
+            yield from trees_words(stream.read().decode("latin-1"), archive.label(name))
+
+
+def trees_words(text, place):
+    """Yield the words of each tree, without traces; raise :exc:`UsageError` if brackets differ."""
+    depth, words = 0, []
+    for match in TREE.finditer(text):
+        if match["word"]:
+            if match["tag"] != TRACE:
+                words.append(match["form"])
+            continue
+        depth += 1 if match[0] == "(" else -1
+        if depth < 0:
+            break
+        if depth == 0 and words:
+            yield tuple(words)
+            words = []
+    if depth or words:
+        raise UsageError(f"{place}: its brackets do not match")
+
+
+def _matching(names, pattern):
+    return [name for name in names if fnmatch(f"/{name}", pattern)]
+
+
+def _lines(archive, name):
+    with archive.open(name) as stream:
+        text = decompressed(stream, archive.label(name))
+        return list(read_lines(text, archive.label(name), allow_empty=True))
+
+
+# --- English Web Treebank -------------------------------------------------------------------------
+
+
+def ewt_sentences(archive, options):
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
         if f"/{name}".endswith(LISTED):
@@ -120,20 +223,24 @@ def _joined(documents, words, roles):
                 yield RoleSentence(one, its_roles, f"{'/'.join(document)}:{number + 1}")
 
 
-GITHUB = "https://github.com/{0}/{1}/archive/{2}.tar.gz"
-REPOSITORIES = (
-    ("propbank", "propbank-release", "4abade0b53ce"),
-    ("UniversalDependencies", "UD_English-EWT", "15d613d8447b"),
-)
-SOURCES = tuple(Source(f"{one[1]}.tar.gz", (GITHUB.format(*one),)) for one in REPOSITORIES)
 CORPORA = (
+    TaggingCorpus(
+        name="conll05",
+        summary="CoNLL-2005: roles of verbs in the Penn Treebank; not downloaded",
+        source="a folder with conll05st-release, and in it the words that its scripts make, or "
+        "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
+        sentences=conll05_sentences,
+        published={"train": 39_832, "valid": 1_346, "test": 2_416, "test1": 426},
+        predicates={"train": 90_750, "valid": 3_248, "test": 5_267, "test1": 804},
+        recipe="mtsa/table4_roles",
+    ),
     TaggingCorpus(
         name="ewt",
         summary="English Web Treebank with PropBank's roles: 26,535 verbs to train on",
         source="a folder with the archives of github's propbank/propbank-release and "
         "UniversalDependencies/UD_English-EWT, or with what they unpack to",
         alternatives=(SOURCES,),
-        sentences=sentences,
+        sentences=ewt_sentences,
         published={"train": 12_524, "valid": 1_968, "test": 2_058},
         predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
         recipe="mtsa/table4_roles",

@@ -1,0 +1,85 @@
+"""Options of commands that answer text line by line, and of the beam search."""
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from typing import IO, Any
+
+from fairseq_posattn.common.cli import add_count, add_data, positive
+from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.inference.stream import arriving_lines
+
+# Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
+DECODING = {
+    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
+    "attention": "words",
+}
+SEARCH = {
+    "--beam": (positive, "beam size"),
+    "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
+    "--max-len-a": (float, "maximum output length is A x source length + B subwords: this is A"),
+    "--max-len-b": (int, "maximum output length is A x source length + B subwords: this is B"),
+    "--min-len": (positive, "minimum output length in subwords"),
+    "--no-repeat-ngram-size": (int, "forbid repeated n-grams of N subwords; 0 allows them"),
+}
+
+
+def add_search(group, decoding, flags=SEARCH):
+    """Add options of the search, as in ``fairseq-generate``, to a parser's group.
+
+    Args:
+        decoding: defaults, by the names of fairseq's GenerationConfig.
+        flags: which of SEARCH.
+    """
+    for flag in flags:
+        kind, about = SEARCH[flag]
+        name = flag[2:].replace("-", "_")
+        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
+        if flag == "--max-len-b" and "--max-len-a" not in flags:
+            about = "maximum output length in subwords"
+        group.add_argument(
+            flag, type=kind, default=default, metavar="N", help=f"{about} (default: {default})"
+        )
+
+
+def search_settings(args):
+    """Return the fields of fairseq's GenerationConfig that a command line sets."""
+    names = [flag[2:].replace("-", "_") for flag in SEARCH]
+    settings = {name: getattr(args, name) for name in [*names, "nbest", "constraints"]}
+    return settings | {"prefix_size": args.prefix_size or 0}
+
+
+def add_text(parser) -> None:
+    """Add the options that name text, answers and data."""
+    about = "text to read (default: standard input)"
+    parser.add_argument("--input", default="-", metavar="FILE", help=about)
+    about = "file to write, once all lines are answered (default: standard output)"
+    parser.add_argument("--output", type=output_file, metavar="FILE", help=about)
+    add_data(parser)
+
+
+def add_speed(parser, batch_size: int, buffer_size: int) -> None:
+    """Add the options of speed, with their defaults."""
+    add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
+    about = (
+        "lines to read at most before the first is answered; lines of similar length share a batch"
+    )
+    add_count(parser, "--buffer-size", buffer_size, about)
+    parser.add_argument("--cpu", action="store_true", help="run on the CPU")
+
+
+@contextlib.contextmanager
+def opened(args) -> Iterator[tuple[IO[bytes], str]]:
+    """Yield the input file and its name."""
+    if args.input == "-":
+        yield sys.stdin.buffer, "standard input"
+    else:
+        with open(args.input, "rb") as file:
+            yield file, args.input
+
+
+@contextlib.contextmanager
+def answering(args, file: IO[bytes], name: str) -> Iterator[tuple[Iterator[list[bytes]], Any]]:
+    """Yield groups of the lines of ``file``, and the file for the answers."""
+    with writing(args.output) if args.output else contextlib.nullcontext(sys.stdout) as out:
+        yield arriving_lines(file.fileno(), args.buffer_size, name), out

@@ -1,0 +1,170 @@
+"""Documents: AG News, Yelp reviews, Yahoo! Answers, and reviews of electronics on Amazon.
+
+The first are as Zhang, Zhao and LeCun (2015) split them. Each archive holds ``train.csv`` and
+``test.csv``: the number of the class, then one to three texts, which are joined. A plain form is
+read, too: ``train.txt`` and ``test.txt``, the number of the class, a tab, the text. Validation is
+held out of the training set.
+
+The DA paper uses 50,000 reviews of Amazon by He and McAuley (2016), without saying which: here they
+are drawn, seeded, from ``reviews_Electronics_5.json.gz``. Blitzer et al.'s set (2007) is read, too:
+2,000 reviews rated 1, 2, 4 or 5 in pseudo-XML, ``electronics/{positive,negative}.review`` or
+``electronics.{positive,negative}.review``.
+"""
+
+import html
+import random
+import re
+from functools import partial
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.labeled_text import (
+    Example,
+    checked_text,
+    known_class,
+    numbered_class,
+    read_objects,
+)
+from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
+
+NEWS = ("World", "Sports", "Business", "Sci/Tech")
+POLARITY, STARS = ("negative", "positive"), ("1", "2", "3", "4", "5")
+ANSWERS = (
+    *("Society_&_Culture", "Science_&_Mathematics", "Health", "Education_&_Reference"),
+    *("Computers_&_Internet", "Sports", "Business_&_Finance", "Entertainment_&_Music"),
+    *("Family_&_Relationships", "Politics_&_Government"),
+)
+YELP_SHA256 = "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
+YELP, YELP_FULL = "yelp_review_polarity_csv.tgz", "yelp_review_full_csv.tgz"
+YAHOO = "yahoo_answers_csv.tgz"
+DRAWN = 50_000  # reviews in the DA paper's Table 1
+JSON = re.compile(r"(^|/)reviews_Electronics[^/]*\.json$")
+PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
+REVIEW = re.compile(r"^[ \t]*<review>(.*?)^\s*</review>", re.DOTALL | re.MULTILINE)
+FIELD = re.compile(r"^\s*<(rating|review_text)>\s*\n(.*?)\n\s*</\1>", re.DOTALL | re.MULTILINE)
+HE_AND_MCAULEY = published_at(
+    "reviews_Electronics_5.json.gz",
+    "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles",
+)
+BLITZER = published_at(
+    "domain_sentiment_data.tar.gz", "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
+)
+
+
+def zhang_splits(classes, archive, options):
+    read, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
+    files = {split: f"{split}.{suffix}" for split in ("train", "test")}
+    return {s: partial(numbered_rows, read, archive, file, classes) for s, file in files.items()}
+
+
+def _csv_rows(archive, member):
+    name = archive.label(member)
+    with archive.open(member) as stream:
+        yield from csv_rows(read_lines(stream, name), name)
+
+
+def _tab_rows(archive, member):
+    return ((place, line.split("\t")) for place, line in read_member(archive, member))
+
+
+def numbered_rows(read, archive, member, classes):
+    for place, row in read(archive, member):
+        if len(row) < 2:
+            raise UsageError(f"{place}: a row without a text")
+        label = numbered_class(row[0].strip(), classes, place, first=1)
+        yield Example(label, (" ".join(row[1:]),), place)
+
+
+def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5):
+    source = published_at(file, "https://s3.amazonaws.com/fast-ai-nlp", sha256=sha256)
+    return ClassificationCorpus(
+        name=name,
+        summary=f"{summary}, {len(classes)} classes",
+        source=f"{file}, or a folder with train.csv and test.csv",
+        alternatives=((source,),),
+        splits=partial(zhang_splits, classes),
+        word_rule="articles",
+        labels=classes,
+        published={"train": train, "test": test},
+        recipe="cspan/table2_documents",
+        longest=512,
+        min_count=min_count,
+    )
+
+
+# --- Amazon ---------------------------------------------------------------------------------------
+
+
+def amazon_splits(archive, options):
+    names = archive.names()
+    if member := next(filter(JSON.search, names), None):
+        read = partial(drawn_examples, archive, member, DRAWN, options.seed)
+    elif members := sorted(filter(PSEUDO_XML.search, names)):
+        read = partial(review_examples, archive, members)
+    else:
+        raise UsageError(
+            f"{archive.name}: holds neither electronics/positive.review and negative.review "
+            "nor reviews_Electronics_5.json"
+        )
+
+    def in_two_classes():
+        for example in read():
+            if example.score != 3:
+                yield example._replace(label=POLARITY[example.score > 3])
+
+    return {"all": in_two_classes if options.binary else read}
+
+
+def review_examples(archive, members):
+    """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
+    for member in members:
+        name = archive.label(member)
+        with archive.open(member) as stream:
+            text = "\n".join(read_lines(stream, name))
+        for review in REVIEW.finditer(text):
+            place = f"{name}:{text.count(chr(10), 0, review.start()) + 1}"
+            fields = dict(FIELD.findall(review[1]))
+            if "review_text" not in fields:
+                raise UsageError(f"{place}: a review without <review_text>")
+            yield _rated(fields.get("rating", "").strip(), fields["review_text"], place)
+
+
+def drawn_examples(archive, member, count, seed):
+    """Yield ``count`` of the reviews of a file of JSON lines, in its order."""
+    with archive.open(member) as stream:
+        total = sum(1 for _ in raw_lines(stream, archive.label(member)))
+    drawn = set(random.Random(seed).sample(range(total), min(count, total)))
+    rows = read_objects(archive, member, "review", "overall", "reviewText")
+    for number, (place, (rating, text)) in enumerate(rows):
+        if number in drawn:
+            yield _rated(str(rating), checked_text(text, place), place)
+
+
+def _rated(rating, text, place):
+    label = known_class(rating.removesuffix(".0"), STARS, place)
+    return Example(label, (html.unescape(text),), place, float(label))
+
+
+CORPORA = (
+    _corpus("ag_news", "AG News", "ag_news_csv.tgz", NEWS, 120_000, 7_600, min_count=1),
+    _corpus("yelp_polarity", "Yelp reviews", YELP, POLARITY, 560_000, 38_000, YELP_SHA256),
+    _corpus("yelp_full", "Yelp reviews", YELP_FULL, STARS, 650_000, 50_000),
+    _corpus("yahoo_answers", "Yahoo! Answers", YAHOO, ANSWERS, 1_400_000, 60_000),
+    ClassificationCorpus(
+        name="amazon_electronics",
+        summary="reviews of electronics on Amazon: documents with ratings from 1 to 5",
+        source=f"{HE_AND_MCAULEY.name}, of which {DRAWN:,} reviews are drawn; or {BLITZER.name}, "
+        "or a folder with electronics/{positive,negative}.review",
+        alternatives=((HE_AND_MCAULEY,), (BLITZER,)),
+        splits=amazon_splits,
+        word_rule="documents",
+        labels=STARS,
+        published={"all": DRAWN},
+        recipe="da_transformer/table3_documents",
+        scored=True,
+        longest=512,
+        flags=(Flag("--binary", "classes negative (1, 2) and positive (4, 5) instead of ratings"),),
+        changes=lambda options: {"labels": POLARITY, "published": {}} if options.binary else {},
+    ),
+)
