@@ -19,7 +19,7 @@ import torch
 import translation_pairs as pairs
 from fairseq.sequence_generator import SequenceGenerator
 
-from fairseq_posattn.inference.translation.search import ForcedSearch
+from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.projections import quantize_linear_layers
 
 COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2")]

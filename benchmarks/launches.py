@@ -29,7 +29,7 @@ from fairseq.data.language_pair_dataset import collate
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from fairseq_posattn.attention import cpu, declare
+from fairseq_posattn.attention import auto, cpu
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
@@ -111,7 +111,7 @@ def as_on_a_gpu(counter):
     return (
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
-        patch.object(declare, "self_check_reason", lambda *call: None),
+        patch.object(auto, "self_check_reason", lambda *call: None),
         patch.object(cpu, "uses_byte_masks", lambda x, p: False),
         patch.object(cpu, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),

@@ -9,31 +9,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from fairseq_posattn import attention
 from fairseq_posattn.attention.call import Attended
-from fairseq_posattn.attention.da import DistanceAwareAttention, distance_aware_attention
 from fairseq_posattn.attention.declare import Attention, declaration_of
-from fairseq_posattn.attention.disan import directional_attention
-from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
-from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
-from fairseq_posattn.attention.mpsan import additive_attention
-from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
-from fairseq_posattn.attention.rpr import (
-    RelativePositionAttention,
-    relative_position_attention,
-)
-from fairseq_posattn.attention.san import (
-    DotProductAttention,
-    MaskedDotProductAttention,
-    dot_product_attention,
-    masked_dot_product_attention,
-)
-from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
-from fairseq_posattn.attention.transformer_xl import (
-    TransformerXLAttention,
-    transformer_xl_attention,
-)
 
 DIRECTIONS = ("past", "future")
 
@@ -72,10 +52,7 @@ class Case:
         return declaration_of(self.function)
 
     def arguments(
-        self,
-        sizes: Sizes,
-        dtype: torch.dtype = torch.float64,
-        device: torch.device | str = "cpu",
+        self, sizes: Sizes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> dict[str, object]:
         """Return random tensors, which require gradients, and the mask, by name.
 
@@ -83,11 +60,7 @@ class Case:
         """
         by_name = {"B": sizes.batch, "H": sizes.heads, "Tq": sizes.queries, "Tk": sizes.keys}
         by_name |= dict.fromkeys(("D", "Dv", "C"), sizes.features)
-        generator = torch.Generator().manual_seed(0)
-        tensors = self.attention.shapes.random(by_name, [sizes.heads], generator)
-        del tensors["key_padding_mask"]
-        for name, spread in self.attention.spread.items():
-            tensors[name] *= spread
+        tensors = self.attention.random(by_name, [sizes.heads], seed=0)
         arguments: dict[str, object] = {
             name: tensor.to(device, dtype).requires_grad_() for name, tensor in tensors.items()
         }
@@ -105,36 +78,39 @@ class Case:
 
 
 CASES = {
-    "san": Case(dot_product_attention, lambda C, H, **shared: DotProductAttention(**shared)),
+    "san": Case(
+        attention.dot_product_attention,
+        lambda C, H, **shared: attention.DotProductAttention(**shared),
+    ),
     "dman": Case(
-        dynamic_mask_attention,
-        lambda C, H, **shared: DynamicMaskAttention(C, H, max_distance=2, **shared),
+        attention.dynamic_mask_attention,
+        lambda C, H, **shared: attention.DynamicMaskAttention(C, H, max_distance=2, **shared),
     ),
     "da": Case(
-        distance_aware_attention,
-        lambda C, H, **shared: DistanceAwareAttention(H, **shared),
+        attention.distance_aware_attention,
+        lambda C, H, **shared: attention.DistanceAwareAttention(H, **shared),
     ),
     "mtsa": Case(
-        tensorized_attention,
-        lambda C, H, **shared: TensorizedAttention(H, C // H, masks=(), **shared),
+        attention.tensorized_attention,
+        lambda C, H, **shared: attention.TensorizedAttention(H, C // H, masks=(), **shared),
         masks=DIRECTIONS,
     ),
-    "mtsa_identity": Case(tensorized_attention, options={"token_scale": "identity"}),
-    "mpsan": Case(additive_attention, masks=DIRECTIONS),
+    "mtsa_identity": Case(attention.tensorized_attention, options={"token_scale": "identity"}),
+    "mpsan": Case(attention.additive_attention, masks=DIRECTIONS),
     "masked": Case(
-        masked_dot_product_attention,
-        lambda C, H, **shared: MaskedDotProductAttention(H, ["past"], **shared),
+        attention.masked_dot_product_attention,
+        lambda C, H, **shared: attention.MaskedDotProductAttention(H, ["past"], **shared),
         masks=DIRECTIONS,
         mask_matrix=True,
     ),
     "rpr": Case(
-        relative_position_attention,
-        lambda C, H, **shared: RelativePositionAttention(C, H, max_distance=2, **shared),
+        attention.relative_position_attention,
+        lambda C, H, **shared: attention.RelativePositionAttention(C, H, max_distance=2, **shared),
     ),
-    "gaussian": Case(gaussian_attention, GaussianAttention),
-    "transformer_xl": Case(transformer_xl_attention, TransformerXLAttention),
-    "tener": Case(adapted_attention, AdaptedAttention),
-    "disan": Case(directional_attention),
+    "gaussian": Case(attention.gaussian_attention, attention.GaussianAttention),
+    "transformer_xl": Case(attention.transformer_xl_attention, attention.TransformerXLAttention),
+    "tener": Case(attention.adapted_attention, attention.AdaptedAttention),
+    "disan": Case(attention.directional_attention),
 }
 # Cases with kernels.
 KERNELS = {n: case for n, case in CASES.items() if "triton" in case.attention.implementations}

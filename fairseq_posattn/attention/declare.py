@@ -4,17 +4,15 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec
 
 import torch
-from torch import Tensor
 
+from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.kernels.support import constant, kernel_reason
-from fairseq_posattn.attention.self_check import Kind, kind_of, self_check_reason
 from fairseq_posattn.attention.shapes import Shapes
-from fairseq_posattn.attention.timing import fastest, is_timed, size_class
 
 # Fastest first on a GPU. On a CPU the reference is the fastest in training.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
@@ -22,26 +20,8 @@ IMPLEMENTATIONS = ("triton", "sdpa", "reference")
 Parameters = ParamSpec("Parameters")
 
 
-@dataclass(frozen=True, eq=False)
-class Attention:
-    """Declaration of an attention function; calling it checks a call and dispatches it.
-
-    Attributes:
-        name: the function's name, for messages.
-        attend: takes a ``Call`` and the arguments by name; returns the context, with
-            ``need_weights`` also the weights.
-        shapes, implementations, causal, check, refuse, spread: see :func:`attention`. Only the
-            reference returns weights.
-    """
-
-    name: str
-    attend: Callable[..., Attended]
-    shapes: Shapes
-    implementations: tuple[str, ...]
-    causal: bool
-    check: Callable[[Arguments], None] | None
-    refuse: Callable[[str, Arguments], str | None] | None
-    spread: Mapping[str, float]
+class Attention(auto.Declaration):
+    """Attention function; calling it checks a call and dispatches it."""
 
     def __call__(self, arguments: Arguments) -> Attended:
         """Return the result for arguments and :class:`Options` by name.
@@ -72,9 +52,14 @@ class Attention:
         return self.attend(replace(call, impl=self._choose(call, fitted)), **fitted)
 
     def _choose(self, call: Call, arguments: Arguments) -> str:
-        if call.impl == "auto":
-            return self._choose_fastest(call, arguments) if on_gpu(arguments) else "reference"
         known = self.implementations[::-1]
+        if call.impl == "auto":
+            if not on_gpu(arguments):
+                return "reference"
+            able = (i for i in self.implementations if self._refusal(i, call, arguments) is None)
+            if call.need_weights or torch.compiler.is_compiling() or not auto.is_timed():
+                return next(able)
+            return auto.fastest(self, able, call, arguments)
         if call.impl not in known:
             choices = ", ".join(["auto", *known])
             raise ValueError(
@@ -82,33 +67,10 @@ class Attention:
             )
         reason = self._refusal(call.impl, call, arguments)
         if reason is not None:
-            able = [impl for impl in known if self._refusal(impl, call, arguments) is None]
-            choices = ", ".join(["auto", *able])
+            others = [impl for impl in known if self._refusal(impl, call, arguments) is None]
+            choices = ", ".join(["auto", *others])
             raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
         return call.impl
-
-    def _choose_fastest(self, call: Call, arguments: Arguments) -> str:
-        """Return the fastest implementation that can serve a call, timed once per kind.
-
-        Under ``torch.compile`` it is the first of those that can.
-        """
-        able = (i for i in self.implementations if self._refusal(i, call, arguments) is None)
-        if call.need_weights or torch.compiler.is_compiling() or not is_timed():
-            return next(able)
-        kind = kind_of(self, call, arguments)
-        # All that a refusal depends on, and the sizes.
-        kinds = tuple(
-            (one.dtype, one.size(-1) if name in ("query", "value") else 0, one.requires_grad)
-            if isinstance(one, torch.Tensor)
-            else None
-            for name, one in arguments.items()
-        )
-        key = self, kind, kinds, size_class(call, arguments)
-        if key not in _chosen:
-            choices = list(able)
-            single = len(choices) == 1
-            _chosen[key] = choices[0] if single else fastest(self, choices, kind, call, arguments)
-        return _chosen[key]
 
     def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
         """Return why an implementation cannot serve a call, or None if it can."""
@@ -120,12 +82,12 @@ class Attention:
         if reason is None and impl == "triton":
             reason = kernel_reason(arguments)
             if reason is None and call.impl == "auto":
-                reason = self._check_kernels(*kind_of(self, call, arguments))
+                reason = self._check_kernels(*auto.kind_of(self, call, arguments))
         return reason
 
     @constant
     def _check_kernels(self, *kind: Any) -> str | None:
-        return self_check_reason(self, Kind(*kind))
+        return auto.self_check_reason(self, auto.Kind(*kind))
 
 
 def on_gpu(arguments: Arguments) -> bool:
@@ -134,7 +96,6 @@ def on_gpu(arguments: Arguments) -> bool:
     return on_cuda
 
 
-_chosen: dict[tuple[object, ...], str] = {}
 _declared: dict[Callable[..., Attended], Attention] = {}
 
 
@@ -176,17 +137,17 @@ def attention(
         equation: Callable[Concatenate[Call, Parameters], Attended],
     ) -> Callable[Parameters, Attended]:
         of_vectors = {"query": "B H Tq D", "key": "B H Tk D", "value": "B H Tk Dv"}
+        named = {**(of_vectors if vectors else {}), **(shapes or {}), "key_padding_mask": "B Tk"}
+        kernels = () if kernel is None else ("triton",)
         declared = Attention(
-            equation.__name__,
-            _with_kernel(equation, kernel),
-            Shapes(
-                **((of_vectors if vectors else {}) | dict(shapes or {})), key_padding_mask="B Tk"
-            ),
-            ("triton",) * (kernel is not None) + ("sdpa",) * sdpa + ("reference",),
-            causal,
-            check,
-            refuse,
-            spread or {},
+            name=equation.__name__,
+            attend=_with_kernel(equation, kernel),
+            shapes=Shapes(**named),
+            implementations=(*kernels, *(("sdpa",) if sdpa else ()), "reference"),
+            causal=causal,
+            check=check,
+            refuse=refuse,
+            spread=spread or {},
         )
         signature = inspect.signature(equation)
         (_, *parameters) = signature.parameters.values()
@@ -214,33 +175,23 @@ def attention(
     return declare
 
 
-class _Kernel:
-    """Function ``module:function`` in ``attention/kernels``, imported when it is needed."""
-
-    function: Callable[..., Tensor]
-
-    def __init__(self, name: str):
-        self.name = name
-
-    @constant
-    def load(self) -> None:
-        if hasattr(self, "function"):
-            return
-        module, name = self.name.split(":")
-        kernels = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
-        self.function = getattr(kernels, name)
-
-
 def _with_kernel(equation: Callable[..., Attended], name: str | None) -> Callable[..., Attended]:
     """Return a function that computes a checked call by the equation or by the kernel."""
     if name is None:
         return equation
-    kernel = _Kernel(name)
+    module, function = name.split(":")
+    kernels: dict[str, Callable[..., Attended]] = {}
+
+    @constant
+    def load() -> None:  # when it is needed: importing Triton is slow
+        if not kernels:
+            imported = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
+            kernels["triton"] = getattr(imported, function)
 
     def attend(call: Call, **arguments: Any) -> Attended:
         if call.impl != "triton":
             return equation(call, **arguments)
-        kernel.load()
-        return kernel.function(call, **arguments)
+        load()
+        return kernels["triton"](call, **arguments)
 
     return attend

@@ -31,12 +31,8 @@ class Shapes:
     """Shapes of a function's tensors by argument, in the order in which they are checked."""
 
     def __init__(self, **shapes: str):
-        self.dimensions = {
-            name: shape.split() for name, shape in shapes.items() if not shape.startswith("~")
-        }
-        self.masks = {
-            name: shape[1:].split() for name, shape in shapes.items() if shape.startswith("~")
-        }
+        self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
+        self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
         self._fit = lru_cache(maxsize=256)(self._fit_uncached)
 
     def broadcast(self, arguments: Arguments) -> dict[str, Any]:
@@ -79,18 +75,19 @@ class Shapes:
                     raise _misfit(name, shape, dimensions, sizes)
             if {"Tq", "Tk"} <= sizes.keys():
                 sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
-        expanded = {}
-        for name, dimensions, shape in given:
-            target = tuple(sizes[dimension] for dimension in dimensions)
-            if not all(_sure(a == b) for a, b in zip(target, shape, strict=True)):
-                expanded[name] = target
+        targets = {name: tuple(sizes[d] for d in dimensions) for name, dimensions, _ in given}
+        expanded = {
+            name: targets[name]
+            for name, _, shape in given
+            if not all(_sure(a == b) for a, b in zip(targets[name], shape, strict=True))
+        }
         return sizes, expanded
 
     def _dimensions_of(self, name: str, shape: torch.Size, sizes: dict[str, int]) -> list[str]:
         dimensions = self.dimensions[name]
         if "*" in dimensions:
-            stars = sizes.setdefault("*", max(len(shape) - len(dimensions) + 1, 0))
-            dimensions = _named(dimensions, {"*": stars})
+            sizes.setdefault("*", max(len(shape) - len(dimensions) + 1, 0))
+            dimensions = _named(dimensions, sizes)
         if dimensions[0].startswith("("):
             optional = len(shape) < len(dimensions)
             dimensions = dimensions[1:] if optional else [dimensions[0][1:-1], *dimensions[1:]]
@@ -103,13 +100,14 @@ class Shapes:
         return dimensions
 
     def random(
-        self, sizes: Mapping[str, int], leading: Sequence[int], generator: torch.Generator
+        self, sizes: Mapping[str, int], leading: Sequence[int], seed: int
     ) -> dict[str, Tensor]:
         """Return normal random tensors in float64 for checks and benchmarks; no masks.
 
         Args:
             sizes: of all dimensions by name. leading: those of ``*``.
         """
+        generator = torch.Generator().manual_seed(seed)
         sizes = {**sizes, DISTANCES: sizes["Tq"] + sizes["Tk"] - 1, "*": len(leading)}
         sizes |= {f"*{number}": size for number, size in enumerate(leading)}
         sizes = {**dict.fromkeys(ODD, 2 * sizes["Tk"] - 1), **sizes}
@@ -117,24 +115,20 @@ class Shapes:
         for name, dimensions in self.dimensions.items():
             shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]
             tensors[name] = torch.randn(shape, generator=generator, dtype=torch.float64)
+        del tensors["key_padding_mask"]
         return tensors
 
 
 def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     """Return the dimensions with ``*`` replaced by numbered names."""
-    named = []
-    for dimension in dimensions:
-        stars = [f"*{number}" for number in range(sizes["*"])] if dimension == "*" else [dimension]
-        named += stars
-    return named
+    stars = [f"*{number}" for number in range(sizes["*"])] if "*" in dimensions else []
+    return [name for one in dimensions for name in (stars if one == "*" else [one])]
 
 
 def _misfit(
     name: str, shape: Sequence[int], dimensions: Sequence[str], sizes: Mapping[str, int]
 ) -> ValueError:
-    expected = ", ".join(
-        str(sizes[dimension]) if dimension in sizes else dimension for dimension in dimensions
-    )
+    expected = ", ".join(str(sizes.get(dimension, dimension)) for dimension in dimensions)
     letters = ", ".join(dimension.strip("*") or "*" for dimension in dimensions)
     return ValueError(f"{name} has shape {list(shape)}; expected [{letters}], here [{expected}]")
 
@@ -157,15 +151,12 @@ def _fit_mask(
         shape = [mask.line.size(0), mask.query_length, mask.key_length]
         if shape[1:] == target[-2:] and shape[0] in (1, heads):
             return mask.expand(heads)
-        dimensions = ["H", "Tq", "Tk"]
-        target = [heads, *target[-2:]]
+        dimensions, target = ["H", "Tq", "Tk"], [heads, *target[-2:]]
     else:
         shape = list(mask.shape)
         fits = zip(reversed(shape), reversed(target), strict=False)
         misfits = (_sure(ours != 1) and _sure(ours != theirs) for ours, theirs in fits)
         if len(shape) <= len(target) and not any(misfits):
             return mask
-    raise ValueError(
-        f"{name} has shape {shape}; expected one that broadcasts to [{', '.join(dimensions)}], "
-        f"here {target}"
-    )
+    expected = f"expected one that broadcasts to [{', '.join(dimensions)}], here {target}"
+    raise ValueError(f"{name} has shape {shape}; {expected}")

@@ -32,10 +32,7 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
 
 
 def locality(
-    encoder: nn.Module,
-    places: Sequence[Place],
-    sentences: Sequence[Tensor],
-    windows: Sequence[int],
+    encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor], windows: Sequence[int]
 ) -> list[dict]:
     """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13).
 

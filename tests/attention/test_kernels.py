@@ -8,18 +8,10 @@ from itertools import product
 
 import pytest
 import torch
-from kernel_checks import (
-    DEVICE,
-    assert_as_exact_as_the_reference,
-    call,
-    padding_of,
-)
+from kernel_checks import DEVICE, assert_as_exact_as_the_reference, call, padding_of
 from reference import gradients
 
-from fairseq_posattn.attention import (
-    PositionalSelfAttention,
-    TensorizedAttention,
-)
+from fairseq_posattn.attention import PositionalSelfAttention, TensorizedAttention
 from fairseq_posattn.attention.cases import KERNELS
 from fairseq_posattn.attention.da import MAPPINGS
 from fairseq_posattn.attention.masks import MaskBank

@@ -206,12 +206,7 @@ def test_a_folder_without_a_seed_is_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "key, value",
-    [
-        ("metric", "\x1b[31m"),
-        ("updates", 1e400),
-        ("versions", {"torch": "<b>"}),
-    ],
+    "key, value", [("metric", "\x1b[31m"), ("updates", 1e400), ("versions", {"torch": "<b>"})]
 )
 def test_a_value_of_another_form_is_one_line(translated, key, value):
     result = recorded(translated)

@@ -2,12 +2,11 @@
 
 import math
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
@@ -25,7 +24,6 @@ from fairseq_posattn.attention.kernels.launch import (
     rows_of,
 )
 from fairseq_posattn.attention.kernels.masks import line_origin, line_width
-from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
@@ -98,21 +96,19 @@ class Given(NamedTuple):
 
 def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
-    query = given.query
-    cells = 1 if given.mechanism == "dman" else query.size(1)
-    width = line_width(query.size(2), given.key.size(2))
-    line = query.new_empty(cells, width, dtype=torch.float32)
-    return torch.empty_like(query), query.new_empty(query.shape[:3], dtype=torch.float32), line
+    query, cells = given.query, 1 if given.mechanism == "dman" else given.query.size(1)
+    log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
+    line = log_sum.new_empty(cells, line_width(query.size(2), given.key.size(2)))
+    return torch.empty_like(query), log_sum, line
 
 
 def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return context, logarithms of sums and lines of cells."""
     results = context, log_sum, line = allocate(given)
-    plan = plan_of(given.mechanism, given.causal, kind_of(given.threshold, *given[:8]))
-    biases, table, cells, dropout = _operands(plan, given, line)
+    plan, biases, table, cells, mask = _prepare(given, line)
     plan.lay_out(table, cells, plan.width)
     q, k, v, c = map(rows_of, (*given[:3], context))
-    plan.attend(q, k, v, c, log_sum, biases, cells, given.padding, dropout, *plan.numbers)
+    plan.attend(q, k, v, c, log_sum, biases, cells, *mask, *plan.numbers)
     return results
 
 
@@ -120,89 +116,68 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     """Return the gradients of query, key, value and the learned tensors that are not None."""
     context, log_sum, line = results
     # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
-    kind = kind_of(given.threshold, *given[:8], context, d_context)
-    plan = plan_of(given.mechanism, given.causal, kind)
-    query, key, value, *learned = given[:6]
-    batch, (heads, queries, keys, _) = query.size(0), plan.numbers
+    plan, biases, table, cells, mask = _prepare(given, line, context, d_context)
+    batch, (heads, queries, keys, _) = given.query.size(0), plan.numbers
     d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
-    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in learned]
+    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in given[3:6]]
     delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
-    d_line = query.new_empty(plan.lines, plan.line_width, dtype=torch.float32)
-    d_lines = Line(d_line, 0, plan.line_origin)
-    d_numbers = query.new_empty(plan.lines, 2, dtype=torch.float32)
-    q, k, v, c, g = map(rows_of, (query, key, value, context, d_context))
+    d_lines = Line(log_sum.new_empty(plan.lines, plan.line_width), 0, plan.line_origin)
+    d_numbers = log_sum.new_empty(plan.lines, 2)
+    q, k, v, c, g = map(rows_of, (*given[:3], context, d_context))
     d_q, d_k, d_v = map(rows_of, d_qkv)
-    biases, table, cells, dropout = _operands(plan, given, line)
-    mask = given.padding, dropout
     d_kv = (d_k, d_v) if plan.whole else (None, None)
-    outputs = d_q, *d_kv, delta, d_row, d_lines, d_numbers
     plan.of_queries(
-        *(q, k, v, c, g, log_sum, biases, table, cells, *mask),
-        *(*outputs, *plan.numbers, plan.line_width, plan.parts),
+        *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
+        *(d_lines, d_numbers, *plan.numbers, plan.line_width, plan.parts),
     )
     if not plan.whole:
         seen = biases, cells, *mask
         plan.of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
     if given.mechanism == "dman":
         d_query_bias, d_head_bias, d_table = d_learned
-        inputs = d_lines, d_row, d_numbers, table
         sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
-        plan.fold(*inputs, d_table, d_query_bias, d_head_bias, *sizes)
+        of_biases = d_query_bias, d_head_bias
+        plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
     else:
         plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts)
     return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
 
-def _operands(
-    plan: Plan, given: Given, line: Tensor
-) -> tuple[Biases, Table | Mapping, Line, Drawn]:
-    """Return learned tensors, cells and dropout as kernel arguments."""
+def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
+    """Return the plan; and learned tensors, cells, padding and dropout as kernel arguments."""
+    kind, table = kind_of(given.threshold, *given[:8], *others), given.table
+    plan = plan_of(given.mechanism, given.causal, kind)
     cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-    dropout, table = drawn(given.seed, given.threshold), given.table
+    mask = given.padding, drawn(given.seed, given.threshold)
     if given.mechanism == "dman":
         assert table is not None
-        numbers = table.size(0) // 2, table.size(0)
-        return Biases(given.row, given.head), Table(table, *numbers), cells, dropout
+        entries = table.size(0)
+        return plan, Biases(given.row, given.head), Table(table, entries // 2, entries), cells, mask
     largest = largest_coefficient(given.query.dtype)
     mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
-    return Biases(None, None), mapping, cells, dropout
+    return plan, Biases(None, None), mapping, cells, mask
 
 
 differentiable = DifferentiableKernels("distance_attention", Given, 6, forward, backward, allocate)
 
 
 def dynamic_mask_attention_triton(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_bias: Tensor,
-    distance_bias: Tensor,
-    head_bias: Tensor,
-) -> Tensor:
+    call, query, key, value, query_bias, distance_bias, head_bias
+):  # fmt: skip
     """Return the context ``[B, H, Tq, D]`` of DMAN.
 
     Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    learned = query_bias, head_bias, distance_bias
+    inputs = query, key, value, query_bias, head_bias, distance_bias, call.key_padding_mask
     dropout = draw_dropout(call.dropout_p, query.device)
-    inputs = query, key, value, *learned, call.key_padding_mask
     return differentiable(*inputs, *dropout, "dman", call.causal, 0.0)
 
 
 def distance_aware_attention_triton(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    distance_weight: Tensor,
-    sigmoid_shift: Tensor | None,
-    mapping: str,
-    adjustment: str,
-    clip_threshold: float,
-) -> Tensor:
+    call, query, key, value, distance_weight, sigmoid_shift, mapping, adjustment, clip_threshold
+):  # fmt: skip
     """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
-    learned = None, distance_weight, sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
+    shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
+    inputs = query, key, value, None, distance_weight, shift, call.key_padding_mask
     dropout = draw_dropout(call.dropout_p, query.device)
-    inputs = query, key, value, *learned, call.key_padding_mask
     return differentiable(*inputs, *dropout, mapping, call.causal, float(clip_threshold))

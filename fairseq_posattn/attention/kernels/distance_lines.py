@@ -16,7 +16,6 @@ from fairseq_posattn.attention.kernels import ops
 
 # Mechanism names: DMAN; any other is a mapping of DA.
 DMAN = tl.constexpr("dman")
-
 # Bound of the logits' size, so that exponentials and their sums are normal numbers.
 LARGEST_LOGIT = tl.constexpr(85.0)
 
@@ -109,12 +108,16 @@ def clear_line(line, first, last, CHUNK: tl.constexpr):
 
 
 @triton.jit
-def sum_of_line(line, first, last, CHUNK: tl.constexpr):
+def gather_line(line, first, last, end, CHUNK: tl.constexpr):
+    """Add the entries from the first to the last to the entry at ``end``, one of the two."""
     total = tl.zeros((CHUNK,), tl.float32)
     for start in range(first, last + 1, CHUNK):
         entry = start + tl.arange(0, CHUNK)
         total += tl.load(line + entry, mask=entry <= last, other=0.0)
-    return tl.sum(total, 0)
+    total = tl.sum(total, 0)
+    tl.debug_barrier()  # all threads have read the entry
+    tl.store(line + end, total)
+    tl.debug_barrier()
 
 
 @triton.jit
@@ -127,14 +130,9 @@ def close_line(
     if MECHANISM == DMAN:
         first, last = -TABLE.center, TABLE.entries - 1 - TABLE.center
         if lowest < first:
-            below = sum_of_line(line, lowest, first, CHUNK)
-            tl.debug_barrier()
-            tl.store(line + first, below)
+            gather_line(line, lowest, first, first, CHUNK)
         if last < highest:
-            tl.debug_barrier()
-            above = sum_of_line(line, last, highest, CHUNK)
-            tl.debug_barrier()
-            tl.store(line + last, above)
+            gather_line(line, last, highest, last, CHUNK)
     else:
         by_weight = tl.zeros((CHUNK,), tl.float32)
         by_shift = tl.zeros((CHUNK,), tl.float32)
@@ -155,12 +153,7 @@ def fold_table(
     lines, width, batch, heads, queries, keys, parts,
     LINES: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of DMAN's table, query biases or head biases, a block of one of them.
-
-    Args:
-        D_LINES: ``Line`` of the programs' ``[lines, width]``. D_ROW: of the rows, ``[B, H, Tq]``.
-        D_NUMBERS: see :func:`sum_of_head`.
-    """
+    """Write gradients of DMAN's table, query biases or head biases, a block of one of them."""
     program = tl.program_id(0)
     table_blocks, query_blocks = tl.cdiv(TABLE.entries, ENTRIES), tl.cdiv(queries, ROWS)
     if program < table_blocks:
@@ -169,10 +162,10 @@ def fold_table(
         occurs = (entry < TABLE.entries) & (distance > -queries) & (distance < keys)
         of_entries = tl.zeros((LINES, ENTRIES), tl.float32)
         for first_line in range(0, lines, LINES):
-            line = first_line + tl.arange(0, LINES)
-            pointers = D_LINES.start + line[:, None].to(tl.int64) * width
+            line = (first_line + tl.arange(0, LINES))[:, None]
+            pointers = D_LINES.start + line.to(tl.int64) * width
             pointers += (D_LINES.origin + distance)[None, :]
-            inside = (line[:, None] < lines) & occurs[None, :]
+            inside = (line < lines) & occurs[None, :]
             of_entries += tl.load(pointers, mask=inside, other=0.0)
         tl.store(D_TABLE + entry, tl.sum(of_entries, 0), mask=entry < TABLE.entries)
     elif program < table_blocks + batch * query_blocks:

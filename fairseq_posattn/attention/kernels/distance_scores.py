@@ -7,13 +7,10 @@ With R the scaled dot products, a *cell* ``c_{t-s}`` for each distance (DA: for 
   rows ``e^-a``, so that the sigmoid is ``1 / (1 + cell * row)``: no exponential for each pair.
 - DA: ``exp(relu(R) * f_{t-s})`` (DA-Transformer eq. 6). Cells are ``f``.
 
-The forward pass is FlashAttention's: blocks of keys stream past a block of queries, and the running
-maximum is that of the scores. DMAN's mask multiplies what is exponentiated: it needs no logarithm
-and has no part in that maximum. The backward pass makes the tiles again from the logarithm of each
-row's sum. With G the gradient of a cell's logit (DMAN) or of the cell (DA), the parameters of a
-query or of a head have row sums of G for their gradients, and a distance the sum of G along a
-diagonal, which is taken inside the tile. Every sum has a fixed order: gradients are the same from
-run to run.
+The forward pass is FlashAttention's; DMAN's mask has no part in the running maximum. The backward
+pass recomputes the tiles from the logarithm of each row's sum. With G the gradient of a cell's
+logit (DMAN) or of the cell (DA), the gradient of a query's or a head's parameter is a sum of G by
+rows, and that of a distance a sum along a diagonal. Every sum has a fixed order.
 """
 
 from typing import Any, NamedTuple
@@ -44,11 +41,7 @@ class Biases(NamedTuple):
 
 @triton.jit
 def adjusted(dots, row, cell, MECHANISM: tl.constexpr):
-    """Return the scores of a tile before scaling, and the factors of their powers.
-
-    Args:
-        dots: ``[.., ..]`` raw dot products. row: ``[BLOCK_Q, 1]``. cell: as dots.
-    """
+    """Return the scores of a tile before scaling, and the factors of their powers."""
     if MECHANISM == DMAN:
         return dots, ops.maximum(ops.reciprocal(cell * row + 1.0), MASK_FLOOR)
     else:
@@ -57,11 +50,7 @@ def adjusted(dots, row, cell, MECHANISM: tl.constexpr):
 
 @triton.jit
 def adjusted_backward(gradient, dots, factor, cell, scale, MECHANISM: tl.constexpr):
-    """Return gradients of the scaled dot product and of the cell (DMAN: of its logit).
-
-    Args:
-        gradient: of the score. factor: from :func:`adjusted`. scale: of the dot products.
-    """
+    """Return gradients of the scaled dot product and of the cell (DMAN: of its logit)."""
     if MECHANISM == DMAN:
         # Slope of the mask's logarithm, 1 - sigmoid; 0 at the floor.
         return gradient, gradient * tl.where(factor > MASK_FLOOR, 1.0 - factor, 0.0)
@@ -75,8 +64,7 @@ def load_row(BIASES, b, h, query, queries):
     """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; DA has none."""
     if BIASES.query is not None:
         bias = tl.load(BIASES.query + b * queries + query, mask=query < queries, other=0.0)
-        bias = bias.to(tl.float32)
-        bias += tl.load(BIASES.head + h).to(tl.float32)
+        bias = bias.to(tl.float32) + tl.load(BIASES.head + h).to(tl.float32)
         return tl.exp(-ops.minimum(ops.maximum(bias, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         return tl.zeros_like(query).to(tl.float32)
@@ -165,11 +153,7 @@ def tile_gradients(
     scale, PADDING, DROPOUT,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return a tile's weights after dropout, and the gradients of its dot products and cells.
-
-    Args:
-        q, g, row, log_sum, delta: from :func:`load_queries`. k, v: of the tile's keys.
-    """
+    """Return a tile's weights after dropout, and the gradients of its dot products and cells."""
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
     dots = ops.matmul(q, tl.trans(k), none, PRECISION)
     d_weight = ops.matmul(g, tl.trans(v), none, PRECISION)

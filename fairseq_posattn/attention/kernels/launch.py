@@ -16,13 +16,11 @@ PROGRAMS = 264
 
 
 def draw_dropout(probability: float, device: torch.device) -> tuple[Tensor | None, int]:
-    """Draw the seed of a call's dropout; return it and the threshold of :class:`Drawn`.
-
-    The seed, int64 in device memory, is from PyTorch's generator: ``torch.manual_seed`` repeats it,
-    and a CUDA graph draws a new one at each replay.
-    """
+    """Draw the seed of a call's dropout; return it and the threshold of :class:`Drawn`."""
     if probability <= 0:
         return None, 2**16
+    # From PyTorch's generator into device memory: manual_seed repeats it, and a CUDA graph draws a
+    # new one at each replay.
     return torch.randint(2**62, (1,), device=device), round((1 - probability) * 2**16)
 
 
@@ -42,19 +40,13 @@ def blocks_of(length: int, block: int) -> int:
 
 
 class Kind(NamedTuple):
-    """Properties of a call on which its launches depend.
-
-    Attributes:
-        device, dtype: of the vectors. precision: of matmuls.
-        threshold: of dropout. Triton compiles separate kernels for 1 and for multiples of 16.
-        tensors: type, shape, strides and alignment of each tensor, or None.
-    """
+    """Properties of a call on which its launches depend."""
 
     device: torch.device
     dtype: torch.dtype
-    precision: str
-    threshold: int
-    tensors: tuple[tuple[Any, ...] | None, ...]
+    precision: str  # of matmuls
+    threshold: int  # of dropout; Triton compiles other kernels for 1 and for multiples of 16
+    tensors: tuple[tuple[Any, ...] | None, ...]  # type, shape, strides and alignment of each
 
     @property
     def shapes(self) -> list[tuple[int, ...]]:
@@ -81,20 +73,15 @@ def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
 
 
 class Launch:
-    """Kernel launch with fixed grid and constants, for calls of one :class:`Kind`.
+    """Kernel launch for calls of one :class:`Kind`, with constants and those of a tile, if any.
 
     The compiled variant of the first launch is cached for the others: choosing it is most of a
     launch's host time.
-
-    Args:
-        programs: grid, one number or several.
-        constants: constants of the kernel by name, except for the tile's.
-        tile: sizes and launch options, if the kernel has them.
     """
 
     def __init__(
         self,
-        kernel: Any,  # Triton has no types for them
+        kernel: Any,
         programs: int | tuple[int, ...],
         constants: Mapping[str, object],
         tile: Tile | None = None,
@@ -129,8 +116,7 @@ class DifferentiableKernels:
 
     Args:
         name: of the operator; its gradient is ``posattn::NAME_backward``.
-        arguments: a ``NamedTuple`` class of the arguments. The functions get them with vectors
-            whose last stride is 1 and other tensors contiguous, except for the mask.
+        arguments: a ``NamedTuple`` class of the arguments, given to the functions :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
         forward: returns the context and what the backward pass needs, newly allocated.
         backward: takes the gradient of the context, the arguments and the results of ``forward``;
@@ -184,7 +170,7 @@ class DifferentiableKernels:
         context: Tensor
         if torch.compiler.is_compiling():
             context = self.operator(*arguments)[0]
-        else:  # torch has no types for apply
+        else:
             context = _Function.apply(self, *arguments)  # type: ignore[no-untyped-call]
         return context
 

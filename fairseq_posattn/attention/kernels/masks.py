@@ -27,14 +27,7 @@ _prepared = WeakTensorKeyDictionary()
 
 
 class Mask(NamedTuple):
-    """Mask as a kernel argument: None; or, with ``reach``, lines by distance; or all pairs.
-
-    Attributes:
-        start: the values, float32 ``[H, line_width]``, ``[B, H, Tq, Tk]`` or None.
-        reach: of a line, the least and the greatest allowed distance, int32 ``[H, 2]``.
-        sentence, head, row, column: strides of the values.
-        origin: of a line, the entry of distance 0.
-    """
+    """Mask as a kernel argument: :func:`mask_arguments`, strides, and the entry of distance 0."""
 
     start: Any
     reach: Any
@@ -62,13 +55,12 @@ def mask_arguments(
     """Return a mask's values and, if it is a function of the distance, its reach.
 
     Args:
-        mask: float, broadcastable to ``[B, H, Tq, Tk]``, or a :class:`DistanceMask` of H heads.
         shape: B, H and Tq. keys: Tk.
         multiplies: the values multiply exponentials; else they are added to scores to the base 2.
 
     Returns:
-        float32 ``[H, line_width]`` and int32 ``[H, 2]``; or ``[B, H, Tq, Tk]``, expanded, and None;
-        or None twice.
+        float32 ``[H, line_width]`` and int32 ``[H, 2]``, the least and greatest allowed distances;
+        or ``[B, H, Tq, Tk]``, expanded, and None; or None twice.
     """
     if mask is None:
         return None, None

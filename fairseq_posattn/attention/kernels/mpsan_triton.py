@@ -2,9 +2,8 @@
 
 The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers
 instead of a dot product. Values may have any number of features; for each block of features the
-weights are recomputed. The forward pass is FlashAttention's. In the backward pass each program
-takes blocks of queries in turn and adds the gradients of the keys' scores to its own line. Every
-sum has a fixed order.
+weights are recomputed. In the backward pass each program takes blocks of queries in turn and adds
+the gradients of the keys' scores to its own line. Every sum has a fixed order.
 """
 
 from functools import lru_cache
@@ -15,7 +14,6 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
@@ -30,7 +28,6 @@ from fairseq_posattn.attention.kernels.launch import (
     rows_of,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
-from fairseq_posattn.attention.masks import DistanceMask
 
 
 @triton.jit
@@ -145,11 +142,7 @@ def differentiate_values(
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of a block of features of the values of a block of keys, and of its scores.
-
-    Args:
-        LINES: gradients of the scores from the programs of :func:`differentiate_scores`.
-    """
+    """Write gradients of a block of features of values, and of keys' scores from the LINES."""
     block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature, first_key = tl.program_id(1) * BLOCK_D, block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
@@ -266,28 +259,15 @@ def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
 differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
 
 
-def additive_attention_triton(
-    call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
-    mask: Tensor | DistanceMask | None,
-    constant: float,
-) -> Tensor:
+def additive_attention_triton(call, key_score, query_score, value, mask, constant):
     """Return the context ``[B, ..., Tq, C]`` of MPSAN."""
     batch, *heads, queries = query_score.shape
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
     query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
-    shape = (batch, query_score.size(1), queries)
-    context = differentiable(
-        query_score,
-        key_score,
-        value.reshape(batch, -1, keys, features),
-        *masks.mask_arguments(mask, shape, keys, multiplies=False),
-        call.key_padding_mask,
-        *draw_dropout(call.dropout_p, value.device),
-        float(constant),
-    )
+    inputs = query_score, key_score, value.reshape(batch, -1, keys, features)
+    given = masks.mask_arguments(mask, query_score.shape, keys, multiplies=False)
+    dropout = draw_dropout(call.dropout_p, value.device)
+    context = differentiable(*inputs, *given, call.key_padding_mask, *dropout, float(constant))
     return context.view(batch, *heads, queries, features)

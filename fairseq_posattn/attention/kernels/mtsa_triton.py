@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
 from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
@@ -20,7 +19,6 @@ from fairseq_posattn.attention.kernels.launch import (
 )
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
-from fairseq_posattn.attention.masks import DistanceMask
 
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
@@ -142,15 +140,8 @@ differentiable = DifferentiableKernels(
 
 
 def tensorized_attention_triton(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source_scores: Tensor,
-    mask: Tensor | DistanceMask | None,
-    token_scale: str,
-    source_scale: str,
-) -> Tensor:
+    call, query, key, value, source_scores, mask, token_scale, source_scale
+):  # fmt: skip
     """Return the context ``[B, H, Tq, D]`` of MTSA.
 
     A pair's sigmoid is at least 2**-36: keys with scores below -25 are equal to a query that sees
@@ -158,6 +149,6 @@ def tensorized_attention_triton(
     """
     # Dropout of pairs and of sources is separate, each kept with the root of the probability.
     dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
-    masks = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    vectors, scales = (query, key, value, source_scores), (token_scale, source_scale)
-    return differentiable(*vectors, *masks, call.key_padding_mask, *dropout, *scales)
+    given = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
+    inputs = query, key, value, source_scores, *given, call.key_padding_mask
+    return differentiable(*inputs, *dropout, token_scale, source_scale)

@@ -24,23 +24,18 @@ class Rows(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Dropout as a kernel argument: pointer to the seed or None, and two numbers.
+    """Dropout: a weight is kept, times ``scale``, if 16 random bits are below ``threshold``."""
 
-    A weight is kept if 16 random bits are below ``threshold``, and multiplied by ``scale``.
-    """
-
-    seed: Any
+    seed: Any  # a pointer, or None without dropout
     threshold: int
     scale: float
 
 
 @triton.jit
 def block_and_head(blocks, heads):
-    """Return the program's block, sentence, head, and index of the head in the batch.
-
-    Neighbouring programs share a head and read the same tensors. The grid has one dimension because
-    the others may not exceed 65535.
-    """
+    """Return the program's block, sentence, head, and index of the head in the batch."""
+    # Neighbouring programs share a head and read the same tensors. The grid has one dimension
+    # because the others may not exceed 65535.
     program = tl.program_id(0)
     head_index = program // blocks
     b, h = (head_index // heads).to(tl.int64), (head_index % heads).to(tl.int64)
@@ -92,15 +87,11 @@ def log_sigmoid(x):
 
 @triton.jit
 def load_diagonals(line, distance):
-    """Load a tile with constant diagonals: the entries of ``line`` at these distances.
-
-    ``line`` points at distance 0 and covers all tiles, so no bounds are checked. Inline assembly
-    keeps the load out of Triton's software pipeline, which would use shared memory.
-    """
+    """Load the entries of ``line``, which points at distance 0 and covers all tiles."""
     pointers = line + distance
     if INTERPRETED:
         return tl.load(pointers)
-    else:
+    else:  # kept out of Triton's software pipeline, which would use shared memory
         load: tl.constexpr = "ld.global.nc.f32 $0, [$1];"
         return tl.inline_asm_elementwise(
             load, "=f,l", [pointers.to(tl.int64)], dtype=tl.float32, is_pure=True, pack=1
@@ -186,12 +177,7 @@ def store_context(
     CONTEXT, LOG_SUM, DROPOUT, b, h, head_index, query, queries, context, total, largest,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0,
 ):  # fmt: skip
-    """Write normalized contexts and the logarithms of their sums, to the base 2.
-
-    Args:
-        context: sums of weighed values. total: of weights before dropout.
-        largest: the scaled maxima of the scores.
-    """
+    """Write contexts divided by their ``total`` of weights, and its logarithms to the base 2."""
     dead = total == 0.0
     total = tl.where(dead, 1.0, total)
     context *= (DROPOUT.scale / total)[:, None]
@@ -206,13 +192,10 @@ def store_context(
 def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr):
     """Return the dropout mask of a tile: bool ``[BLOCK_Q, BLOCK_K]``.
 
-    It depends on the seed, the positions and BLOCK_K alone, so that the backward pass draws the
-    same mask. A counter's four words of 32 bits serve eight keys.
-
-    Args:
-        stream: number of one of several masks from a seed. head: counted through the batch.
-        query: ``[BLOCK_Q]``. first_key: scalar.
+    It depends on the seed, the stream (one of several masks), the positions and BLOCK_K alone, so
+    that the backward pass draws the same mask. ``head`` counts through the batch.
     """
+    # Four words of 32 bits from a counter serve eight keys.
     group = first_key + tl.arange(0, BLOCK_K // 8)
     group, query = tl.broadcast(group[None, :], query[:, None])
     zero = group * 0
@@ -235,10 +218,10 @@ def drop(tile, scale, DROPOUT, stream, head, query, first_key):
 
 @triton.jit
 def diagonal_sums(lower, upper, BLOCK: tl.constexpr):
-    """Return sums along the wrapped diagonals of a square, each in a fixed order of rows.
+    """Return sums along wrapped diagonals, at the distances of :func:`wrapped_distances`.
 
     Entry e is the sum over rows r of the columns ``(r + e) % BLOCK``, from ``lower`` on the main
-    diagonal and below, from ``upper`` above it. :func:`wrapped_distances` are its distances.
+    diagonal and below, from ``upper`` above it.
     """
     row, column = tl.arange(0, BLOCK)[:, None], tl.arange(0, BLOCK)[None, :]
     # Rotating the rows turns diagonals into columns. Sums of indices cost less than differences.

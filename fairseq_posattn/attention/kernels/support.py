@@ -1,7 +1,4 @@
-"""Calls that the kernels can serve.
-
-Triton is imported only to run kernels.
-"""
+"""Calls that the kernels can serve. Triton is imported only to run kernels."""
 
 import functools
 import importlib.util
@@ -23,7 +20,6 @@ OLDEST_GPU = (8, 0)
 # Vectors of one head; they must have one type.
 VECTORS = ("query", "key", "value", "source_scores")
 
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -39,27 +35,26 @@ def constant(function: Function) -> Function:
 def kernel_reason(arguments: Arguments) -> str | None:
     """Return why kernels cannot serve a call with these arguments, or None if they can."""
     value: Tensor = arguments["value"]
-    reason: str | None = _device_reason(value.device) or _installation_reason()
+    reason: str | None = _device_reason(value.device)
     if reason is not None:
         return reason
-    tensors = [t for name, t in arguments.items() if isinstance(t, Tensor) and name != "mask"]
-    for tensor in tensors:
+    tensors = {n: one for n, one in arguments.items() if isinstance(one, Tensor)}
+    mask = tensors.pop("mask", None)
+    for tensor in tensors.values():
         if tensor.dtype not in DTYPES:
-            return f"takes float16, bfloat16 or float32, not {_name(tensor.dtype)}"
-    if any(0 in tensor.shape for tensor in tensors):
-        return "takes no empty tensors"
-    mask = arguments.get("mask")
-    if isinstance(mask, Tensor) and mask.requires_grad:
+            return f"takes float16, bfloat16 or float32, not {_name(tensor)}"
+        if 0 in tensor.shape:
+            return "takes no empty tensors"
+    if mask is not None and mask.requires_grad:
         return "cannot differentiate the mask"
-    return _vectors_reason(arguments) if "query" in arguments else None
-
-
-def _vectors_reason(arguments: Arguments) -> str | None:
-    vectors: dict[str, Tensor] = {name: arguments[name] for name in VECTORS if name in arguments}
+    if "query" not in tensors:
+        return None
+    vectors = {name: tensors[name] for name in VECTORS if name in tensors}
     if len({vector.dtype for vector in vectors.values()}) > 1:
-        types = ", ".join(_name(vector.dtype) for vector in vectors.values())
-        return f"takes {', '.join(vectors)} of one type, not {types}"
-    features, in_values = vectors["query"].size(-1), vectors["value"].size(-1)
+        return (
+            f"takes {', '.join(vectors)} of one type, not {', '.join(map(_name, vectors.values()))}"
+        )
+    features, in_values = vectors["query"].size(-1), value.size(-1)
     if features > LARGEST_HEAD or in_values != features:
         sizes = f"{features} and {in_values}"
         return f"takes heads of up to {LARGEST_HEAD} features, as many in values, not {sizes}"
@@ -73,30 +68,13 @@ def tf32_allowed() -> bool:
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+def _name(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
 
 
 def interpreted() -> bool:
     """Return whether Triton runs kernels in its interpreter, as tests do on a CPU."""
     return os.environ.get("TRITON_INTERPRET") == "1"
-
-
-@constant
-def _installation_reason() -> str | None:
-    return _installed()
-
-
-@functools.cache
-def _installed() -> str | None:
-    if importlib.util.find_spec("triton") is None:
-        return "needs Triton, which is not installed (pip install triton)"
-    import triton
-
-    if tuple(int(part) for part in triton.__version__.split(".")[:2]) < OLDEST_TRITON:
-        oldest = ".".join(map(str, OLDEST_TRITON))
-        return f"needs Triton {oldest} or newer, not {triton.__version__}"
-    return None
 
 
 @constant
@@ -107,7 +85,18 @@ def _device_reason(device: torch.device) -> str | None:
         major, minor = torch.cuda.get_device_capability(device)
         if (major, minor) < OLDEST_GPU:
             return f"needs a GPU of compute capability 8.0 or more, not {major}.{minor}"
-        return None
-    if device.type == "cpu" and interpreted():
-        return None
-    return f"needs a GPU, not {device.type}"
+    elif device.type != "cpu" or not interpreted():
+        return f"needs a GPU, not {device.type}"
+    return _installation_reason()
+
+
+@functools.cache
+def _installation_reason() -> str | None:
+    if importlib.util.find_spec("triton") is None:
+        return "needs Triton, which is not installed (pip install triton)"
+    import triton
+
+    if tuple(map(int, triton.__version__.split(".")[:2])) < OLDEST_TRITON:
+        oldest = ".".join(map(str, OLDEST_TRITON))
+        return f"needs Triton {oldest} or newer, not {triton.__version__}"
+    return None

@@ -1,14 +1,10 @@
 """The kernels of tensorized attention, MTSA.
 
 With E the weights of the pairs, ``exp(sigma_t(R) + M)``, and G those of the keys' features,
-``exp(sigma_s(S))``, the context is ``E (G V) / E G`` (Algorithm 1). G is divided by its
+``exp(sigma_s(S))``, the context N / Z is ``E (G V) / E G`` (Algorithm 1). G is divided by its
 largest value per feature, which cancels. With ``log_sigmoid`` scores E is the sigmoid, at most 1
-and at least ``SMALLEST_PAIR``: no running maximum is needed. With ``identity`` scores it is
-FlashAttention's.
-
-With N and Z the matmuls in the context N / Z, a loss L has ``dL/dN = dL/dcontext / Z`` and
-``dL/dZ = -dL/dcontext * context / Z``, and all else follows: no row sum is needed, for E times a
-number gives the same context. Every sum has a fixed order.
+and at least ``SMALLEST_PAIR``, and needs no running maximum. The gradients of N and Z, ``dL/dN =
+dL/dcontext / Z`` and ``dL/dZ = -dL/dcontext * context / Z``, need no row sum.
 """
 
 import triton
@@ -33,11 +29,7 @@ SOURCES = tl.constexpr(1)
 
 @triton.jit
 def source_weight(scores, largest, seen, LOG_SIGMOID: tl.constexpr):
-    """Return ``exp(sigma_s(S))`` over its largest, balanced, and the slope of its log, in float32.
-
-    Args:
-        scores: ``[N, BLOCK_D]``. largest: of ``sigma_s(S)``, ``[1, BLOCK_D]``. seen: ``[N, 1]``.
-    """
+    """Return ``exp(sigma_s(S))`` over its largest, balanced, and the slope of its logarithm."""
     slope = 1.0
     if LOG_SIGMOID:
         slope = 1.0 / (1.0 + tl.exp(scores))  # 1 - sigmoid
@@ -203,9 +195,7 @@ def pair_gradients(
 ):  # fmt: skip
     """Return a tile's E before and after dropout, and gradients of its scaled dot products.
 
-    Args:
-        q, d_n, d_d: of its queries, ``[BLOCK_Q, BLOCK_D]``; d_n and d_d the gradients of N and Z.
-        k, g, gv: of its keys. LARGEST: of each row's scores, for ``identity``.
+    ``d_n`` and ``d_d`` are the gradients of N and Z.
     """
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
     dots = ops.matmul(q, tl.trans(k), none, PRECISION)

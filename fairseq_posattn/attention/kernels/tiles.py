@@ -7,6 +7,29 @@ from typing import NamedTuple
 
 import torch
 
+# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
+SEARCHED = Path(__file__).with_name("tiles.json")
+# GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
+# Others may have 99 KiB, and take every factor from registers.
+HOPPER = (90, 100)
+# Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
+# are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
+# With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
+TABLE = {
+    ("distance_scores", False, False, True): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
+    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
+    ("tensor_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2)),
+    ("tensor_scores", False, False, False): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("tensor_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 4, 1), (32, 64, 8, 1)),
+    ("tensor_scores", True, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
+    ("tensor_scores", True, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 1)),
+    ("tensor_scores", True, False, False): ((64, 32, 4, 2), (64, 32, 4, 2), (32, 32, 4, 1)),
+    ("tensor_scores", True, True, False): ((64, 32, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)),
+}
+
 
 def block_of(length: int, largest: int) -> int:
     """Return the smallest power of two >= ``length``, from 16 to ``largest``."""
@@ -40,10 +63,6 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
-SEARCHED = Path(__file__).with_name("tiles.json")
-
-
 def tiles_key(kernels: str, dtype: torch.dtype, features: int) -> str:
     """Return the key of a tile search: the kernels' file, the type and the size of a head."""
     return f"{kernels} {str(dtype).removeprefix('torch.')} {block_of(features, 128)}"
@@ -59,12 +78,9 @@ def searched_tiles(device: torch.device) -> dict[str, Tiles]:
     return {kind: Tiles(*(Tile(*tile) for tile in three)) for kind, three in tiles.items()}
 
 
-@cache
 def capability_of(device: torch.device) -> int:
     """Return the compute capability, such as 80 for 8.0; on a CPU that of an H100."""
-    if device.type != "cuda":
-        return 90
-    major, minor = torch.cuda.get_device_capability(device)
+    major, minor = torch.cuda.get_device_capability(device) if device.type == "cuda" else (9, 0)
     return 10 * major + minor
 
 
@@ -81,25 +97,3 @@ def tiles_of(kernels: str, device: torch.device, dtype: torch.dtype, features: i
     hopper = capability_of(device) in HOPPER
     three = TABLE[kernels, dtype == torch.float16 and tensors, wide, hopper]
     return Tiles(*(Tile(*tile) for tile in three))
-
-
-# GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
-# Others may have 99 KiB, and take every factor from registers.
-HOPPER = (90, 100)
-# Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
-# are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
-# With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
-TABLE = {
-    ("distance_scores", False, False, True): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
-    ("distance_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
-    ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
-    ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
-    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
-    ("tensor_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2)),
-    ("tensor_scores", False, False, False): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
-    ("tensor_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 4, 1), (32, 64, 8, 1)),
-    ("tensor_scores", True, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
-    ("tensor_scores", True, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 1)),
-    ("tensor_scores", True, False, False): ((64, 32, 4, 2), (64, 32, 4, 2), (32, 32, 4, 1)),
-    ("tensor_scores", True, True, False): ((64, 32, 4, 2), (64, 32, 4, 1), (32, 32, 4, 1)),
-}

@@ -267,32 +267,21 @@ function showPlot() {
   $("plot").replaceChildren(...shown);
 }
 
-/* A curve of values by distance, with dots at the words of the sentence. */
+/* A curve of values by distance, with dots at the words of the sentence; its frame is in page.html. */
 function curve(points) {
-  const [width, height, left, bottom] = [300, 130, 32, 24];
+  const svg = $("curve").content.firstElementChild.cloneNode(true);
   const furthest = Math.max(...points.map(([at]) => Math.abs(at)), 1);
   const top = Math.max(...points.map(([, value]) => value), 0.001);
-  const x = (at) => left + ((at + furthest) / (2 * furthest)) * (width - left - 6);
-  const y = (value) => height - bottom - (value / top) * (height - bottom - 10);
-  const line = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`).join(" ");
-  const text = (content, at, anchor, up) => drawing("text", { x: at, y: up, "text-anchor": anchor }, content);
+  const x = (at) => 163 + (131 * at) / furthest;
+  const y = (value) => 106 - (96 * value) / top;
+  const line = points.map(([at, value]) => `${x(at).toFixed(1)},${y(value).toFixed(1)}`);
+  svg.querySelector("polyline").setAttribute("points", line.join(" "));
   const keys = rows()[place().key].length;
-  const dots = points
-    .filter(([at]) => query() + at >= 0 && query() + at < keys)
-    .map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 }));
-  const label = "value by distance of the key";
-  return drawing(
-    "svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label },
-    drawing("line", { class: "axis", x1: left, x2: width, y1: y(0), y2: y(0) }),
-    drawing("line", { class: "axis", x1: x(0), x2: x(0), y1: 6, y2: y(0) }),
-    drawing("polyline", { class: "curve", points: line }),
-    ...dots,
-    text(top.toPrecision(2), left - 4, "end", y(top) + 4),
-    text("0", left - 4, "end", y(0) + 4),
-    text(`${furthest} before`, left, "start", height - 8),
-    text("the word", x(0), "middle", height - 8),
-    text(`${furthest} after`, width, "end", height - 8),
-  );
+  const near = points.filter(([at]) => query() + at >= 0 && query() + at < keys);
+  svg.append(...near.map(([at, value]) => drawing("circle", { cx: x(at), cy: y(value), r: 2.5 })));
+  const labels = [top.toPrecision(2), `${furthest} before`, `${furthest} after`];
+  labels.forEach((label, at) => svg.querySelectorAll(".label")[at].append(label));
+  return svg;
 }
 
 /* --- Output -------------------------------------------------------------------------------- */

@@ -28,21 +28,13 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention modules; called with a text, it returns what to show.
+    """A model and its attention modules; called with a text, it returns what to show."""
 
-    Attributes:
-        places: the places to show.
-        about: what it does, in a few words.
-        languages: of rows of words, where they are known.
-        writes: whether it translates or summarizes.
-        takes_pairs: whether a text is a pair of sentences, separated by a TAB.
-    """
-
-    about: str
-    writes = False
-    takes_pairs = False
+    about: str  # what it does, in a few words
+    writes = False  # translates or summarizes
+    takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
-    languages: ClassVar[dict[str, str]] = {}
+    languages: ClassVar[dict[str, str]] = {}  # of rows of words, where they are known
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
         self.trained = trained

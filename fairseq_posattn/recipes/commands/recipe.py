@@ -36,11 +36,8 @@ def main(
 ) -> int:
     """Run or show a recipe; return the exit status.
 
-    Args:
-        arguments: the recipe's name and its options; none lists all recipes.
-        prog: name of the command.
-        root: checkout whose data-bin, checkpoints and scripts are used; None uses the working
-            directory.
+    Without arguments all recipes are listed. ``root`` is a checkout whose data-bin, checkpoints and
+    scripts are used; None uses the working directory.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):
@@ -109,10 +106,7 @@ def _run(plan: Plan, command: str) -> None:
         for step in plan.tiny_data() if options.tiny else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
-        try:
-            plan.out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"--out {plan.out}: {error.strerror}; give another folder") from error
+        plan.out.mkdir(parents=True, exist_ok=True)
         for note in plan.notes():
             runner.say(note)
         available = count_gpus() if options.jobs > 1 and plan.gpus else 0
@@ -157,19 +151,14 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
         print(f"no figures: {NEEDS}")
         return
     tables.draw(path.with_suffix(".png"), made)
-    if curves := _curves(plan):
-        drawn = path.with_name(f"{path.stem}-curves.png")
-        write_picture(plot_curves(curves), str(drawn))
-        print(f"learning curves: {drawn}")
-
-
-def _curves(plan: Plan) -> list[Curves]:
-    """Return the learning curves of a recipe's models, each once."""
-    curves: dict[Path, Curves] = {}
+    curves: dict[Path, Curves] = {}  # each model's once
     is_locality = getattr(plan.recipe, "locality", None) is not None
     for entry in plan.entries():
         group = entry.table.removeprefix(f"{plan.recipe.title}: ")
         name = plan.recipe.rows[0].name if is_locality else entry.row
         for log in sorted(entry.folder.glob("*seed*/train.log")):
             curves.setdefault(log, Curves(name, TrainingLog(log), group))
-    return list(curves.values())
+    if curves:
+        drawn = path.with_name(f"{path.stem}-curves.png")
+        write_picture(plot_curves(list(curves.values())), str(drawn))
+        print(f"learning curves: {drawn}")

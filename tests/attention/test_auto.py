@@ -8,7 +8,7 @@ import pytest
 import torch
 from kernel_checks import DEVICE
 
-from fairseq_posattn.attention import declare, self_check, timing
+from fairseq_posattn.attention import auto, declare
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cases import KERNELS, Sizes
 from fairseq_posattn.common.errors import UsageError
@@ -18,9 +18,9 @@ pytest.importorskip("triton")
 
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch):
-    monkeypatch.setattr(self_check, "_reasons", {})
-    monkeypatch.setattr(self_check, "LENGTHS", (12, 70))  # of one tile and of several
-    monkeypatch.setattr(self_check, "BATCH", 1)
+    monkeypatch.setattr(auto, "_reasons", {})
+    monkeypatch.setattr(auto, "LENGTHS", (12, 70))  # of one tile and of several
+    monkeypatch.setattr(auto, "BATCH", 1)
 
 
 def reason_of(
@@ -53,8 +53,8 @@ def reason_of(
     }[name]
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE) if padded else None
     call = Call("auto", padding, causal, dropout_p)
-    kind = self_check.kind_of(attention, call, {**defaults, **arguments})
-    return self_check.self_check_reason(attention, kind)
+    kind = auto.kind_of(attention, call, {**defaults, **arguments})
+    return auto.self_check_reason(attention, kind)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -102,7 +102,7 @@ def test_tf32_is_a_kind_and_may_round_to_ten_bits(tf32):
     tf32.fp32_precision = "ieee"
     assert reason_of() is None
     assert "gave wrong results" in reason_of(spoil=round_context)
-    assert len(self_check._reasons) == 4
+    assert len(auto._reasons) == 4
 
 
 def test_nan_is_detected():
@@ -152,7 +152,7 @@ def test_out_of_memory_decides_nothing():
 
     with pytest.raises(torch.OutOfMemoryError):
         reason_of(spoil=fail)
-    assert self_check._reasons == {}
+    assert auto._reasons == {}
 
 
 @pytest.mark.slow
@@ -163,7 +163,7 @@ def test_the_check_leaves_the_random_state_and_is_cached():
     with torch.inference_mode():
         reason_of(dropout_p=0.5)
     assert torch.rand(3).equal(expected)
-    assert list(self_check._reasons.values()) == [None]
+    assert list(auto._reasons.values()) == [None]
 
 
 # The choice of ``auto``
@@ -174,8 +174,8 @@ def timed(monkeypatch, tmp_path):
     """Return DMAN's function as on a GPU where steps take the times of ``times``, and calls."""
     monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
     monkeypatch.setattr(declare, "on_gpu", lambda arguments: True)
-    monkeypatch.setattr(declare, "_chosen", {})
-    monkeypatch.setattr(declare, "self_check_reason", lambda *kind: None)
+    monkeypatch.setattr(auto, "_chosen", {})
+    monkeypatch.setattr(auto, "self_check_reason", lambda *kind: None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     case, times, used = KERNELS["dman"], {"triton": 2.0, "sdpa": 1.0, "reference": 3.0}, []
 
@@ -187,7 +187,7 @@ def timed(monkeypatch, tmp_path):
         step()
         return times[used[-1]]
 
-    monkeypatch.setattr(timing, "milliseconds", milliseconds)
+    monkeypatch.setattr(auto, "milliseconds", milliseconds)
     attention = dataclasses.replace(case.attention, attend=attend)
 
     def call(length=5, **options):
@@ -212,12 +212,12 @@ def test_auto_uses_the_fastest_implementation_timed_once(timed, caplog):
 
 def test_times_are_read_from_the_cache_of_another_process(timed, monkeypatch):
     timed.call()
-    monkeypatch.setattr(declare, "_chosen", {})
+    monkeypatch.setattr(auto, "_chosen", {})
     assert timed.call() == ["sdpa"]
     (file,) = timed.folder.iterdir()
     assert f"torch-{torch.__version__}" in file.name and "triton-" in file.name
     file.write_text("{")  # a damaged file is measured again
-    monkeypatch.setattr(declare, "_chosen", {})
+    monkeypatch.setattr(auto, "_chosen", {})
     assert len(timed.call()) > 1
 
 
@@ -225,7 +225,7 @@ def test_an_implementation_without_memory_is_the_slowest(timed, monkeypatch):
     def milliseconds(step):
         raise torch.OutOfMemoryError("no memory")
 
-    monkeypatch.setattr(timing, "milliseconds", milliseconds)
+    monkeypatch.setattr(auto, "milliseconds", milliseconds)
     assert timed.call()[-1] == "triton"
 
 
@@ -245,4 +245,4 @@ def test_times_are_stored_where_no_package_is_installed(monkeypatch, tmp_path):
     """A checkout given to --user-dir has no metadata, and PyTorch's Triton has another name."""
     monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
     monkeypatch.setattr("importlib.metadata.distribution", lambda name: pytest.fail(name))
-    assert timing.times_file(torch.device("cpu")).parent == tmp_path
+    assert auto.times_file(torch.device("cpu")).parent == tmp_path

@@ -1,0 +1,236 @@
+"""Linear layers and dropout on a CPU: numbers, gradients, the choice of the library."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from reference import Draws, assert_same_with_gradients, leaves, saved_for_backward
+
+from fairseq_posattn.attention import cpu
+from fairseq_posattn.attention.cpu import Linear, draw_mask, drop, dropout_matmul, library, linear
+from fairseq_posattn.attention.headwise import map_heads
+from fairseq_posattn.common.errors import UsageError
+
+ONEDNN = torch.backends.mkldnn.is_available()
+
+
+@pytest.fixture
+def choose(monkeypatch):
+    """Return a function that selects the library, and clear the cached choice around it."""
+
+    def name_it(name):
+        monkeypatch.setenv("POSATTN_LINEAR", name)
+        library.cache_clear()
+
+    yield name_it
+    library.cache_clear()
+
+
+@pytest.fixture
+def products(choose, monkeypatch):
+    """Return the list of shapes that oneDNN multiplies, small ones included."""
+    if not ONEDNN:
+        pytest.skip("this PyTorch was built without oneDNN")
+    choose("onednn")
+    monkeypatch.setattr(cpu, "FEWEST_MULTIPLICATIONS", 0)
+    shapes, by_onednn = [], cpu._product
+
+    def product(x, weight, bias=None):
+        shapes.append((*x.shape, weight.size(0)))
+        return by_onednn(x, weight, bias)
+
+    monkeypatch.setattr(cpu, "_product", product)
+    return shapes
+
+
+def tensors(shape, bias=True, dtype=torch.float32):
+    x, weight, b = leaves(shape, (7, shape[-1]), (7,), dtype=dtype)
+    return x, weight, b if bias else None
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(6, 5), (3, 4, 9), (2, 3, 4, 5)])  # narrower, wider than 7
+def test_onednn_equals_float64(products, shape, bias):
+    """Output and all gradients; the input may be laid out in another order."""
+    x, weight, b = tensors(shape, bias)
+    inputs = [tensor for tensor in (x, weight, b) if tensor is not None]
+    output = linear(x.transpose(0, -2), weight, b)
+    upstream = torch.randn_like(output)
+    gradients = torch.autograd.grad(output, inputs, upstream)
+    wide = [tensor.detach().double().requires_grad_() for tensor in inputs]
+    expected = F.linear(wide[0].transpose(0, -2), *wide[1:])
+    assert len(products) == 3
+    torch.testing.assert_close(output, expected.float())
+    wanted = torch.autograd.grad(expected, wide, upstream.double())
+    for gradient, want in zip(gradients, wanted, strict=True):
+        torch.testing.assert_close(gradient, want.float())
+
+
+def test_only_needed_gradients_are_computed(products):
+    x, weight, bias = tensors((4, 5))
+    linear(x.detach(), weight.detach(), bias).sum().backward()
+    assert (len(products), x.grad, weight.grad) == (1, None, None)
+    assert bias.grad.tolist() == [4.0] * 7
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "fewest"),
+    [
+        ((4, 5), torch.float64, 0),
+        ((4, 5), torch.bfloat16, 0),
+        ((5,), torch.float32, 0),
+        ((4, 5), torch.float32, 4 * 5 * 7 + 1),
+    ],
+)
+def test_other_types_vectors_and_small_matrices_go_to_pytorch(
+    products, monkeypatch, shape, dtype, fewest
+):
+    monkeypatch.setattr(cpu, "FEWEST_MULTIPLICATIONS", fewest)
+    x, weight, bias = tensors(shape, dtype=dtype)
+    assert torch.equal(linear(x, weight, bias), F.linear(x, weight, bias))
+    assert not products
+
+
+def test_the_least_size_for_onednn_is_inclusive(products, monkeypatch):
+    monkeypatch.setattr(cpu, "FEWEST_MULTIPLICATIONS", 4 * 5 * 7)
+    linear(*tensors((4, 5)))
+    assert products
+
+
+def test_autocast_and_tracing_use_pytorch(products):
+    with torch.autocast("cpu", torch.bfloat16):
+        assert linear(*tensors((4, 5))).dtype == torch.bfloat16
+    traced = torch.jit.trace(Linear(5, 7), torch.randn(4, 5), check_trace=False)
+    assert "aten::linear" in str(traced.inlined_graph)
+    assert not products
+
+
+def test_the_variable_names_the_library(choose):
+    for name in cpu.LIBRARIES if ONEDNN else ("torch",):
+        choose(name)
+        assert library() == name
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ("blas", "POSATTN_LINEAR=blas: choose one of: torch, onednn"),
+        ("onednn", "POSATTN_LINEAR=onednn: this PyTorch was built without"),
+    ],
+)
+def test_an_unavailable_library_is_one_line(choose, monkeypatch, named, message):
+    choose(named)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: False)
+    with pytest.raises(UsageError, match=message):
+        library()
+
+
+@pytest.mark.parametrize(
+    ("intel", "capability", "chosen"),
+    [(False, "AVX512", "onednn"), (True, "AVX512", "torch"), (False, "AVX2", "torch")],
+)
+def test_the_processor_decides(choose, monkeypatch, intel, capability, chosen):
+    """MKL uses AVX-512 on Intel's processors only."""
+    choose("")
+    monkeypatch.setattr(cpu, "_intel", lambda: intel)
+    for backend in (torch.backends.mkldnn, torch.backends.mkl):
+        monkeypatch.setattr(backend, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
+    assert library() == chosen
+
+
+# Dropout
+
+
+@pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.95])
+def test_elements_are_dropped_with_the_given_probability(p):
+    """Within five standard deviations, at each place among the four numbers of a draw."""
+    torch.manual_seed(0)
+    kept = draw_mask(torch.empty(250_000, 4), p)
+    assert kept.dtype == torch.int8 and set(kept.unique().tolist()) == {0, 1}
+    deviation = (p * (1 - p) / len(kept)) ** 0.5
+    for place in kept.double().mean(0):
+        assert place.item() == pytest.approx(1 - p, abs=5 * deviation)
+
+
+def test_neighbours_are_independent():
+    torch.manual_seed(0)
+    kept = draw_mask(torch.empty(400_000), 0.3).double() - 0.7
+    for distance in (1, 2, 3, 4, 300):
+        covariance = (kept[distance:] * kept[:-distance]).mean().item()
+        assert abs(covariance) < 5 * 0.21 / 400_000**0.5
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (5, 7), (2, 0)])
+def test_dropout_keeps_shape_type_and_layout(shape):
+    x = torch.ones(shape, dtype=torch.float64).t() if len(shape) == 2 else torch.ones(shape)
+    output = drop(x, 0.5)
+    assert output.shape == x.shape and output.dtype == x.dtype
+    assert ((output == 0) | (output == 2)).all()
+
+
+def test_a_seed_repeats_the_draws_and_the_next_call_differs():
+    x = torch.ones(100)
+    torch.manual_seed(1)
+    first, second = drop(x, 0.5), drop(x, 0.5)
+    torch.manual_seed(1)
+    assert torch.equal(drop(x, 0.5), first) and not torch.equal(first, second)
+
+
+def test_extreme_probabilities_are_not_rounded_to_0_or_1():
+    torch.manual_seed(0)
+    assert 0 < draw_mask(torch.empty(1_000_000), 1e-9).eq(0).sum() < 100
+    assert 0 < draw_mask(torch.empty(1_000_000), 1 - 1e-9).sum() < 100
+
+
+def test_probabilities_0_and_1_evaluation_and_a_wrong_one():
+    (x,) = leaves((4, 5))
+    assert drop(x, 0.0) is x and drop(x, 0.5, training=False) is x
+    assert drop(x, 1.0).eq(0).all()
+    with pytest.raises(ValueError, match="dropout probability"):
+        drop(x, 1.5)
+
+
+def test_dropout_and_its_matmul_equal_products_with_the_mask(monkeypatch):
+    scores, x, y = leaves((2, 3, 5, 7), (2, 3, 7, 4), (4, 5))
+    weights = scores.softmax(-1)
+    draws = Draws(monkeypatch)
+    outputs = drop(y.t(), 0.3), dropout_matmul(weights, x, 0.3)
+    (_, of_y), (_, of_weights) = draws.taken
+    assert_same_with_gradients(outputs[0], y.t() * of_y, [y])
+    assert_same_with_gradients(outputs[1], (weights * of_weights) @ x, [scores, x])
+
+
+def test_the_gradient_has_a_gradient():
+    (x,) = leaves((4, 5))
+    torch.manual_seed(0)
+    (first,) = torch.autograd.grad(drop(x, 0.3).pow(3).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    torch.testing.assert_close(second, 6 * x.detach() * (first != 0) / 0.7**3)
+
+
+def test_autocast_has_gradients_of_the_factors_types():
+    weights, x = (torch.rand(2, 5, 5, requires_grad=True) for _ in range(2))
+    with torch.autocast("cpu", torch.bfloat16):
+        product = dropout_matmul(weights, x, 0.3)
+        mapped = map_heads(x.bfloat16().unsqueeze(1), torch.ones(3, 4, 5), dropout=0.3)
+    assert product.dtype == mapped.dtype == torch.bfloat16
+    (product.sum() + mapped.sum()).backward()
+    assert weights.grad.any() and x.grad.any()
+
+
+def test_a_mask_is_saved_as_bytes_and_no_dropped_weights():
+    x, weights = leaves((2, 5, 6), (2, 5, 5), dtype=torch.float32)
+    types = [one.dtype for one in saved_for_backward(lambda: drop(x, 0.3))]
+    assert types == [torch.int8]
+    types = [one.dtype for one in saved_for_backward(lambda: dropout_matmul(weights, x, 0.3))]
+    assert sorted(types, key=str) == [torch.float32, torch.float32, torch.int8]
+
+
+def test_traced_and_compiled_dropout_is_pytorchs(monkeypatch):
+    traced = torch.jit.trace(lambda x: drop(x, 0.3), torch.randn(4, 5), check_trace=False)
+    assert "aten::dropout" in str(traced.graph)
+    monkeypatch.setattr(torch.compiler, "is_compiling", lambda: True)
+    torch.manual_seed(2)
+    ours = drop(torch.ones(50), 0.3)
+    torch.manual_seed(2)
+    assert torch.equal(ours, F.dropout(torch.ones(50), 0.3))
