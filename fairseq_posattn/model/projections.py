@@ -98,15 +98,10 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces that quantization will move
         weight = torch.quantize_per_channel(layer.weight, scales, zeros, 0, torch.qint8)
-<<<<<<< HEAD
-    return torch.ops.quantized.linear_prepack(weight, layer.bias)
-=======
     engine = torch.backends.quantized.engine
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+        return torch.ops.quantized.linear_prepack(weight, layer.bias)
     finally:
         torch.backends.quantized.engine = engine
-    return packed
->>>>>>> main
