@@ -55,10 +55,8 @@ def search(kind, model, words, batch, shape, arguments):
     model.eval().make_generation_fast_(need_attn=False)
     limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
     generator = kind([model], words, beam_size=arguments.beam, **limits)
-    sample = {
-        "id": torch.arange(len(batch.source)),
-        "net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths},
-    }
+    tokens = {"src_tokens": batch.source, "src_lengths": batch.lengths}
+    sample = {"id": torch.arange(len(batch.source)), "net_input": tokens}
     return lambda: generator.generate([model], sample)
 
 

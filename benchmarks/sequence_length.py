@@ -75,9 +75,9 @@ def measure(arguments):
             if peak * (longer / length) ** 2 > arguments.memory * 2**30:
                 left_out.add(name)
     # Times come last: processes are forked above, before PyTorch has threads.
-    rounds = arguments.steps, 1, device
-    times = [machine.take_turns(f"{n} tokens", steps, *rounds) for n, steps in turns.items()]
-    each = [seconds for of_length in times for seconds in of_length]
+    each = []
+    for length, steps in turns.items():
+        each += machine.take_turns(f"{length} tokens", steps, arguments.steps, 1, device)
     for point, seconds in zip(points, each, strict=True):
         yield {**point, "seconds": seconds}
 

@@ -9,10 +9,8 @@ the same random sentences.
 
 - An update is the forward pass, the label-smoothed loss, the backward pass and a step of Adam.
   Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
-- switches: an update of fairseq's trainer under each switch that makes it faster.
-
-Launches are kernels on a GPU and PyTorch's operations on a CPU. Waits are synchronizations of host
-and GPU.
+- switches: an update of fairseq's trainer under each switch that makes it faster. Launches are
+  kernels on a GPU and PyTorch's operations on a CPU; waits are synchronizations.
 """
 
 from dataclasses import dataclass
@@ -86,10 +84,8 @@ def count_launches(events, device):
     if device == "cuda":
         return sum(event.name.startswith(LAUNCHES) for event in events)
     operations = [event for event in events if event.name.startswith("aten::")]
-    return sum(
-        event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
-        for event in operations
-    )
+    parents = [event.cpu_parent for event in operations]
+    return sum(parent is None or not parent.name.startswith("aten::") for parent in parents)
 
 
 def sentences(words, shape):
