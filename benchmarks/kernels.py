@@ -52,7 +52,6 @@ def recording(compiling=True):
 
 
 def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
-    """Run a training step with these options, as far as the mechanism has them."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {
@@ -113,7 +112,6 @@ def largest_loop(lines):
 
 
 def measure(arguments):
-    """Yield a row for each kernel."""
     no_driver.install(arguments.capability)
     sizes = arguments.mechanisms, arguments.dtypes, arguments.features, arguments.lengths
     for mechanism, dtype, features, length in itertools.product(*sizes):
@@ -127,7 +125,6 @@ def measure(arguments):
 
 
 def cells(row, report):
-    """Return a table's row."""
     return {key: value for key, value in row.items() if key not in ("dtype", "length")}
 
 

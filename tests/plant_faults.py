@@ -64,6 +64,12 @@ MANIFEST = "tests/text/test_manifest.py"
 FAULTS = [
     # --- preparation
     Fault("preparation/stages.py", "if stages.home == stages.work:", "if True:", MANIFEST),
+    Fault(
+        "preparation/stages.py",
+        "            self.record = {}\n            self._refuse",
+        "            self._refuse",
+        "tests/preparation/test_stages.py",
+    ),
     # --- the translation model
     Fault("model/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
     Fault("model/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),

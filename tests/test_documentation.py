@@ -162,7 +162,7 @@ MEASUREMENTS = {
     "decoding": f"{PAIRS} --batches 1",
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
-    "training parts": f"{PAIRS} --updates 1 --criterion label_smoothed_cross_entropy_fused",
+    "training switches": f"{PAIRS} --updates 1",
     "scale": "--sentences 2 --source-length 3 --target-length 3 --rounds 1",
 }
 

@@ -94,12 +94,14 @@ class DynamicMaskAttention(Mechanism):
     ):
         super().__init__(**shared)
         self.activation = activation
+        future = None if self.causal else nn.Parameter(torch.empty(max_distance))
         self.query_weight = nn.Parameter(torch.empty(embed_dim, 1))  # W
-        nn.init.xavier_uniform_(self.query_weight)
-        self.past_bias = nn.Parameter(torch.randn(max_distance))  # P_1, P_2, ...
-        future = None if self.causal else nn.Parameter(torch.randn(max_distance))
+        self.past_bias = nn.Parameter(torch.empty(max_distance))  # P_1, P_2, ...
         self.future_bias = future  # P_-1, P_-2, ...
-        self.head_bias = nn.Parameter(torch.randn(num_heads))  # U
+        self.head_bias = nn.Parameter(torch.empty(num_heads))  # U
+        nn.init.xavier_uniform_(self.query_weight)
+        for bias in (self.past_bias, self.head_bias, *([] if future is None else [future])):
+            nn.init.normal_(bias)
 
     def distance_bias(self) -> Tensor:
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""

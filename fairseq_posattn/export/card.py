@@ -9,6 +9,8 @@ from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.manifest import Manifest
 
+__all__ = ["add_measurements", "write"]
+
 NAME = "README.md"
 CARD = """---
 library_name: transformers
@@ -35,27 +37,19 @@ print({result})
 def write(
     folder: Path, trained: TrainedModel, config: PreTrainedConfig, rules: Manifest | None
 ) -> None:
-    """Write ``README.md``.
-
-    Args:
-        folder: of the exported model, which its name loads.
-        trained: the model.
-        config: of the exported model.
-        rules: description of its data; None if unknown.
-    """
+    """Write the card of the exported model in ``folder``; ``rules`` describe its data if known."""
+    languages, text = [], '"A sentence."'
     if config.is_encoder_decoder:
         languages = [trained.task.cfg.source_lang, trained.task.cfg.target_lang]
         is_summary = "source" in languages or "rouge" in str(rules and rules.metric)
         pipeline = "summarization" if is_summary else "translation"
-        auto, text = "AutoModelForSeq2SeqLM", '"A sentence."'
+        auto = "AutoModelForSeq2SeqLM"
         result = "tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)"
     else:
-        languages, pipeline = [], "text-classification"
-        text = '"A sentence.", "Another one."' if config.encodes_pairs else '"A sentence."'
-        auto = "AutoModelForSequenceClassification"
+        text += ', "Another one."' if config.encodes_pairs else ""
+        pipeline, auto = "text-classification", "AutoModelForSequenceClassification"
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
-    fields = {"pipeline": pipeline, "name": folder.name, "auto": auto}
-    card = CARD.format(**fields, text=text, result=result)
+    card = CARD.format(pipeline=pipeline, name=folder.name, auto=auto, text=text, result=result)
     data = {"languages": " to ".join(languages), "tokenization": "tokens separated by spaces"}
     if rules is not None:
         data |= {
@@ -72,30 +66,29 @@ def write(
     (folder / NAME).write_text(card, encoding="utf-8")
 
 
-def add_measurements(folder: Path, lines: Sequence[object]) -> None:
+def add_measurements(folder: Path, lines: Sequence[str]) -> None:
     """Append the results of a comparison to the card."""
     with open(folder / NAME, "a", encoding="utf-8") as file:
-        file.write("\n## Measured at export\n\n" + "".join(f"- {line}\n" for line in lines))
+        print("\n## Measured at export\n", *(f"- {line}" for line in lines), sep="\n", file=file)
 
 
 def _model(trained, config):
     options = config.options
     count = sum(parameter.numel() for parameter in trained.model.parameters())
     rows = {"architecture": getattr(trained.config, "_name", None), "parameters": f"{count:,}"}
-    if config.is_encoder_decoder:
-        for side in ("encoder", "decoder"):
-            rows[side] = f"{options[f'{side}_layers']} layers of {options[f'{side}_sublayers']}"
-        return rows
-    rows |= {name: options[name] for name in ("encoder", "pooling")}
-    return rows | {"classes": ", ".join(config.id2label.values())}
+    if not config.is_encoder_decoder:
+        rows |= {name: options[name] for name in ("encoder", "pooling")}
+        return rows | {"classes": ", ".join(config.id2label.values())}
+    for side in ("encoder", "decoder"):
+        rows[side] = f"{options[f'{side}_layers']} layers of {options[f'{side}_sublayers']}"
+    return rows
 
 
 def _metrics(path):
     """Return the updates and the validation metric that the checkpoint stores."""
     state = read_checkpoint(path, "meta")
     settings = (state.get("cfg") or {}).get("checkpoint") or {}
-    name = settings.get("best_checkpoint_metric", "loss")
-    value = (state.get("extra_state") or {}).get("val_loss")
-    history = state.get("optimizer_history") or [{}]
-    rows = {"updates": history[-1].get("num_updates")}
-    return rows if value is None else rows | {f"validation {name}": f"{value:.4g}"}
+    rows = {"updates": (state.get("optimizer_history") or [{}])[-1].get("num_updates")}
+    if (value := (state.get("extra_state") or {}).get("val_loss")) is not None:
+        rows[f"validation {settings.get('best_checkpoint_metric', 'loss')}"] = f"{value:.4g}"
+    return rows

@@ -1,18 +1,16 @@
 """Export of a checkpoint to a folder that ``transformers`` loads.
 
-from fairseq_posattn.export.checkpoint import export
-
 export("checkpoints/sst5/checkpoint_best.pt", "sst5")
 """
 
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, fields
-from enum import Enum
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,36 +25,27 @@ from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
 
-from fairseq_posattn import hugging_face  # noqa: E402
+from fairseq_posattn import hugging_face as hf  # noqa: E402
 from fairseq_posattn.export import card  # noqa: E402
 from fairseq_posattn.inference.prediction import Predictor  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, load  # noqa: E402
 from fairseq_posattn.text import manifest  # noqa: E402
 from fairseq_posattn.text.plain_text import codes_file  # noqa: E402
-from fairseq_posattn.training.models import (  # noqa: E402
-    PosAttnClassifier,
-    PosAttnClassifierConfig,
-    PosAttnTransformer,
-    PosAttnTransformerConfig,
-)
+from fairseq_posattn.training import models  # noqa: E402
 from fairseq_posattn.training.models.classifier import find_marks  # noqa: E402
 from fairseq_posattn.training.models.registration import all_options  # noqa: E402
 
-__all__ = ["export"]
+__all__ = ["Exported", "export"]
 
 TOLERANCE = 1e-4
-MARKS = ("bos", "pad", "eos", "decoder_start")
 LOCAL_PATHS = ("encoder_embed_path", "decoder_embed_path")  # on the machine of the training
 UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no model of ours reads
 
 
-@dataclass(frozen=True)
-class Exported:
-    """The contents of an exported folder.
+class Exported(NamedTuple):
+    """Model and tokenizer of an exported folder, as ``transformers`` loads them.
 
-    Attributes:
-        model, tokenizer: as ``transformers`` loads them.
-        difference: the largest between its scores and the checkpoint's, on a few generated lines.
+    ``difference`` is the largest between its scores and the checkpoint's, on generated lines.
     """
 
     model: PreTrainedModel
@@ -64,29 +53,26 @@ class Exported:
     difference: float
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Model class, configuration, weights, tokenizer and search settings of an exported folder.
+class Parts(NamedTuple):
+    """Contents of an exported folder, and functions that score lines by both models.
 
-    ``scores`` are the checkpoint's, ``exported_scores`` the exported model's, of lines and of
-    ``other`` lines: the second sentences or the target tokens.
+    Their second argument are the second sentences of pairs, or the target tokens.
     """
 
     kind: type[PreTrainedModel]
-    config: hugging_face.PosAttnTextConfig | hugging_face.PosAttnSeq2SeqConfig
+    config: hf.PosAttnTextConfig | hf.PosAttnSeq2SeqConfig
     state: dict[str, Tensor]
-    tokenizer: Callable[[str], PreTrainedTokenizer]
+    tokenizer: Callable[..., PreTrainedTokenizer]
     scores: Callable[[Tensor, Tensor], Tensor]
     exported_scores: Callable[[PreTrainedModel, Tensor, Tensor], Tensor]
     generation: GenerationConfig | None = None
 
 
 def export(checkpoint: str, folder: str, data: str | None = None, **decoding: float) -> Exported:
-    """Write a folder of weights, configuration, tokenizer and model card.
+    """Write a new or empty folder of weights, configuration, tokenizer and model card.
 
     Args:
         checkpoint: of a model that translates, summarizes or classifies, or its folder.
-        folder: to write, new or empty.
         data: folder of the dictionaries; default: the checkpoint's, if training copied them there,
             else where they were in training.
         decoding: defaults of ``generate``: ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
@@ -99,15 +85,15 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(f"{folder}: exists and is not empty; name another folder")
     trained = load(str(checkpoint), data)
-    if isinstance(trained.model, PosAttnTransformer):
+    if isinstance(trained.model, models.PosAttnTransformer):
         collect = partial(_seq2seq, decoding=decoding)
-    elif isinstance(trained.model, PosAttnClassifier):
+    elif isinstance(trained.model, models.PosAttnClassifier):
         collect = _classifier
     else:
         raise UsageError(
-            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only models of "
-            "this plugin that translate, summarize or classify can (int8 of any translation model: "
-            "posattn translate --int8)"
+            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only this "
+            "plugin's models that translate, summarize or classify can; for int8 of fairseq's "
+            "translation models use 'posattn translate --int8'"
         )
     beside = target.absolute().parent
     try:
@@ -119,32 +105,42 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             for file in part.iterdir():  # some are readable by the owner alone
                 file.chmod((part / "vocab.json").stat().st_mode)
             part.rename(target)
+            return exported
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UsageError(f"{folder} cannot be written: {reason}") from error
-    return exported
 
 
 def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     task = trained.task
-    _write_vocabulary(folder / "vocab.json", task.source_dictionary)
+    dictionaries = {"vocab": task.source_dictionary}
+    if parts.config.is_encoder_decoder and task.target_dictionary != task.source_dictionary:
+        dictionaries["target_vocab"] = task.target_dictionary
+    for name, dictionary in dictionaries.items():
+        numbers = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
+        text = json.dumps(numbers, ensure_ascii=False, indent=0)
+        (folder / f"{name}.json").write_text(text, encoding="utf-8")
     data = Path(utils.split_paths(task.cfg.data)[0])
     rules = manifest.read(data)
-    if parts.config.is_encoder_decoder:
-        if task.target_dictionary != task.source_dictionary:
-            _write_vocabulary(folder / "target_vocab.json", task.target_dictionary)
-        if rules is not None:
-            manifest.write(folder, rules)
-            if codes := codes_file(data, rules):
-                shutil.copyfile(codes, folder / codes.name)
-    tokenizer = parts.tokenizer(str(folder / "vocab.json"))
+    if parts.config.is_encoder_decoder and rules is not None:
+        manifest.write(folder, rules)
+        if codes := codes_file(data, rules):
+            shutil.copyfile(codes, folder / codes.name)
+    files = {f"{name}_file": str(folder / f"{name}.json") for name in dictionaries}
+    tokenizer = parts.tokenizer(**files)
     model = parts.kind(parts.config)
     model.load_state_dict(parts.state)
     if parts.generation is not None:
         model.generation_config = parts.generation
     model.save_pretrained(folder)
     loaded = parts.kind.from_pretrained(folder).eval()
-    _check_buffers(trained.path, model, loaded)
+    stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
+    for name, buffer in model.named_buffers():
+        if name not in stored and not torch.equal(buffer, buffers[name]):
+            raise UsageError(
+                f"{trained.path}: cannot be exported: the buffer {name} is not saved with the "
+                "weights; register it without persistent=False, or compute it in forward"
+            )
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, rules)
@@ -157,8 +153,8 @@ def _classifier(trained: TrainedModel) -> Parts:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
     predictor = Predictor(trained, None, torch.device("cpu"))
     marks = find_marks(model.cfg, task.source_dictionary)
-    config = hugging_face.PosAttnTextConfig(
-        options=_plain(model.cfg, PosAttnClassifierConfig),
+    config = hf.PosAttnTextConfig(
+        options=_plain(model.cfg, models.PosAttnClassifierConfig),
         vocab_size=model.encoder.embed_tokens.num_embeddings,
         pad_token_id=marks.pad,
         eos_token_id=marks.eos,
@@ -168,15 +164,15 @@ def _classifier(trained: TrainedModel) -> Parts:
         id2label=dict(enumerate(predictor.names)),
         label2id={name: number for number, name in enumerate(predictor.names)},
     )
-    before = (None, None)
-    if not predictor.encodes_apart:
-        before = (task.cfg.init_token, task.cfg.separator_token)
-    name = task.cfg.classification_head_name
-    state = model.state_dict().items()
+    name, state = task.cfg.classification_head_name, model.state_dict().items()
+    apart = predictor.encodes_apart
+    before = (None, None) if apart else (task.cfg.init_token, task.cfg.separator_token)
+    rules = {"words": predictor.rule_of_text(), "lower": predictor.lower}
+    rules |= {"apart": apart, "before": before}
 
     def scores(lines, others):
-        pairs = {"pair_tokens": others} if model.encodes_pairs else {}
-        return model(lines, classification_head_name=name, **pairs)[0]
+        pairs = others if model.encodes_pairs else None
+        return model(lines, classification_head_name=name, pair_tokens=pairs)[0]
 
     def exported_scores(exported, lines, others):
         if not model.encodes_pairs:
@@ -185,17 +181,10 @@ def _classifier(trained: TrainedModel) -> Parts:
         return exported(torch.cat([lines, others], 1), token_type_ids=types).logits
 
     return Parts(
-        hugging_face.PosAttnForSequenceClassification,
+        hf.PosAttnForSequenceClassification,
         config,
         {key.replace(f"classification_heads.{name}.", "head."): value for key, value in state},
-        partial(
-            hugging_face.PosAttnClassifierTokenizer,
-            words=predictor.rule_of_text(),
-            lower=predictor.lower,
-            apart=predictor.encodes_apart,
-            before=before,
-            model_max_length=task.cfg.max_positions,
-        ),
+        partial(hf.PosAttnClassifierTokenizer, **rules, model_max_length=task.cfg.max_positions),
         scores,
         exported_scores,
     )
@@ -204,21 +193,18 @@ def _classifier(trained: TrainedModel) -> Parts:
 def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     model, task = trained.model, trained.task
     if not isinstance(task, TranslationTask):
-        raise UsageError(
-            f"{trained.path}: it was trained with --task {trained.task_name}; only models of "
-            "--task translation can be exported"
-        )
-    options = all_options(trained.config, PosAttnTransformerConfig)
-    options = _plain(options, PosAttnTransformerConfig)
+        task_name = f"--task {trained.task_name}; only models of --task translation"
+        raise UsageError(f"{trained.path}: it was trained with {task_name} can be exported")
+    config = models.PosAttnTransformerConfig
+    options = _plain(all_options(trained.config, config), config)
     if options["adaptive_softmax_cutoff"]:
         raise UsageError(f"{trained.path}: --adaptive-softmax-cutoff cannot be exported")
     words, targets = model.encoder.embed_tokens, model.decoder.embed_tokens
     options["share_all_embeddings"] = targets is words
-    options["share_decoder_input_output_embed"] = (
-        model.decoder.output_projection.weight is targets.weight
-    )
+    is_tied = model.decoder.output_projection.weight is targets.weight
+    options["share_decoder_input_output_embed"] = is_tied
     source = task.source_dictionary
-    config = hugging_face.PosAttnSeq2SeqConfig(
+    config = hf.PosAttnSeq2SeqConfig(
         options=options,
         vocab_size=words.num_embeddings,
         target_vocab_size=targets.num_embeddings,
@@ -227,23 +213,13 @@ def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
         eos_token_id=source.eos(),
         decoder_start_token_id=source.eos(),
     )
-
-    def tokenizer(vocabulary):
-        separate = Path(vocabulary).with_name("target_vocab.json")
-        return hugging_face.PosAttnSeq2SeqTokenizer(
-            vocabulary,
-            target_vocab_file=str(separate) if separate.exists() else None,
-            source_lang=task.cfg.source_lang,
-            target_lang=task.cfg.target_lang,
-            model_max_length=longest,
-        )
-
     longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
+    languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
     return Parts(
-        hugging_face.PosAttnForSeq2SeqLM,
+        hf.PosAttnForSeq2SeqLM,
         config,
         {name: tensor for name, tensor in model.state_dict().items() if name not in UNREAD},
-        tokenizer,
+        partial(hf.PosAttnSeq2SeqTokenizer, **languages, model_max_length=longest),
         lambda lines, others: model(lines, lines.ne(source.pad()).sum(1), others)[0],
         lambda exported, lines, others: exported(lines, decoder_input_ids=others).logits,
         _generation(model, decoding, config),
@@ -264,7 +240,7 @@ def _generation(model, decoding, config):
         no_repeat_ngram_size=given["no_repeat_ngram_size"],
         suppress_tokens=[config.pad_token_id],
         do_sample=False,
-        **{f"{name}_token_id": getattr(config, f"{name}_token_id") for name in MARKS},
+        **{name: value for name, value in vars(config).items() if name.endswith("_token_id")},
     )
 
 
@@ -272,25 +248,7 @@ def _plain(options, config: type) -> dict[str, object]:
     """Return a model's options as JSON values."""
     names = {option.name for option in fields(config)} - {"_name", *LOCAL_PATHS}
     values = {name: getattr(options, name) for name in sorted(names)}
-    return {
-        name: value.value if isinstance(value, Enum) else value for name, value in values.items()
-    }
-
-
-def _write_vocabulary(path, dictionary):
-    numbers = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
-    path.write_text(json.dumps(numbers, ensure_ascii=False, indent=0), encoding="utf-8")
-
-
-def _check_buffers(path, model, loaded):
-    """Raise UsageError if a buffer is not in the weights and differs after loading."""
-    stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
-    for name, buffer in model.named_buffers():
-        if name not in stored and not torch.equal(buffer, buffers[name]):
-            raise UsageError(
-                f"{path}: cannot be exported: the buffer {name} is not saved with the weights; "
-                "register it without persistent=False, or compute it in forward"
-            )
+    return {name: getattr(value, "value", value) for name, value in values.items()}
 
 
 @torch.inference_mode()
@@ -300,10 +258,14 @@ def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) 
     Raises:
         UsageError: rounding does not explain it.
     """
-    dictionary = trained.task.source_dictionary
-    lines = _generate_lines(dictionary, len(dictionary), seed=1)
-    words = getattr(parts.config, "target_vocab_size", len(dictionary))
-    others = _generate_lines(dictionary, words, seed=2)
+    dictionary, generator = trained.task.source_dictionary, torch.Generator().manual_seed(1)
+    lines, others = torch.full((2, 3, 6), dictionary.pad())
+    target_size = getattr(parts.config, "target_vocab_size", len(dictionary))
+    for rows, size in ((lines, len(dictionary)), (others, target_size)):
+        for row, length in zip(rows, (5, 3, 1), strict=True):
+            first = min(dictionary.nspecial, size - 1)
+            row[:length] = torch.randint(first, size, (length,), generator=generator)
+            row[length] = dictionary.eos()
     expected = parts.scores(lines, others)
     difference = (parts.exported_scores(exported, lines, others) - expected).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
@@ -312,14 +274,3 @@ def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) 
             f"{difference:.2g}; the exported model lacks an option, or computes it otherwise"
         )
     return difference
-
-
-def _generate_lines(dictionary, words: int, seed: int) -> Tensor:
-    """Return lines of 5, 3 and 1 words, padded on the right."""
-    generator = torch.Generator().manual_seed(seed)
-    first = min(dictionary.nspecial, words - 1)
-    lines = torch.full((3, 6), dictionary.pad())
-    for line, length in zip(lines, (5, 3, 1), strict=True):
-        line[:length] = torch.randint(first, words, (length,), generator=generator)
-        line[length] = dictionary.eos()
-    return lines

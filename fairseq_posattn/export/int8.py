@@ -3,7 +3,6 @@
 import operator
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -17,62 +16,39 @@ from fairseq_posattn.hugging_face.int8 import in_int8
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.outputs import Pairs
 
+__all__ = ["compare"]
+
 BATCH = 32
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Quality and speed of one form of a model.
-
-    Attributes:
-        name: of the form.
-        quality: accuracy or BLEU as text; empty without labels.
-        agreement: share of the lines with the same output as the model's.
-        rate: lines per second, without tokenization.
-    """
-
-    name: str
-    quality: str
-    agreement: float
-    rate: float
-
-    def __str__(self):
-        parts = (
-            self.quality,
-            f"agrees on {self.agreement:.1%}",
-            f"{self.rate:,.1f} lines per second",
-        )
-        return f"{self.name}: {', '.join(filter(None, parts))}"
 
 
 def compare(
     exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
-) -> list[Measured]:
-    """Compare a model with its int8 form, and a classifier with its graphs.
+) -> list[str]:
+    """Compare a model with its int8 form, and a classifier with its graphs in ``folder``.
+
+    Returns a line for each: its quality, the share of lines with the model's output, and lines per
+    second without tokenization.
 
     Args:
-        exported: the model.
-        folder: folder of its graphs.
         lines: plain text; a TAB separates the sentences of a pair.
-        labels: names of the right classes, or the right outputs; as many.
+        labels: names of the right classes, or the right outputs.
 
     Raises:
-        UsageError: there are no lines, TABs are missing, or a label is unknown or missing.
+        UsageError: there are no lines, TABs are missing, or a label is unknown.
     """
     if not lines:
         raise UsageError("--text: there is no line to compare on")
-    if labels is not None and len(labels) != len(lines):
-        raise UsageError(f"--labels has {len(labels)} lines, --text {len(lines)} with words")
     batches = _batches(exported, lines)
     is_generator = exported.model.config.is_encoder_decoder
     forms, quality = (_generators if is_generator else _classifiers)(exported, folder, labels)
-    results, expected = [], None
-    for name, form in forms.items():
-        outputs, seconds = _time(form, batches, len(lines))
-        expected = outputs if expected is None else expected
+    timed = {name: _time(form, batches, len(lines)) for name, form in forms.items()}
+    expected, _ = timed["PyTorch"]
+    results = []
+    for name, (outputs, seconds) in timed.items():
+        measured = [] if labels is None else [quality(outputs)]
         agreement = sum(map(operator.eq, outputs, expected)) / len(lines)
-        text = "" if labels is None else quality(outputs)
-        results.append(Measured(name, text, agreement, len(lines) / seconds))
+        measured += [f"agrees on {agreement:.1%}", f"{len(lines) / seconds:,.1f} lines per second"]
+        results.append(f"{name}: {', '.join(measured)}")
     return results
 
 
@@ -121,10 +97,8 @@ def _batches(exported, lines):
     sentences = 2 if getattr(config, "encodes_pairs", False) else len(texts[0])
     for line, text in zip(lines, texts, strict=True):
         if len(text) != sentences:
-            raise UsageError(
-                f"--text: {shortened(line)} has {len(text) - 1} TABs; between {sentences} "
-                f"sentences there are {sentences - 1}"
-            )
+            count = f"{len(text) - 1} TABs; between {sentences} sentences there are {sentences - 1}"
+            raise UsageError(f"--text: {shortened(line)} has {count}")
     order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
     batches = []
     for start in range(0, len(order), BATCH):

@@ -23,6 +23,8 @@ from transformers import PreTrainedModel
 
 from fairseq_posattn.common.errors import UsageError
 
+__all__ = ["INT8", "NAME", "Graph", "quantise", "run", "write"]
+
 NAME, INT8 = "model.onnx", "model.int8.onnx"
 TOLERANCE = 1e-4
 
@@ -39,9 +41,7 @@ class Graph(nn.Module):
         types = ["token_type_ids"] if self.has_pairs else []
         self.inputs = ["input_ids", "attention_mask", *types]
         self.output = "last_hidden_state" if self.is_encoder else "logits"
-        self.longest = config.options[
-            "max_source_positions" if self.is_encoder else "max_positions"
-        ]
+        self.longest = config.options[f"max_{'source_' * self.is_encoder}positions"]
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
@@ -53,31 +53,20 @@ class Graph(nn.Module):
 
 
 def write(model: PreTrainedModel, folder: Path) -> float:
-    """Write ``model.onnx``.
-
-    Args:
-        model: as it was exported.
-        folder: folder of the file.
-
-    Returns:
-        the largest difference between the outputs of graph and model, on generated lines.
+    """Write ``model.onnx``; return the largest difference of its output, on generated lines.
 
     Raises:
         UsageError: PyTorch cannot convert the model, the graph's output differs, or the file cannot
             be written.
     """
     graph, path = Graph(model).eval(), folder / NAME
-    with _complete(path):
-        try:
-            _trace(graph, path)
-        except OSError:
-            raise
-        except Exception as error:  # of many kinds, pages long
-            path.unlink(missing_ok=True)
-            raise UsageError(
-                f"--onnx: PyTorch {torch.__version__} cannot convert this model "
-                f"({type(error).__name__}); the rest of {folder} is complete"
-            ) from error
+    examples = _generate_lines(graph, (5, 3, 7))
+    size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
+    options = {"input_names": graph.inputs, "output_names": [graph.output], "verbose": False}
+    options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
+    with _complete(path), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(graph, examples, str(path), **options)
     return _difference(graph, path)
 
 
@@ -86,30 +75,13 @@ def _complete(path):
     """Remove a file that is incomplete if writing fails."""
     try:
         yield
-    except OSError as error:
+    except Exception as error:  # PyTorch's are of many kinds, pages long
         path.unlink(missing_ok=True)
-        reason = error.strerror or error
-        raise UsageError(
-            f"{path} cannot be written: {reason}; the rest of {path.parent} is complete"
-        ) from error
-
-
-def _trace(graph, path):
-    examples = _generate_lines(graph, (5, 3, 7))
-    size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(
-            graph,
-            examples,
-            str(path),
-            input_names=graph.inputs,
-            output_names=[graph.output],
-            dynamic_shapes=(size,) * len(examples),
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-        )
+        problem = f"--onnx: PyTorch {torch.__version__} cannot convert this model"
+        reason = type(error).__name__
+        if isinstance(error, OSError):
+            problem, reason = f"{path} cannot be written", error.strerror or error
+        raise UsageError(f"{problem}: {reason}; the rest of {path.parent} is complete") from error
 
 
 def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:

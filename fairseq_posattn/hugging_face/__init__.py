@@ -42,17 +42,15 @@ from fairseq_posattn.hugging_face.tokenizers import (
     PosAttnSeq2SeqTokenizer,
 )
 
-for _model, _auto, _tokenizer in (
-    (PosAttnForSeq2SeqLM, AutoModelForSeq2SeqLM, PosAttnSeq2SeqTokenizer),
-    (
-        PosAttnForSequenceClassification,
-        AutoModelForSequenceClassification,
-        PosAttnClassifierTokenizer,
-    ),
-):
-    _config = _model.config_class
+AutoModelForSeq2SeqLM.register(PosAttnSeq2SeqConfig, PosAttnForSeq2SeqLM, exist_ok=True)
+AutoModelForSequenceClassification.register(
+    PosAttnTextConfig, PosAttnForSequenceClassification, exist_ok=True
+)
+for _config, _tokenizer in {
+    PosAttnSeq2SeqConfig: PosAttnSeq2SeqTokenizer,
+    PosAttnTextConfig: PosAttnClassifierTokenizer,
+}.items():
     AutoConfig.register(_config.model_type, _config, exist_ok=True)
-    _auto.register(_config, _model, exist_ok=True)
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
 
 __all__ = [

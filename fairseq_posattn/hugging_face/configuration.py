@@ -5,13 +5,14 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+__all__ = ["PosAttnSeq2SeqConfig", "PosAttnTextConfig", "nested"]
+
 
 class PosAttnTextConfig(PreTrainedConfig):
     """Configuration of ``PosAttnForSequenceClassification``.
 
     Attributes:
         options: of ``posattn_classifier``, with ``max_positions``.
-        vocab_size: V. pad_token_id, eos_token_id: of the dictionary.
         separator_id: index of the token between a document's sentences; -1 for none.
         sentence_end_ids: indices of the tokens that end a sentence of a document.
         encodes_pairs: whether inputs are sentence pairs, marked by ``token_type_ids``.
@@ -28,13 +29,7 @@ class PosAttnTextConfig(PreTrainedConfig):
 
 
 class PosAttnSeq2SeqConfig(PreTrainedConfig):
-    """Configuration of ``PosAttnForSeq2SeqLM``.
-
-    Attributes:
-        options: of ``posattn_transformer``.
-        vocab_size: tokens of the source dictionary. target_vocab_size: of the target dictionary.
-        decoder_start_token_id: ``</s>``, as in fairseq.
-    """
+    """Configuration of ``PosAttnForSeq2SeqLM``, with the ``options`` of ``posattn_transformer``."""
 
     model_type = "posattn_transformer"
     keys_to_ignore_at_inference = ["past_key_values"]
@@ -51,14 +46,9 @@ class PosAttnSeq2SeqConfig(PreTrainedConfig):
 
 def nested(options: dict[str, Any]) -> Namespace:
     """Return the options, with those of each side also under ``encoder`` and ``decoder``."""
-    sides = {
-        side: Namespace(
-            **{
-                name.removeprefix(f"{side}_"): value
-                for name, value in options.items()
-                if name.startswith(f"{side}_")
-            }
-        )
-        for side in ("encoder", "decoder")
-    }
+    sides = {"encoder": Namespace(), "decoder": Namespace()}
+    for name, value in options.items():
+        side, _, rest = name.partition("_")
+        if side in sides:
+            setattr(sides[side], rest, value)
     return Namespace(**options, **sides)

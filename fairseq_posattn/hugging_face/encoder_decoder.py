@@ -10,6 +10,8 @@ from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nes
 from fairseq_posattn.model.multihead import IncrementalState, MultiheadSelfAttention
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
+__all__ = ["EndAtMaxLength", "PosAttnForSeq2SeqLM", "SourceEncoder"]
+
 NO_LABEL = -100
 
 
@@ -29,12 +31,7 @@ class SourceEncoder(Encoder):
 
 
 class EndAtMaxLength(LogitsProcessor):
-    """Force ``</s>`` at the maximal length and add its score, as in fairseq.
-
-    Args:
-        longest: maximal tokens of a hypothesis, first and last included.
-        eos: index of ``</s>``.
-    """
+    """Force ``</s>`` at the maximal length, of all tokens, and add its score, as in fairseq."""
 
     def __init__(self, longest: int, eos: int):
         self.longest, self.eos = longest, eos
@@ -62,14 +59,12 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             targets = nn.Embedding(config.target_vocab_size, cfg.decoder.embed_dim, pad)
         self.encoder = SourceEncoder(cfg, words)
         self.decoder = Decoder(cfg, targets)
-        self._tied_weights_keys = {}
+        tied = self._tied_weights_keys = {}
         if cfg.share_all_embeddings:
-            self._tied_weights_keys["decoder.embed_tokens.weight"] = "encoder.embed_tokens.weight"
+            tied["decoder.embed_tokens.weight"] = "encoder.embed_tokens.weight"
         if cfg.share_decoder_input_output_embed:
             source = "encoder" if cfg.share_all_embeddings else "decoder"
-            self._tied_weights_keys["decoder.output_projection.weight"] = (
-                f"{source}.embed_tokens.weight"
-            )
+            tied["decoder.output_projection.weight"] = f"{source}.embed_tokens.weight"
         self.post_init()
 
     def get_encoder(self, *unused, **neither) -> SourceEncoder:
@@ -103,10 +98,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             attention_mask: ``[B, S]``, 0 where padded; default: where tokens are padding.
             decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far, also with
                 ``past_key_values``; default: the labels shifted right.
-            encoder_outputs: result of the encoder.
             past_key_values: cache of an earlier call; only the last position is computed.
             labels: ``[B, T]``, -100 or the padding symbol where ignored.
-            use_cache: return a cache for the next call.
 
         Returns:
             ``logits`` ``[B, T, V]`` (with ``use_cache`` ``[B, 1, V]``), ``past_key_values``, the
@@ -156,12 +149,9 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        """Return False: the mechanisms have their own cache, see ``past_key_values``."""
-        return False
+        return False  # the mechanisms have their own cache, see past_key_values
 
-    def prepare_inputs_for_generation(
-        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs
-    ) -> dict:
+    def prepare_inputs_for_generation(self, input_ids, next_sequence_length=None, **kwargs):
         """Pass all tokens so far: the decoder counts positions by them."""
         return super().prepare_inputs_for_generation(input_ids, **kwargs)
 

@@ -1,7 +1,5 @@
 """int8 linear layers of an exported model, for CPUs.
 
-from fairseq_posattn.hugging_face.int8 import in_int8
-
 model = in_int8(AutoModelForSeq2SeqLM.from_pretrained("iwslt14-de-en"))
 """
 

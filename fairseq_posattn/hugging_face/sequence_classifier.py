@@ -12,6 +12,8 @@ from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
 from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.sentence_batches import pad_right
 
+__all__ = ["PosAttnForSequenceClassification"]
+
 
 class PosAttnForSequenceClassification(PreTrainedModel):
     """Classifier of sentences, documents or pairs."""
@@ -24,12 +26,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         cfg = self.options = Namespace(**config.options)
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
         words.weight.requires_grad = not cfg.freeze_embeddings
-        marks = Marks(
-            config.pad_token_id,
-            config.eos_token_id,
-            config.separator_id,
-            config.sentence_end_ids or (),
-        )
+        ends = config.sentence_end_ids or ()
+        marks = Marks(config.pad_token_id, config.eos_token_id, config.separator_id, ends)
         self.encoder = SentenceEncoder(cfg, words, marks)
         self.head = build_head(cfg, self.encoder, config.num_labels, config.encodes_pairs)
         self.post_init()

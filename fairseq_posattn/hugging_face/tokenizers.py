@@ -15,30 +15,32 @@ from fairseq_posattn.text.plain_text import CODES, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
+__all__ = ["DictionaryTokenizer", "PosAttnClassifierTokenizer", "PosAttnSeq2SeqTokenizer"]
+
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """Base of the tokenizers, with the vocabulary of a fairseq dictionary.
+    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON.
 
-    Args:
-        vocab_file: JSON file of source subwords and their indices.
+    A subclass defines ``split``, which returns the subwords of a text, separated by spaces.
     """
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"
     marks = frozenset(MARKS.values())  # special symbols, never produced from text
+    before: tuple[int | None, ...] = (None, None)  # indices of the symbols before each sentence
 
     def __init__(self, vocab_file: str, **kwargs):
         self.folder = Path(vocab_file).parent
         self.numbers = json.loads(Path(vocab_file).read_text(encoding="utf-8"))
-        self.written = self.numbers
         self.reads = True  # whether text is source, not target
-        self._name_pieces()
+        self._set_target_vocabulary(self.numbers)
         super().__init__(**{**MARKS, **kwargs})
 
-    def _name_pieces(self):
-        self.pieces = {number: piece for piece, number in self.written.items()}
+    def _set_target_vocabulary(self, numbers: dict[str, int]):
+        self.written = numbers
+        self.pieces = {number: piece for piece, number in numbers.items()}
 
     @property
     def vocab_size(self) -> int:
@@ -46,10 +48,6 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
     def get_vocab(self) -> dict[str, int]:
         return dict(self.numbers)
-
-    def split(self, text: str) -> str:
-        """Return the subwords of a text, separated by spaces."""
-        raise NotImplementedError
 
     def tokenize(self, text: str, **unused) -> list[str]:
         """Return the subwords of a text; special symbols in it become unknown, as in training."""
@@ -67,18 +65,17 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         """Return subwords; ``<unk>`` is never skipped, since the model generated it."""
         if isinstance(ids, int):
             return self._convert_id_to_token(ids)
-        skipped = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
-        numbers = [int(number) for number in ids]
-        return [
-            self._convert_id_to_token(number)
-            for number in numbers
-            if not (skip_special_tokens and number in skipped)
-        ]
+        marks = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
+        skipped = marks if skip_special_tokens else ()
+        return [self._convert_id_to_token(one) for one in map(int, ids) if one not in skipped]
 
     def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Append ``</s>`` to each sentence."""
-        second = [] if token_ids_1 is None else [*token_ids_1, self.eos_token_id]
-        return [*token_ids_0, self.eos_token_id, *second]
+        """Append ``</s>`` to each sentence and prepend the task's symbols."""
+        sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
+        joined = []
+        for mark, sentence in zip(self.before, sentences, strict=False):
+            joined += [*([] if mark is None else [mark]), *sentence, self.eos_token_id]
+        return joined
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple:
         """Copy the tokenizer's files and return their paths."""
@@ -95,11 +92,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
     """Tokenizer of sentences and pairs, as in ``posattn predict``.
 
-    Args:
-        words: rule that splits text into words.
-        lower: lowercase the text.
-        apart: return ``token_type_ids`` for pairs.
-        before: indices of the symbols before each sentence, None for none.
+    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``.
     """
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
@@ -115,9 +108,8 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
     ):
         self.words, self.lower, self.apart, self.before = words, lower, apart, tuple(before)
         names = ["input_ids", "attention_mask", *(["token_type_ids"] if apart else [])]
-        kwargs["model_input_names"] = names
         settings = {"words": words, "lower": lower, "apart": apart, "before": list(before)}
-        super().__init__(vocab_file, **settings, **kwargs)
+        super().__init__(vocab_file, **{**kwargs, **settings, "model_input_names": names})
 
     def split(self, text: str) -> str:
         words = RULES[self.words](text)
@@ -133,21 +125,9 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
             ids, pair_ids, truncation=truncation, max_length=max_length, **kwargs
         )
 
-    def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
-        """Append ``</s>`` to each sentence and prepend the task's symbols."""
-        sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
-        joined = []
-        for mark, sentence in zip(self.before, sentences, strict=False):
-            joined += [*([] if mark is None else [mark]), *sentence, self.eos_token_id]
-        return joined
-
 
 class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
-    """Tokenizer of translation and summarization, as in ``posattn translate``.
-
-    Args:
-        source_lang, target_lang: languages, for language-specific rules.
-    """
+    """Tokenizer of translation and summarization, as in ``posattn translate``."""
 
     vocab_files_names = {
         "vocab_file": "vocab.json",
@@ -166,20 +146,17 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         **kwargs,
     ):
         folder = Path(vocab_file).parent
-        prepared = manifest.read(folder)
         self.target_lang = target_lang
-        self.to_pieces = {True: str.strip, False: str.strip}
+        self.to_pieces = [str.strip, str.strip]  # of the target, of the source
         self.subwords, self.join = None, str
-        if prepared is not None:
-            languages = {True: source_lang, False: target_lang}
-            self.to_pieces = {
-                side: splitter(folder, prepared, language) for side, language in languages.items()
-            }
+        if (prepared := manifest.read(folder)) is not None:
+            sides = (target_lang, source_lang)
+            self.to_pieces = [splitter(folder, prepared, language) for language in sides]
             self.subwords, self.join = prepared.subwords, joiner(prepared, target_lang)
         super().__init__(vocab_file, source_lang=source_lang, target_lang=target_lang, **kwargs)
         if target_vocab_file is not None:
-            self.written = json.loads(Path(target_vocab_file).read_text(encoding="utf-8"))
-            self._name_pieces()
+            text = Path(target_vocab_file).read_text(encoding="utf-8")
+            self._set_target_vocabulary(json.loads(text))
 
     def split(self, text: str) -> str:
         return self.to_pieces[self.reads](text)

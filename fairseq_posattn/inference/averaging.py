@@ -153,14 +153,11 @@ def essentials(state):
         and any(fnmatchcase(name, pattern) for pattern in counts)
     }
     task = _settings(saved.get("task") or state.get("args"))
-    languages = {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
+    shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
     known = _settings(_settings(state.get("extra_state")).get(KEY))
-    dictionaries = {
-        f"the dictionary of {what}": known[name] for name, what in NAMES.items() if name in known
-    }
-    shapes = {SHAPE + name: tuple(weight.shape) for name, weight in state["model"].items()}
-    named = shared | languages | dictionaries | shapes
-    return {name: value for name, value in named.items() if value is not None}
+    shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}
+    shared |= {SHAPE + name: tuple(weight.shape) for name, weight in state["model"].items()}
+    return {name: value for name, value in shared.items() if value is not None}
 
 
 def _settings(group):

@@ -35,10 +35,10 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids  # noqa: E
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
-from fairseq_posattn.training.tasks import (  # noqa: E402
+from fairseq_posattn.training.tasks.sentence_pair_prediction import (  # noqa: E402
     SentencePairPredictionTask,
-    SequenceTaggingTask,
 )
+from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask  # noqa: E402
 
 __all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
 
@@ -70,11 +70,9 @@ class Prediction:
         if self == NOTHING:
             return json.dumps({"label": None, "score": None})
         result = {} if self.label is None else {"label": self.label}
-        if self.score is not None:
-            result["score"] = round(self.score, 6)
-        if self.probabilities:
-            rounded = {name: round(value, 6) for name, value in self.probabilities.items()}
-            result["probabilities"] = rounded
+        result |= {} if self.score is None else {"score": round(self.score, 6)}
+        rounded = {name: round(value, 6) for name, value in self.probabilities.items()}
+        result |= {"probabilities": rounded} if rounded else {}
         return json.dumps(result, ensure_ascii=False)
 
 
@@ -98,9 +96,9 @@ def load(
         checkpoint: the file, or a folder with checkpoint_best.pt or checkpoint_last.pt.
         data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; by default
             the checkpoint's, else the folder of the training data.
-        words: tokenizer, which returns the words of a text with spaces between: a function or the
-            name of a rule of :data:`~fairseq_posattn.text.words.RULES`; by default the rule of the
-            training data. Text is lower-cased if the training data is.
+        words: tokenizer, a function that returns the words with spaces between, or the name of one
+            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's. Text is
+            lower-cased if the training data is.
         device: by default a GPU if there is one.
 
     Raises:
@@ -201,8 +199,7 @@ class Predictor(LineReader):
             batch_size: texts in a batch.
 
         Raises:
-            UsageError: a text is empty, too long, or not a pair where the model needs one; the
-                message has its number, counted from 1.
+            UsageError: a text is empty, too long, or no pair as the model needs; with its number.
         """
         encoded = []
         for number, text in enumerate(texts, start=1):
@@ -228,11 +225,7 @@ class Predictor(LineReader):
             return None
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """Return the model's input for one text: token ids, or two sequences for a separate pair.
-
-        Raises:
-            UsageError: as :meth:`__call__`, without the text's number.
-        """
+        """Return the model's input for one text: token ids, two sequences for a separate pair."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
             raise UsageError(
@@ -268,10 +261,7 @@ class Predictor(LineReader):
     def predict(
         self, encoded: Sequence[list[Tensor] | None], batch_size: int = 64
     ) -> list[Prediction]:
-        """Return the predictions of encoded texts (:meth:`encode`); None stands for a blank one.
-
-        Texts of similar length share a batch, to limit padding.
-        """
+        """Return the predictions of encoded texts (:meth:`encode`); None stands for a blank one."""
         lengths = [max(map(len, sequences)) if sequences else 0 for sequences in encoded]
         results = [NOTHING] * len(encoded)
         for rows in batches(lengths, batch_size):

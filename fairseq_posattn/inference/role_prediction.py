@@ -72,11 +72,7 @@ class RolePredictor(LineReader):
         return f"RolePredictor({self.path!r}, device={self.device})"
 
     def encode_line(self, text: str) -> tuple[tuple[str, ...], list[int]]:
-        """Return the words of a line and the positions of its predicates.
-
-        Raises:
-            UsageError: the line has another format, or a predicate is outside the sentence.
-        """
+        """Return the words of a line and the positions of its predicates."""
         prepared = f" {SEPARATOR} " in text and "\t" not in text
         places, separator, sentence = text.partition(" " if prepared else "\t")
         try:
@@ -136,11 +132,7 @@ class RolePredictor(LineReader):
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
-    """Yield the predicted sentences in the format of a props file.
-
-    Args:
-        gold: the sentences they will be scored against.
-        predictions: one for each predicate of ``gold``, in order.
+    """Yield the predictions, one for each predicate of ``gold``, as sentences of a props file.
 
     Raises:
         UsageError: the predicates differ.

@@ -67,7 +67,10 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
         data = str(beside)
     with without_logs():
         state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
-        folder = utils.split_paths(_data(path, state))[0]
+        task = state["cfg"].get("task") if state.get("cfg") else None
+        if not isinstance(getattr(task, "data", None), str):
+            raise UsageError(f"{path}: its settings name no task and no data")
+        folder = utils.split_paths(task.data)[0]
         fix = "name the folder of the binarized data with --data"
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
@@ -89,15 +92,6 @@ def without_logs() -> Iterator[None]:
         yield
     finally:
         logging.disable(level)
-
-
-def _data(path, state):
-    """Return the folder of the dictionaries that the checkpoint or the caller names."""
-    task = state["cfg"].get("task") if state.get("cfg") else None
-    data = getattr(task, "data", None)
-    if not isinstance(data, str):
-        raise UsageError(f"{path}: its settings name no task and no data")
-    return data
 
 
 def find_device(device: str | torch.device | None) -> torch.device:

@@ -26,27 +26,18 @@ WORDS, FIRST, SECOND = "words", "first", "second"
 
 @dataclass(frozen=True)
 class Place:
-    """An attention module of a model.
+    """An attention module of a model."""
 
-    Attributes:
-        layer: counted from 1.
-        name: as in ``--encoder-sublayers``; numbered if a layer has several, ``san.1``, ``san.2``;
-            after the level if a model has several encoders, ``clicks.da``.
-        module: the module to watch, see :func:`.collect.watching`.
-        owner: the module with its parameters or masks, often ``module`` itself.
-        part: of the model: ``encoder``, ``decoder``, ``cross attention``, ``words`` or ``pooling``.
-        query, key: rows of tokens that attend and that are attended to; pooling has no query.
-        call: number of the module's call; the second sentence of a pair is the second.
-    """
-
-    layer: int
+    layer: int  # counted from 1
+    # As in --encoder-sublayers; numbered if a layer has several, san.1, san.2; after the level if a
+    # model has several encoders, clicks.da.
     name: str
-    module: nn.Module
-    owner: nn.Module
-    part: str = ""
-    query: str | None = None
-    key: str = ""
-    call: int = 0
+    module: nn.Module  # to watch, see collect.watching
+    owner: nn.Module  # has the parameters or masks, often the module itself
+    part: str = ""  # of the model: encoder, decoder, cross attention, words or pooling
+    query: str | None = None  # row of tokens that attend; pooling has none
+    key: str = ""  # row of tokens that are attended to
+    call: int = 0  # number of the module's call; the second sentence of a pair is the second
 
     @property
     def labels(self) -> dict:

@@ -18,12 +18,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRow
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
-from fairseq_posattn.scoring.result import (
-    Kept,
-    fingerprint,
-    metric_of,
-    read_statistics,
-)
+from fairseq_posattn.scoring.result import Kept, fingerprint, metric_of, read_statistics
 from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
 
 BASELINES = ("transformer", "multi-head")  # the tables' names for plain attention

@@ -24,31 +24,20 @@ Named = TypeVar("Named")
 
 @dataclass(frozen=True)
 class Entry:
-    """A row of a printed table, and the folder of its runs.
+    """A row of a printed table, and the folder of its runs."""
 
-    Attributes:
-        table: heading of the table.
-        row: its name.
-        metrics: names of its numbers.
-        paper: the paper's numbers, "-" for none, standard deviations after ±.
-        folder: contains a folder for each seed and fold.
-        tuning: trials of its learning rate, if any.
-    """
-
-    table: str
-    row: str
-    metrics: tuple[str, ...]
-    paper: tuple[str, ...]
-    folder: Path
-    tuning: Outcome | None = None
+    table: str  # heading of the table
+    row: str  # its name
+    metrics: tuple[str, ...]  # names of its numbers
+    paper: tuple[str, ...]  # the paper's numbers, "-" for none, standard deviations after ±
+    folder: Path  # contains a folder for each seed and fold
+    tuning: Outcome | None = None  # trials of its learning rate
 
 
 class Plan(ABC):
     """Common part of both kinds of recipes.
 
-    Args:
-        recipe, options: the recipe and the options of its command.
-        data_bin, checkpoints: parents of the defaults of ``--data`` and ``--out``.
+    ``data_bin`` and ``checkpoints`` are parents of the defaults of ``--data`` and ``--out``.
     """
 
     recipe: Recipe

@@ -12,24 +12,15 @@ TableRow = dict[str, Any]  # a row of a table as JSON: see results/README.md
 
 @dataclass(frozen=True)
 class Training:
-    """Training of a classifier, tagger or recommender.
+    """Training of a classifier, tagger or recommender."""
 
-    Attributes:
-        flags: of fairseq-train: optimizer, learning rate, regularization.
-        batch_size: sentences, pairs or clicks an update, unless ``max_tokens`` is set.
-        max_tokens: tokens an update.
-        epochs: length of training, unless ``updates`` is set.
-        updates, interval: length of training, and updates between validations.
-        seeds: models of each row, and of each fold.
-    """
-
-    flags: str
-    batch_size: int = 64
-    max_tokens: int = 0
+    flags: str  # of fairseq-train: optimizer, learning rate, regularization
+    batch_size: int = 64  # sentences, pairs or clicks an update
+    max_tokens: int = 0  # tokens an update, in place of batch_size
     epochs: int = 0
-    updates: int = 0
-    interval: int = 0
-    seeds: int = 5
+    updates: int = 0  # length of training, in place of epochs
+    interval: int = 0  # updates between validations
+    seeds: int = 5  # models of each row, and of each fold
 
     @property
     def batches(self) -> tuple[str, str]:
@@ -41,26 +32,17 @@ class Training:
 
 @dataclass(frozen=True)
 class Row:
-    """A model of a table. Rows with equal flags and settings share one model.
+    """A model of a table. Rows with equal flags and settings share one model."""
 
-    Attributes:
-        name: the paper's.
-        paper: the paper's numbers, one for each metric (of each data set), separated by spaces:
-            "-" for none, a standard deviation after ±; "-" alone for no numbers at all.
-        flags: of fairseq-train, those that differ between rows.
-        training: replaces that of the other rows (classifiers only).
-        lead: score so many first sentences of each text instead of a model (summaries only).
-        tiny: additional flags of its tiny form (generation only).
-        baseline: argument of ``posattn rank`` in place of a checkpoint; nothing is trained.
-    """
-
-    name: str
+    name: str  # the paper's
+    # One number for each metric (of each data set), separated by spaces: "-" for none, a standard
+    # deviation after ±; "-" alone for no numbers at all.
     paper: str = "-"
-    flags: str = ""
-    training: Training | None = None
-    lead: int = 0
-    tiny: str = ""
-    baseline: str = ""
+    flags: str = ""  # of fairseq-train, those that differ between rows
+    training: Training | None = None  # replaces that of the other rows (classifiers only)
+    lead: int = 0  # score so many first sentences of each text instead of a model (summaries only)
+    tiny: str = ""  # additional flags of its tiny form (generation only)
+    baseline: str = ""  # argument of posattn rank in place of a checkpoint; nothing is trained
 
 
 def rows(lines: str) -> tuple[Row, ...]:
@@ -87,17 +69,11 @@ def rows(lines: str) -> tuple[Row, ...]:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Common part of all recipes.
+    """Common part of all recipes."""
 
-    Attributes:
-        name: as typed: paper and table, "dman/iwslt14".
-        title, about: heading of the table, and text for ``--help``.
-        rows: of the table.
-    """
-
-    name: str
-    title: str
-    about: str
+    name: str  # as typed: paper and table, "dman/iwslt14"
+    title: str  # heading of the table
+    about: str  # text for --help
     rows: tuple[Row, ...]
 
     @property
@@ -116,76 +92,45 @@ class Recipe:
 
 @dataclass(frozen=True)
 class Generation:
-    """Settings of translation or summarization, shared by a table's rows.
+    """Settings of translation or summarization, shared by a table's rows."""
 
-    Attributes:
-        regime: name of these settings, the last part of ``--out``'s default.
-        corpus: last part of ``--data``'s default.
-        preparation: arguments of ``posattn prepare``.
-        training: flags of fairseq-train: optimizer, schedule, regularization.
-        max_tokens, batches: tokens a batch at most, and batches an update.
-        decoding: flags of fairseq-generate: beam, length penalty, limits of length.
-        scoring: arguments of ``posattn score``, without files.
-        metric, metrics: description of the scores, and their names in the table.
-        source, target: languages.
-        max_update, max_epoch: length of training in updates or epochs; one of them is 0.
-        checkpoint: "best" (by validation loss after each epoch), "average" (of the last ones) or
-            "last".
-        averaged: checkpoints in the average.
-        subwords: subword_nmt, wordpiece or sentencepiece.
-        save_interval: updates between checkpoints; 0 for 1/40 of the training, or 2,000.
-    """
-
-    regime: str
-    corpus: str
-    preparation: str
-    training: str
-    max_tokens: int
-    batches: int
-    decoding: str
-    scoring: str
-    metric: str
-    metrics: tuple[str, ...] = ("bleu",)
+    regime: str  # name of these settings, the last part of --out's default
+    corpus: str  # last part of --data's default
+    preparation: str  # arguments of posattn prepare
+    training: str  # flags of fairseq-train: optimizer, schedule, regularization
+    max_tokens: int  # tokens a batch at most
+    batches: int  # batches an update
+    decoding: str  # flags of fairseq-generate: beam, length penalty, limits of length
+    scoring: str  # arguments of posattn score, without files
+    metric: str  # description of the scores
+    metrics: tuple[str, ...] = ("bleu",)  # their names in the table
     source: str = "de"
     target: str = "en"
-    max_update: int = 0
+    max_update: int = 0  # length of training in updates or epochs; one of them is 0
     max_epoch: int = 0
-    checkpoint: str = "last"
-    averaged: int = 5
-    subwords: str = "subword_nmt"
-    save_interval: int = 0
+    checkpoint: str = "last"  # or "best" by validation loss after each epoch, "average" of the last
+    averaged: int = 5  # checkpoints in the average
+    subwords: str = "subword_nmt"  # or wordpiece, sentencepiece
+    save_interval: int = 0  # updates between checkpoints; 0 for 1/40 of the training, or 2,000
 
 
 @dataclass(frozen=True)
 class Locality:
-    """A table of the share of attention near the query, measured in a trained model.
+    """A table of the share of attention near the query, measured in a trained model."""
 
-    Attributes:
-        rows: a sublayer and a window each, "DMAN 2", with a number for each layer.
-        layers: of the encoder, from 1.
-        windows: greatest distances from the query in tokens.
-    """
-
-    rows: tuple[Row, ...]
-    layers: tuple[int, ...]
-    windows: tuple[int, ...] = (1, 2, 4)
+    rows: tuple[Row, ...]  # a sublayer and a window each, "DMAN 2", with a number for each layer
+    layers: tuple[int, ...]  # of the encoder, from 1
+    windows: tuple[int, ...] = (1, 2, 4)  # greatest distances from the query in tokens
 
 
 @dataclass(frozen=True)
 class GenerationRecipe(Recipe):
-    """A table of translation or summarization.
-
-    Attributes:
-        settings: shared by all rows.
-        locality: measurements in place of scores.
-        prepares: prepare the data without ``--prepare``, too.
-        small: the recipe with smaller models, for ``--small``.
-    """
+    """A table of translation or summarization."""
 
     settings: Generation
-    locality: Locality | None = None
-    prepares: bool = False
-    small: "GenerationRecipe | None" = None
+    locality: Locality | None = None  # measurements in place of scores
+    prepares: bool = False  # prepare the data without --prepare, too
+    small: "GenerationRecipe | None" = None  # with smaller models, for --small
 
 
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
@@ -202,55 +147,33 @@ COSTS = {"parameters_m": "million parameters", "epoch_s": "seconds an epoch", **
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set and its task.
+    """A data set and its task."""
 
-    Attributes:
-        name: of ``posattn prepare``.
-        classes: number of classes; 0 if the task reads it from the data.
-        metrics: of the criterion, those in the table; the first selects the checkpoint. They are
-            the test set's; "valid_accuracy" is validation's, and ``COSTS`` are the model's.
-        task, criterion: of fairseq-train.
-        folds: of a cross validation; 0 for a fixed test set.
-        positions: flags that truncate long texts.
-        preparation: options of its preparation.
-        folder: of its prepared data; its name if empty.
-        kind: of its preparation.
-        columns: folders of binarized data that have all splits.
-        tests: test splits. Metrics of all but the first have their split's name, "test1_f1".
-        features: of the word vectors with which it is prepared.
-        tiny: flags of tiny models.
-        licensed: it cannot be downloaded.
-        language_model: text is in GPT subwords, and models start from the pre-trained GPT.
-    """
-
-    name: str
+    name: str  # of posattn prepare
+    # Those of the criterion that are in the table; the first selects the checkpoint. They are the
+    # test set's; "valid_accuracy" is validation's, and COSTS are the model's.
     metrics: tuple[str, ...]
-    task: str
+    task: str  # of fairseq-train
     criterion: str
-    classes: int = 0
-    folds: int = 0
-    positions: str = ""
-    preparation: str = ""
-    folder: str = ""
-    kind: str = "classification"
-    columns: tuple[str, ...] = ("input0", "label")
+    classes: int = 0  # 0 if the task reads it from the data
+    folds: int = 0  # of a cross validation; 0 for a fixed test set
+    positions: str = ""  # flags that truncate long texts
+    preparation: str = ""  # options of its preparation
+    folder: str = ""  # of its prepared data; its name if empty
+    kind: str = "classification"  # of its preparation
+    columns: tuple[str, ...] = ("input0", "label")  # folders of binarized data with all splits
+    # Metrics of all test splits but the first have their split's name, "test1_f1".
     tests: tuple[str, ...] = ("test",)
-    features: int = 300
-    tiny: str = ""
-    licensed: bool = False
-    language_model: bool = False
+    features: int = 300  # of the word vectors with which it is prepared
+    tiny: str = ""  # flags of tiny models
+    licensed: bool = False  # it cannot be downloaded
+    language_model: bool = False  # text is in GPT subwords; models start from the pre-trained GPT
 
 
 @dataclass(frozen=True)
 class ClassificationRecipe(Recipe):
-    """A table of classifiers, taggers or recommenders on one or more data sets.
+    """A table of classifiers, taggers or recommenders on one or more data sets."""
 
-    Attributes:
-        datasets: columns of the table.
-        training: by name of the data set.
-        regime: last part of ``--out``'s default.
-    """
-
-    datasets: tuple[Dataset, ...]
-    training: Mapping[str, Training]
-    regime: str = "classification"
+    datasets: tuple[Dataset, ...]  # columns of the table
+    training: Mapping[str, Training]  # by name of the data set
+    regime: str = "classification"  # last part of --out's default

@@ -19,21 +19,14 @@ from fairseq_posattn.recipes.tuning import DIVERGED, SIGNS
 
 
 class Runner:
-    """Runs commands and reports their progress.
-
-    Args:
-        name: the recipe's, a prefix of each line.
-        steps: steps to run even if they are done; empty for all that are not.
-        averages: keep all checkpoints of finished runs, not only the best and the last.
-        environment: variables for all commands.
-    """
+    """Runs commands, with variables of the environment, and reports their progress."""
 
     def __init__(
         self, name: str, steps: Sequence[str], averages: bool, environment: Mapping[str, str]
     ) -> None:
-        self._name = name
-        self._steps = steps
-        self._averages = averages
+        self._name = name  # the recipe's, a prefix of each line
+        self._steps = steps  # to run even if they are done; empty for all that are not
+        self._averages = averages  # keep all checkpoints of finished runs, not only best and last
         self._processes = Processes(environment)
         self._writing = threading.Lock()
 

@@ -27,23 +27,14 @@ Say = Callable[[str], None]  # prints a line of progress
 
 @dataclass(frozen=True)
 class Step:
-    """A command of a run.
+    """A command of a run."""
 
-    Attributes:
-        name: train, average, generate, score, test, measure or rank.
-        command: its words. The first is a program; "posattn" is the package's own command.
-        log: file for all output; None shows it.
-        output: file for standard output, written whole or not at all.
-        needs: file of an earlier step that must exist.
-        done: file that exists once the step is done; None if that cannot be known.
-    """
-
-    name: str
-    command: tuple[str, ...]
-    log: Path | None = None
-    output: Path | None = None
-    needs: Path | None = None
-    done: Path | None = None
+    name: str  # train, average, generate, score, test, measure or rank
+    command: tuple[str, ...]  # the first word is a program; "posattn" is the package's command
+    log: Path | None = None  # file for all output; None shows it
+    output: Path | None = None  # file for standard output, written whole or not at all
+    needs: Path | None = None  # file of an earlier step that must exist
+    done: Path | None = None  # exists once the step is done; None if that cannot be known
 
     def is_among(self, steps: Sequence[str]) -> bool:
         """Return whether ``--steps`` selects it; "score" includes measuring, none selects all."""
@@ -57,26 +48,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Run:
-    """A row's model, trained with one seed.
+    """A row's model, trained with one seed."""
 
-    Attributes:
-        name: shown in progress lines.
-        folder: of checkpoints, logs and results.
-        settings: everything its result depends on; each line is a name, a space and a value.
-        steps: in order.
-        metric: description of the score; empty if the metric names suffice.
-        updates, epochs: length of training; one of them is 0.
-        trial: it tries a learning rate. Divergence is a result; its checkpoints are deleted.
-    """
-
-    name: str
-    folder: Path
-    settings: tuple[str, ...]
-    steps: tuple[Step, ...]
-    metric: str = ""
-    updates: int = 0
+    name: str  # shown in progress lines
+    folder: Path  # of checkpoints, logs and results
+    settings: tuple[str, ...]  # all its result depends on; a line is a name, a space and a value
+    steps: tuple[Step, ...]  # in order
+    metric: str = ""  # description of the score; empty if the metric names suffice
+    updates: int = 0  # length of training in updates or epochs; one of them is 0
     epochs: int = 0
-    trial: bool = False
+    trial: bool = False  # of a learning rate: divergence is a result, checkpoints are deleted
 
     @property
     def result(self) -> Path:

@@ -26,23 +26,14 @@ SIGNS = ("FloatingPointError", "the training has diverged")  # in logs of fairse
 
 @dataclass(frozen=True)
 class Tuning:
-    """Trials of a row.
+    """Trials of a row."""
 
-    Attributes:
-        name: of the row, with the data set if there are several.
-        row: without any of the rates.
-        default: its learning rate without tuning.
-        rates: to try.
-        seeds: with which each rate is tried.
-        runs: the trials, ordered by rate, then by seed.
-    """
-
-    name: str
-    row: Row
-    default: float
+    name: str  # of the row, with the data set if there are several
+    row: Row  # without any of the rates
+    default: float  # its learning rate without tuning
     rates: tuple[float, ...]
-    seeds: tuple[int, ...]
-    runs: tuple[Run, ...]
+    seeds: tuple[int, ...]  # with which each rate is tried
+    runs: tuple[Run, ...]  # the trials, ordered by rate, then by seed
 
     def outcome(self) -> Outcome | None:
         """Return the selected rate and the trials; None if one is missing or all diverged."""

@@ -32,11 +32,7 @@ class Curves:
 
 
 def plot_curves(runs: Sequence[Curves]) -> Any:
-    """Return a matplotlib figure with a row of panels per group and score, and one legend.
-
-    Raises:
-        UsageError: there are too many groups for one figure.
-    """
+    """Return a matplotlib figure with a row of panels per group and score, and one legend."""
     rows = _group_rows(runs)
     names = list(dict.fromkeys(run.name for run in runs))
     styles = {name: line_style(number) for number, name in enumerate(names)}

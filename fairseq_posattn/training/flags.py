@@ -46,10 +46,9 @@ class MechanismConfig(FairseqDataclass):
     )
     heads_activation: ChoiceEnum([RELU_IN_DMAN, *HEADS_ACTIVATIONS]) = flag(
         RELU_IN_DMAN,
-        f"activation of the concatenated heads, before the output projection: '{RELU_IN_DMAN}' "
-        "in dman and sman only, F in Mask Attention Networks' eq. 5; any other in every "
-        "attention sublayer, cross attention included: 'relu' in the released translation code, "
-        "'gelu' in the released summarization code",
+        f"activation of the concatenated heads: '{RELU_IN_DMAN}' in dman and sman only, F in Mask "
+        "Attention Networks' eq. 5; any other in every attention sublayer: 'relu' in the released "
+        "translation code, 'gelu' in the released summarization code",
     )
     heads_dropout: float = flag(
         0.0,
@@ -158,14 +157,12 @@ class SentenceEncoderConfig(MechanismConfig):
     dropout_places: ChoiceEnum(["layers", "maps"]) = flag(
         "layers",
         "where --dropout applies: 'layers' between layers; 'maps' before every linear layer of "
-        "mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, drawn per "
-        "linear layer and attention head, as in the released code of MTSA and DiSAN; other "
-        "encoders drop features of their input in both cases",
+        "mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, drawn for "
+        "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
     )
     map_activation: ChoiceEnum(list(ACTIVATIONS)) = flag(
         "elu",
-        "activation of the linear layers of mtsa, mpsan, disan, bi_blosan, source2token pooling "
-        "and the head",
+        "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head",
     )
     attention_dropout: float = flag(
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"
@@ -191,8 +188,8 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     cspan_fusion: ChoiceEnum(list(CSPAN_FUSIONS)) = flag(
         "cascaded",
-        "fusion of semantics and positions, (a) to (e) of the paper's Table 5 in order, plus "
-        "'parallel', which is (d) with self attention over the Bi-LSTM",
+        "fusion of semantics and positions, (a) to (e) of Table 5, plus 'parallel', which is (d) "
+        "with self attention over the Bi-LSTM",
         "cspan",
     )
     cspan_no_residual: bool = flag(

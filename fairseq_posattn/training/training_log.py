@@ -40,12 +40,9 @@ def read_line(line: str) -> tuple[str, Numbers] | None:
     numbers = _numbers(line[text.start() :])
     if not numbers:
         return None
-    if tag:
-        named = tag[1]
-    elif "update" in numbers:
-        named = "train_inner"
-    else:
-        named = "valid" if "valid_loss" in numbers or " | valid on " in line else "train"
+    named = "valid" if "valid_loss" in numbers or " | valid on " in line else "train"
+    if tag or "update" in numbers:
+        named = tag[1] if tag else "train_inner"
     return named, {name.removeprefix(f"{named}_"): number for name, number in numbers.items()}
 
 

@@ -30,10 +30,9 @@ def run():
 
     def run(command, *arguments, stdin="", exit_code=0, cwd=None):
         beside_python = Path(sys.executable).parent / command
-        words = [str(beside_python) if beside_python.exists() else command, *map(str, arguments)]
-        finished = subprocess.run(
-            words, input=stdin, cwd=cwd, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
+        words = [beside_python if beside_python.exists() else command, *arguments]
+        words, output = [str(word) for word in words], {"stdout": subprocess.PIPE, "text": True}
+        finished = subprocess.run(words, input=stdin, cwd=cwd, stderr=subprocess.STDOUT, **output)
         if finished.returncode != exit_code:
             pytest.fail(f"{' '.join(words)}: exit code {finished.returncode}\n{finished.stdout}")
         return finished.stdout
@@ -69,21 +68,14 @@ def train_arguments(corpus):
 
     Add --save-dir and --max-update.
     """
-    sides = [
-        [f"--{side}-embed-dim=16", f"--{side}-ffn-embed-dim=16", f"--{side}-attention-heads=2"]
-        for side in ("encoder", "decoder")
-    ]
-    return [
-        str(corpus),
-        *("--source-lang", "de", "--target-lang", "en"),
-        *("--user-dir", USER_DIR, "--cpu", "--seed", "1", "--num-workers", "0"),
-        *("--arch", "posattn_transformer", "--encoder-layers", "1", "--decoder-layers", "1"),
-        *("--encoder-sublayers", "dman,san,ffn", "--decoder-sublayers", "dman,san,cross,ffn"),
-        *sides[0],
-        *sides[1],
-        *("--optimizer", "adam", "--lr", "0.01"),
-        *("--lr-scheduler", "inverse_sqrt", "--warmup-updates", "4"),
-        *("--criterion", "label_smoothed_cross_entropy", "--label-smoothing", "0.1"),
-        *("--max-tokens", "100", "--no-progress-bar", "--log-interval", "1"),
-        *("--update-epoch-batch-itr", "True"),
-    ]
+    flags = (
+        "--source-lang de --target-lang en --cpu --seed 1 --num-workers 0 "
+        "--arch posattn_transformer --encoder-layers 1 --decoder-layers 1 "
+        "--encoder-sublayers dman,san,ffn --decoder-sublayers dman,san,cross,ffn "
+        "--optimizer adam --lr 0.01 --lr-scheduler inverse_sqrt --warmup-updates 4 "
+        "--criterion label_smoothed_cross_entropy --label-smoothing 0.1 --max-tokens 100 "
+        "--no-progress-bar --log-interval 1 --update-epoch-batch-itr True"
+    )
+    for side in ("encoder", "decoder"):
+        flags += f" --{side}-embed-dim=16 --{side}-ffn-embed-dim=16 --{side}-attention-heads=2"
+    return [str(corpus), "--user-dir", USER_DIR, *flags.split()]

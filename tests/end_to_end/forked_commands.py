@@ -31,10 +31,8 @@ def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None
         before: function of a module, called first in the process.
         die_at: moment, from 1, at which the process kills itself; see :func:`_kill_at`.
     """
-    arguments = [str(argument) for argument in arguments]
-    process = FORKSERVER.Process(
-        target=_run, args=(command, arguments, str(log), str(stdin), die_at, before)
-    )
+    words = command, [str(argument) for argument in arguments], str(log), str(stdin)
+    process = FORKSERVER.Process(target=_run, args=(*words, die_at, before))
     process.start()
     return process
 
@@ -63,11 +61,7 @@ def leave_out(*names):
 
 def _run(command, arguments, log, stdin, die_at, before):
     as_if_started()
-    os.dup2(os.open(stdin, os.O_RDONLY), 0)
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    sys.stdin = os.fdopen(0)
+    redirect(stdin, log, log)
     if before is not None:
         before()
     if die_at is not None:
@@ -90,12 +84,10 @@ def _kill_at(moment):
     import torch
     from fairseq.trainer import Trainer
 
-    passed = 0
+    left = iter(range(moment - 1, -1, -1))
 
     def tick():
-        nonlocal passed
-        passed += 1
-        if passed == moment:
+        if next(left) == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
     def write_in_halves(data, file):
@@ -137,29 +129,19 @@ def _kill_at(moment):
 
 
 def run_all(user_dir, commands, folder, at_once=2):
-    """Run many commands to their end; the plugin is imported once for all.
+    """Run commands in a folder, some at once; the plugin is imported once for all.
 
-    Args:
-        commands: (command, arguments, standard input) each, ``command`` as in :func:`start`.
-        folder: working directory; output goes to ``0.out``, ``0.err``, ``1.out``...
-        at_once: number of concurrent commands.
-
-    Returns:
-        (exit code, standard output, standard error) of each.
+    Takes (command, arguments, standard input), returns (exit code, output, standard error) of each.
     """
-    commands = [
-        (command, [str(argument) for argument in arguments], str(stdin))
-        for command, arguments, stdin in commands
-    ]
-    process = FORKSERVER.Process(
-        target=_run_all, args=(str(user_dir), commands, str(folder), at_once)
-    )
+    commands = [(name, [*map(str, words)], str(stdin)) for name, words, stdin in commands]
+    words = str(user_dir), commands, str(folder), at_once
+    process = FORKSERVER.Process(target=_run_all, args=words)
     process.start()
     process.join()
     assert process.exitcode == 0, (folder / "log").read_text()
     codes = map(int, (folder / "codes").read_text().split())
     return [
-        (code, *((folder / f"{number}.{end}").read_text() for end in ("out", "err")))
+        (code, (folder / f"{number}.out").read_text(), (folder / f"{number}.err").read_text())
         for number, code in enumerate(codes)
     ]
 
@@ -169,7 +151,7 @@ def _run_all(user_dir, commands, folder, at_once):
 
     as_if_started()
     os.chdir(folder)
-    _redirect(1, "log"), _redirect(2, "log")
+    redirect(os.devnull, "log", "log")
     for name in {command for command, *_ in commands}:
         __import__(f"fairseq_cli.{name}")
     from fairseq import utils
@@ -197,9 +179,7 @@ def _fork(number, command, arguments, stdin):
     code = 1
     try:
         signal.alarm(120)
-        os.dup2(os.open(stdin, os.O_RDONLY), 0)
-        sys.stdin = os.fdopen(0)
-        _redirect(1, f"{number}.out"), _redirect(2, f"{number}.err")
+        redirect(stdin, f"{number}.out", f"{number}.err")
         sys.argv = [f"fairseq-{command.replace('_', '-')}", *arguments]
         code = _call(sys.modules[f"fairseq_cli.{command}"].cli_main)
         atexit._run_exitfuncs()
@@ -221,8 +201,12 @@ def _call(main):
     return 0
 
 
-def _redirect(stream, path):
-    os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+def redirect(stdin, *outputs):
+    """Read standard input from a file, and append output and standard error to files."""
+    os.dup2(os.open(stdin, os.O_RDONLY), 0)
+    sys.stdin = os.fdopen(0)
+    for stream, path in enumerate(outputs, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
 
 
 if __name__ == "__main__":

@@ -18,13 +18,13 @@ import runpy
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import forked_commands
 import torch
+from torch.utils._pytree import keystr, tree_leaves_with_path
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # runs in a checkout, too
@@ -52,7 +52,6 @@ class Training:
     Attributes:
         folder: of the logs and the rendezvous files.
         task: "translation" or "classification".
-        flags: further flags, which override those here.
         processes: number of processes, on the CPU with gloo.
         before: function called first in each process.
     """
@@ -64,14 +63,9 @@ class Training:
     before: Any = None
 
     def run(self, save_dir, *, die_at=None, rank=0):
-        """Train or resume.
+        """Train or resume; return exit codes and logs.
 
-        Args:
-            die_at: moment at which the process ``rank`` kills itself; see
-                ``forked_commands.start``. The others must end by themselves.
-
-        Returns:
-            exit codes and logs, in the order of ranks.
+        At the moment ``die_at``, see ``forked_commands.start``, the process ``rank`` kills itself.
         """
         processes, logs = self.start(save_dir, die_at=die_at, rank=rank)
         processes[rank].join()
@@ -84,7 +78,12 @@ class Training:
         for number in range(self.processes):
             logs.append(meeting / f"{number}.log")
             options = {"die_at": die_at if number == rank else None, "before": self.before}
-            arguments = [*self.arguments(save_dir), *self._place_of(number, meeting)]
+            arguments = self.arguments(save_dir)
+            if self.processes > 1:
+                arguments += ["--distributed-world-size", self.processes, "--distributed-no-spawn"]
+                arguments += ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
+                arguments += ["--distributed-init-method", f"file://{meeting}/rendezvous"]
+                arguments += ["--distributed-rank", number]
             processes.append(forked_commands.start("train", arguments, logs[-1], **options))
         return processes, logs
 
@@ -93,16 +92,6 @@ class Training:
         saving = [*SAVING, "--save-dir", save_dir]
         validating = [flag for flag in FLAGS[self.task.upper()] if flag != "--disable-validation"]
         return [FIXTURES / self.task / "data", *user_dir, *validating, *saving, *self.flags]
-
-    def _place_of(self, number, meeting):
-        if self.processes == 1:
-            return []
-        return [
-            *("--distributed-world-size", self.processes, "--distributed-no-spawn"),
-            *("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"),
-            *("--distributed-init-method", f"file://{meeting}/rendezvous"),
-            *("--distributed-rank", number),
-        ]
 
 
 def ends_of(processes):
@@ -128,26 +117,19 @@ def end_of(save_dir):
     }
 
 
-def differences(one, other, place="") -> Iterator[str]:
-    """Yield where two values differ, through all containers and tensors."""
-    if type(one) is not type(other):
-        yield f"{place}: {type(one).__name__} and {type(other).__name__}"
-    elif isinstance(one, torch.Tensor):
-        if not torch.equal(one, other):
-            yield f"{place}: by up to {(one.double() - other.double()).abs().max():g}"
-    elif isinstance(one, dict):
-        for key in sorted({*one, *other}, key=str):
-            if key in one and key in other:
-                yield from differences(one[key], other[key], f"{place}[{key!r}]")
-            else:
-                yield f"{place}: only one has {key!r}"
-    elif isinstance(one, (list, tuple)):
-        if len(one) != len(other):
-            yield f"{place}: {len(one)} and {len(other)} entries"
-        for index, pair in enumerate(zip(one, other, strict=False)):
-            yield from differences(*pair, f"{place}[{index}]")
-    elif one != other:
-        yield f"{place}: {one} and {other}"
+def differences(one, other):
+    """Return the places where two states differ, through all containers and tensors."""
+    values, others = (dict(tree_leaves_with_path(state)) for state in (one, other))
+    places = sorted({*values, *others}, key=keystr)
+    return [keystr(place) for place in places if not same(values, others, place)]
+
+
+def same(values, others, place):
+    if place not in values or place not in others:
+        return False
+    one, other = values[place], others[place]
+    is_equal = torch.equal if isinstance(one, torch.Tensor) else lambda one, other: one == other
+    return type(one) is type(other) and is_equal(one, other)
 
 
 def kill_at_random(training, save_dir, moments, generator):
@@ -169,9 +151,8 @@ def finish(training, save_dir):
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    form = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
     parser.add_argument("--moments", type=int, default=100, help="how often (default: 100)")
     parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
     parser.add_argument("--processes", type=int, default=1, help="(default: 1)")
@@ -191,7 +172,7 @@ def main():
         for done in kill_at_random(training, killed, args.moments, generator):
             print(done, flush=True)
         finish(training, killed)
-        found = list(differences(end_of(alone), end_of(killed)))
+        found = differences(end_of(alone), end_of(killed))
     print("\n".join(found) if found else f"the same after {args.moments} kills, bit for bit")
     return 1 if found else 0
 

@@ -30,16 +30,18 @@ def labels(path, data):
     return [predicted.label for predicted in predictions]
 
 
-def test_translations_are_unchanged(user_dir, tmp_path):
-    folder = FIXTURES / "translation"
-    expected = (folder / "translations.txt").read_text()
-    assert translations(folder / "checkpoint.pt", user_dir, tmp_path / "log") == expected
+def check_outputs(name, path, user_dir, log):
+    folder = FIXTURES / name
+    if name == "translation":
+        expected = (folder / "translations.txt").read_text()
+        assert translations(path, user_dir, log) == expected
+    else:
+        assert labels(path, folder / "data") == (folder / "labels.txt").read_text().split()
 
 
-def test_predictions_are_unchanged():
-    folder = FIXTURES / "classification"
-    expected = (folder / "labels.txt").read_text().split()
-    assert labels(folder / "checkpoint.pt", folder / "data") == expected
+@pytest.mark.parametrize("name", ["translation", "classification"])
+def test_outputs_are_unchanged(name, user_dir, tmp_path):
+    check_outputs(name, FIXTURES / name / "checkpoint.pt", user_dir, tmp_path / "log")
 
 
 @pytest.mark.parametrize(
@@ -70,9 +72,5 @@ def test_training_continues(user_dir, tmp_path, name, flags, epoch, updates, sta
     assert new["extra_state"]["train_iterator"]["epoch"] == epoch + 1
     changes = [(new["model"][key] - weight).abs().max() for key, weight in old["model"].items()]
     assert 0 < max(changes) < 1e-3
-    last = save_dir / "checkpoint_last.pt"
-    if name == "translation":
-        found = translations(last, user_dir, tmp_path / "log of generate")
-        assert found == (folder / "translations.txt").read_text()
-    else:
-        assert labels(last, folder / "data") == (folder / "labels.txt").read_text().split()
+    log = tmp_path / "log of generate"
+    check_outputs(name, save_dir / "checkpoint_last.pt", user_dir, log)

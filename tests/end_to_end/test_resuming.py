@@ -20,7 +20,7 @@ EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
 
 
 def compare(folder, other):
-    return list(differences(end_of(folder), end_of(other)))
+    return differences(end_of(folder), end_of(other))
 
 
 def in_parts(training, save_dir, *updates):
@@ -50,11 +50,9 @@ def case(request, tmp_path_factory):
     """Return one of the cases, and an uninterrupted run of it."""
     patches, flags, updates = CASES[request.param]
     folder = tmp_path_factory.mktemp("case")
-    training = Training(folder, flags=(*flags, *ONLY_AT_THE_END))
-    in_parts(training, folder / "alone", updates[-1])
-    return SimpleNamespace(
-        patches=patches, training=training, updates=updates, alone=folder / "alone"
-    )
+    training, alone = Training(folder, flags=(*flags, *ONLY_AT_THE_END)), folder / "alone"
+    in_parts(training, alone, updates[-1])
+    return SimpleNamespace(patches=patches, training=training, updates=updates, alone=alone)
 
 
 def test_a_stopped_training_resumes_exactly(case, tmp_path):
@@ -68,9 +66,6 @@ def test_resuming_needs_the_patches(case, tmp_path):
     in_parts(Training(**{**vars(case.training), "before": without}), tmp_path, *case.updates)
     found = compare(tmp_path, case.alone)
     assert [place for place in found if place.startswith(("['model']", "['ema']"))]
-
-
-# --- Killed at random --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -91,9 +86,6 @@ def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path)
         pass
     finish(training, tmp_path / "killed")
     assert compare(tmp_path / "killed", tmp_path / "alone") == []
-
-
-# --- Finished runs -----------------------------------------------------------------------------
 
 
 def test_a_finished_run_is_unchanged(tmp_path):

@@ -25,12 +25,7 @@ def dictionary(words=WORDS):
 
 
 def untrained(folder: Path, task, arch, *flags):
-    """Write ``checkpoint.pt`` beside the dictionaries; return its path and the model.
-
-    Args:
-        folder: with the dictionaries.
-        flags: of ``fairseq-train``.
-    """
+    """Write ``checkpoint.pt`` beside the dictionaries; return its path and the model."""
     words = [str(folder), "--task", task, "--arch", arch, *flags]
     args = options.parse_args_and_arch(options.get_training_parser(task), words)
     cfg = convert_namespace_to_omegaconf(args)
@@ -44,15 +39,10 @@ def untrained(folder: Path, task, arch, *flags):
             if isinstance(module, torch.nn.Embedding) and module.padding_idx is not None:
                 module.weight[module.padding_idx] = 0
     path = folder / "checkpoint.pt"
-    state = {
-        "cfg": OmegaConf.to_container(cfg, resolve=False, enum_to_str=True),
-        "args": None,
-        "model": model.state_dict(),
-        "optimizer_history": [{"num_updates": 0, "lr_scheduler_state": {}}],
-        "extra_state": {},
-        "task_state": {},
-    }
-    torch.save(state, path)
+    state = {"cfg": OmegaConf.to_container(cfg, resolve=False, enum_to_str=True), "args": None}
+    state |= {"model": model.state_dict(), "extra_state": {}, "task_state": {}}
+    history = [{"num_updates": 0, "lr_scheduler_state": {}}]
+    torch.save({**state, "optimizer_history": history}, path)
     return path, model.eval()
 
 
@@ -61,13 +51,12 @@ def classifier(tmp_path):
     """Return ``classifier(arch, *flags)``: a checkpoint of four classes, and its model."""
 
     def make(arch, *flags, task="sentence_prediction", classes=4, words=WORDS):
-        for part in ("input0", "input1", "label"):
-            if part != "input1" or task == "sentence_pair_prediction":
-                (tmp_path / part).mkdir()
-        for part in tmp_path.glob("input*"):
-            dictionary(words).save(str(part / "dict.txt"))
-        names = [f"class{number}" for number in range(classes)]
-        dictionary(names).save(str(tmp_path / "label/dict.txt"))
+        symbols = {"input0": words, "label": [f"class{number}" for number in range(classes)]}
+        if task == "sentence_pair_prediction":
+            symbols["input1"] = words
+        for part, names in symbols.items():
+            (tmp_path / part).mkdir()
+            dictionary(names).save(str(tmp_path / part / "dict.txt"))
         sizes = ("--num-classes", str(classes), "--max-positions", "64")
         sizes += ("--criterion", "sentence_classification")
         return untrained(tmp_path, task, arch, *sizes, *flags)

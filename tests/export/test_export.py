@@ -21,30 +21,24 @@ TINY_CLASSIFIER = [
     "--encoder-embed-dim=12",
     "--encoder-hidden-dim=0",
     "--encoder-attention-heads=2",
-    "--encoder-ffn-embed-dim=16",
-    "--head-dim=6",
-    "--pooling-queries=3",
 ]
+TINY_CLASSIFIER += ["--encoder-ffn-embed-dim=16", "--head-dim=6", "--pooling-queries=3"]
 OF_CLASSIFIER = {
     "fasttext_classifier": ["--ngram-buckets=64"],
     "han_classifier": ["--sentence-ends=word3 word4"],
 }
-TINY_TRANSFORMER = [
-    *("--encoder-embed-dim=16", "--decoder-embed-dim=16", "--encoder-ffn-embed-dim=24"),
-    *("--decoder-ffn-embed-dim=24", "--encoder-attention-heads=2", "--decoder-attention-heads=2"),
-    *("--encoder-layers=2", "--decoder-layers=2"),
-    *("--max-source-positions=40", "--max-target-positions=40"),
-]
+TINY_TRANSFORMER = ["--max-source-positions=40", "--max-target-positions=40"]
+for side in ("encoder", "decoder"):
+    TINY_TRANSFORMER += [f"--{side}-embed-dim=16", f"--{side}-ffn-embed-dim=24"]
+    TINY_TRANSFORMER += [f"--{side}-layers=2", f"--{side}-attention-heads=2"]
 OF_TRANSFORMER = {
-    "unshared": [],
-    "shared": ["--share-all-embeddings"],
-    "output": ["--share-decoder-input-output-embed", "--decoder-output-dim=16"],
-    "options": [
-        *("--layernorm-embedding", "--no-scale-embedding", "--decoder-output-dim=10"),
-        *("--encoder-normalize-before", "--decoder-normalize-before", "--no-decoder-final-norm"),
-        *("--encoder-learned-pos", "--activation-fn=gelu_accurate", "--encoder-embed-dim=12"),
-    ],
-    "plain": ["--no-token-positional-embeddings", "--activation-fn=tanh"],
+    "unshared": "",
+    "shared": "--share-all-embeddings",
+    "output": "--share-decoder-input-output-embed --decoder-output-dim=16",
+    "options": "--layernorm-embedding --no-scale-embedding --decoder-output-dim=10 "
+    "--encoder-normalize-before --decoder-normalize-before --no-decoder-final-norm "
+    "--encoder-learned-pos --activation-fn=gelu_accurate --encoder-embed-dim=12",
+    "plain": "--no-token-positional-embeddings --activation-fn=tanh",
 }
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
@@ -139,7 +133,7 @@ def test_sentences_of_a_pair_are_truncated_separately(classifier, tmp_path):
 )
 @torch.inference_mode()
 def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_path):
-    flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER[options]]
+    flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER[options].split()]
     path, model = translator(arch, *flags, joined=options == "shared")
     export(path, tmp_path / "out")
     loaded = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out")
@@ -157,16 +151,13 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @torch.inference_mode()
 def test_a_translator_in_another_precision(dtype, translator, tmp_path):
-    flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER["options"]]
+    flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER["options"].split()]
     path, _ = translator("dman_iwslt_de_en", *flags, joined=False)
     export(path, tmp_path / "out")
     source, targets = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
-    expected, result = (
-        AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", dtype=each)(
-            source, decoder_input_ids=targets
-        ).logits
-        for each in (torch.float32, dtype)
-    )
+    load = AutoModelForSeq2SeqLM.from_pretrained
+    models = [load(tmp_path / "out", dtype=each) for each in (torch.float32, dtype)]
+    expected, result = (model(source, decoder_input_ids=targets).logits for model in models)
     assert result.dtype == dtype
     assert (result - expected).abs().max() < 0.1 * expected.abs().max()
 

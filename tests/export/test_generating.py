@@ -1,5 +1,6 @@
 """Exported models generate like fairseq-generate and tokenize like posattn's commands."""
 
+import random
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,13 @@ from fairseq_posattn.text.manifest import Manifest
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
 FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
-LETTERS = "abcdefgh"
 
 
-def lines(count, seed=1, longest=9):
-    generator = torch.Generator().manual_seed(seed)
-    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
-    drawn = [torch.randint(len(LETTERS), (length,), generator=generator) for length in lengths]
-    return [" ".join(LETTERS[number] for number in line) for line in drawn]
+def lines(count):
+    generator = random.Random(1)
+    return [
+        " ".join(generator.choices("abcdefgh", k=generator.randint(1, 9))) for _ in range(count)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +106,8 @@ def test_a_given_prefix_is_continued(exported):
 
 def test_labels_are_shifted_right_for_the_decoder(exported):
     model, tokenizer = exported
-    inputs = tokenizer(
-        lines(3), text_target=["A B", "C", "D E F"], padding=True, return_tensors="pt"
-    )
+    options = {"padding": True, "return_tensors": "pt"}
+    inputs = tokenizer(lines(3), text_target=["A B", "C", "D E F"], **options)
     labels = inputs["labels"].masked_fill(inputs["labels"].eq(1), -100)
     start = torch.tensor([[2, *row[:-1]] for row in inputs["labels"].tolist()])
     output = model(**{**inputs, "labels": labels})
@@ -118,25 +117,16 @@ def test_labels_are_shifted_right_for_the_decoder(exported):
     torch.testing.assert_close(output.loss, -likely.mean())
 
 
-# --- Text ---
-
 TEXT = [
     "L'homme  dit : \u00ab oui \u00bb & le <s> chat </s> bas.",
     "Lower, LOWEST\u2028low\tlow-low",
     "<pad> <unk> @@ lo@@ w \u4f60 don't",
 ]
+BPE = "#version: 0.2\nl o\nlo w</w>\nlo w\n"
+WORDPIECE = "[PAD] [UNK] [CLS] [SEP] [MASK] low ##er ##est l ##o chat : , . <".replace(" ", "\n")
 KINDS = {
-    "subword_nmt": (
-        "lo@@ w . <unk>",
-        "low. <unk>",
-        "bpe.codes",
-        "#version: 0.2\nl o\nlo w</w>\nlo w\n",
-    ),
-    "wordpiece": (
-        *("lo ##er .", "loer."),
-        "vocab.txt",
-        "[PAD] [UNK] [CLS] [SEP] [MASK] low ##er ##est l ##o chat : , . <".replace(" ", "\n"),
-    ),
+    "subword_nmt": ("lo@@ w . <unk>", "low. <unk>", "bpe.codes", BPE),
+    "wordpiece": ("lo ##er .", "loer.", "vocab.txt", WORDPIECE),
     None: ("lo w .", "lo w.", "nothing", ""),
 }
 
@@ -148,9 +138,8 @@ def test_text_is_tokenized_and_decoded_as_by_translate(kind, translator, tmp_pat
     rule = "spaces" if kind == "wordpiece" else "lowered-normalised-moses-escaped"
     prepared = Manifest("own", "translation", rule, True, kind, ("fr", "en"), longest=12)
     manifest.write(tmp_path, prepared)
-    letters = (
-        "l o w e r s t h m d i u n c a b p k < > / &apos; ' : . , low lo chat ##er ##est ##o &amp;"
-    )
+    letters = "l o w e r s t h m d i u n c a b p k < > / &apos; ' : . , "
+    letters += "low lo chat ##er ##est ##o &amp;"
     words = [f"{letter}{mark}" for letter in letters.split() for mark in ("", "@@")]
     path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, words=words)
     exported = export(path, tmp_path / "out")
@@ -166,8 +155,7 @@ def test_text_is_tokenized_and_decoded_as_by_translate(kind, translator, tmp_pat
 def test_a_saved_tokenizer_loads_elsewhere(translator, tmp_path):
     path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, joined=False)
     exported = export(path, tmp_path / "out")
-    exported_again = AutoTokenizer.from_pretrained(tmp_path / "out")
-    exported_again.save_pretrained(tmp_path / "moved")
+    AutoTokenizer.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "moved")
     moved = AutoTokenizer.from_pretrained(tmp_path / "moved")
     texts = ["word1 word2 word19", "word0"]
     assert moved(texts, text_target=texts) == exported.tokenizer(texts, text_target=texts)
@@ -175,9 +163,8 @@ def test_a_saved_tokenizer_loads_elsewhere(translator, tmp_path):
 
 
 def test_sentences_are_tokenized_as_by_predict(classifier, tmp_path):
-    path, _ = classifier(
-        "cnn_classifier", "--encoder-embed-dim=4", words=["it", "is", "n't", "<sep>"]
-    )
+    words = ["it", "is", "n't", "<sep>"]
+    path, _ = classifier("cnn_classifier", "--encoder-embed-dim=4", words=words)
     prepared = Manifest("sst2", "sentence_prediction", "treebank", True)
     manifest.write(tmp_path, prepared)
     tokenizer = export(path, tmp_path / "out").tokenizer

@@ -50,12 +50,8 @@ def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path)
     path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []), *flags)
     model = export(path, tmp_path / "out").model
     ask = graph(model, tmp_path / "out")
-    for ids in (
-        sentences(31),
-        sentences(1, 1),
-        sentences(2, 9, 1, 4, 1, left_pad=True),
-        sentences(20, 44, 3),
-    ):
+    padded = sentences(2, 9, 1, 4, 1, left_pad=True)
+    for ids in (sentences(31), sentences(1, 1), padded, sentences(20, 44, 3)):
         mask = ids.ne(PAD).long()
         close(ask(ids, mask), model(ids, mask).logits)
 
@@ -91,9 +87,7 @@ def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
         (onnx, "run", lambda session, tensors: tensors[0].new_zeros(1, 4).numpy(), "differs from"),
     ],
 )
-def test_a_graph_that_fails_is_removed(
-    place, name, fake, message, classifier, tmp_path, monkeypatch
-):
+def test_a_bad_graph_is_removed(place, name, fake, message, classifier, tmp_path, monkeypatch):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
     monkeypatch.setattr(place, name, fake)

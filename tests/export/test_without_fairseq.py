@@ -27,6 +27,8 @@ import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
 folder, lines = sys.argv[1], sys.stdin.read().splitlines()
+common = {"max_steps": 30, "learning_rate": 0.01, "report_to": [], "use_cpu": True}
+common["disable_tqdm"] = True
 """
 TRANSLATE = """
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
@@ -39,10 +41,8 @@ def answer(model):
 
 answers = tokenizer.batch_decode(answer(model), skip_special_tokens=True)
 examples = [dict(tokenizer(line, text_target="A B B A")) for line in lines]
-settings = Seq2SeqTrainingArguments(
-    folder + "-trained", max_steps=30, learning_rate=0.01, report_to=[], use_cpu=True,
-    predict_with_generate=True, per_device_eval_batch_size=4, disable_tqdm=True,
-)
+more = {"predict_with_generate": True, "per_device_eval_batch_size": 4}
+settings = Seq2SeqTrainingArguments(folder + "-trained", **common, **more)
 collator = DataCollatorForSeq2Seq(tokenizer, model)
 trainer = Seq2SeqTrainer(model, settings, collator, examples, examples, tokenizer)
 """
@@ -60,10 +60,7 @@ def answer(model):
 
 lines = lines[:4]
 examples = [{**tokenizer(line), "labels": number % 2} for number, line in enumerate(lines)]
-settings = TrainingArguments(
-    folder + "-trained", max_steps=30, learning_rate=0.01, report_to=[], use_cpu=True,
-    disable_tqdm=True,
-)
+settings = TrainingArguments(folder + "-trained", **common)
 trainer = Trainer(model, settings, DataCollatorWithPadding(tokenizer), examples, examples)
 """
 TRAIN = """
@@ -75,6 +72,12 @@ again = type(model).from_pretrained(folder + "-trained").eval()
 same = torch.equal(answer(again), answer(model.eval()))
 print(json.dumps({"answers": answers, "before": before, "after": after, "same": same}))
 """
+
+
+def output_of(words, text=""):
+    done = subprocess.run(words, input=text, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -93,14 +96,8 @@ def test_an_exported_model_answers_and_trains(kind, code, tmp_path):
     else:
         lines = (fixture / "sentences.txt").read_text().splitlines()
         expected = [one.label for one in prediction.load(*given, device="cpu")(lines)]
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT + code + TRAIN, str(folder)],
-        input="".join(f"{line}\n" for line in lines),
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    result = json.loads(done.stdout.splitlines()[-1])
+    words = [sys.executable, "-c", WITHOUT + code + TRAIN, str(folder)]
+    result = json.loads(output_of(words, "\n".join(lines)).splitlines()[-1])
     assert result["answers"] == expected
     assert result["after"] < 0.5 * result["before"]
     assert result["same"]
@@ -118,6 +115,4 @@ def test_a_torchaudio_that_does_not_load_is_hidden(tmp_path, error):
         "import fairseq_posattn.hugging_face\n"
         "from transformers import pipeline\n"
     )
-    command = [sys.executable, "-c", program, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    output_of([sys.executable, "-c", program, str(tmp_path)])

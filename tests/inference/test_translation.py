@@ -24,10 +24,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, tokens, translation
 from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
-from fairseq_posattn.inference.translation import translator as translator_module
-from fairseq_posattn.inference.translation.hypotheses import BEGINS, align
 from fairseq_posattn.model.projections import quantize_linear_layers
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
@@ -104,7 +103,7 @@ def test_int8_covers_all_linear_layers(translator):
 
 def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
     """Check a batch that fairseq would sort by length."""
-    monkeypatch.setattr(translator_module, "batches", lambda lengths, *_: [range(len(lengths))])
+    monkeypatch.setattr(translation, "batches", lambda lengths, *_: [range(len(lengths))])
     assert [result.text for result in translator(source)] == EXPECTED
 
 
@@ -470,7 +469,7 @@ def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch)
     assert texts == EXPECTED
     pieces = "A@@ B , C &apos;s"
     monkeypatch.setattr(translator.task.target_dictionary, "string", lambda *args: pieces)
-    monkeypatch.setattr(translator_module, "align", align_of_equal_weights)
+    monkeypatch.setattr(translation, "align", align_of_equal_weights)
     best = translator(["a'"])[0].hypotheses[0]
     assert best.text == "AB, C's"
     assert best.alignment.source == ("a", "'", "</s>")  # Moses writes &apos;
@@ -490,7 +489,7 @@ def align_of_equal_weights(source, target, weights, *rest):
 def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):
     trained = [load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data")) for _ in range(2)]
     trained[1].task.target_dictionary.add_symbol("Q")
-    monkeypatch.setattr(translator_module, "load_checkpoint", lambda path, data: trained[int(path)])
+    monkeypatch.setattr(translation, "load_checkpoint", lambda path, data: trained[int(path)])
     with pytest.raises(UsageError, match="its target dictionary differs"):
         load("0", "1")
 
@@ -531,12 +530,12 @@ def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, tmp
     assert all("no preparation.json" in line for line in warnings)
 
 
-@pytest.mark.parametrize("read", [translator_module.translator_of, prediction.predictor_of])
+@pytest.mark.parametrize("read", [translation.translator_of, prediction.predictor_of])
 def test_models_of_fairseqs_older_tasks_are_refused_by_name(read):
     task = SimpleNamespace(cfg=None, args=SimpleNamespace(_name="translation_multi_simple_epoch"))
     one = TrainedModel("m.pt", None, None, task)
     with pytest.raises(UsageError, match="with --task translation_multi_simple_epoch, not "):
-        read([one] if read is translator_module.translator_of else one)
+        read([one] if read is translation.translator_of else one)
 
 
 def test_outputs_that_are_not_finite_are_an_error(source):

@@ -33,7 +33,7 @@ def test_only_the_last_end_of_a_row_is_taken_away():
 
 @pytest.mark.parametrize("empty", [[EOS, PAD, PAD], [PAD, PAD, EOS], [PAD, PAD, PAD]])
 def test_a_row_without_words_is_named(empty):
-    with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no words") as error:
+    with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no tokens") as error:
         strip_eos(torch.tensor([[4, 5, EOS], empty]), PAD, EOS)
     assert "\n" not in str(error.value)
 

@@ -1,9 +1,5 @@
-"""The benchmarks' counts: pairs of models, launches of an update, updates on many GPUs."""
+"""The benchmarks' counts: parameters of compared models, operations of an update."""
 
-import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,28 +24,6 @@ def test_compared_models_have_as_many_parameters(monkeypatch):
         assert 1 <= ours / stock < 1.002, name
 
 
-@pytest.mark.slow
-def test_launches_of_norms_dropouts_and_kernels_are_counted(tmp_path):
-    pytest.importorskip("triton")
-    command = [sys.executable, str(BENCHMARKS / "launches.py"), "--json", str(tmp_path / "json")]
-    command += ["--sentences", "2", "--source-length", "4", "--target-length", "3"]
-    environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
-    run = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert run.returncode == 0, run.stderr[-2000:]
-    rows = json.loads((tmp_path / "json").read_text())["rows"]
-    counted = {row["group"]: row["launches"] for row in rows}
-    layers, sublayers = 6, 3
-    all_sublayers = 2 * layers * sublayers
-    assert counted["layer norms"] == 3 * (all_sublayers + 2)  # a final one on each side
-    # sublayers, inside feed-forward sublayers, and embeddings
-    assert counted["dropout"] == 2 * (all_sublayers + 2 * layers + 2)
-    kernels, fused = 4 * layers, 2 * 3 * layers  # six SDPA calls per layer of both sides
-    assert counted["attention"] == kernels + fused + 1  # the softmax of the loss
-
-
-# --- Updates on many GPUs ---------------------------------------------------------
-
-
 @pytest.fixture
 def scale(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
@@ -57,49 +31,6 @@ def scale(monkeypatch):
     import scale
 
     return scale
-
-
-def rates(scale, **different):
-    return scale.Rates(
-        **{"matrix": 1e12, "memory": 1e11, "network": 1e10, "latency": 0.0, "host": 0.0}
-        | {"overlap": 0.0}
-        | different
-    )
-
-
-def work(scale):
-    return scale.Work(parameters=10**9, operations=2e12, activations=5e10)
-
-
-def test_all_reduce_sends_nearly_twice_the_bytes(scale):
-    assert scale.all_reduce_seconds(1e10, 1, rates(scale, latency=1.0)) == 0
-    assert scale.all_reduce_seconds(1e10, 2, rates(scale)) == pytest.approx(1)
-    assert scale.all_reduce_seconds(1e10, 8, rates(scale)) == pytest.approx(2 * 7 / 8)
-    assert scale.all_reduce_seconds(0, 8, rates(scale, latency=1e-3)) == pytest.approx(6e-3)
-
-
-def test_an_update_is_batches_step_and_exposed_communication(scale):
-    """A batch takes 2 s of matmuls and 2 s of memory, the step 0.8 s, the network 0.4 s."""
-    row = scale.predict(work(scale), 3, 2, "float16", rates(scale))
-    assert row["batches_seconds"] == pytest.approx(12)
-    assert row["step_seconds"] == pytest.approx(10**9 * scale.STEP["float16"] / 1e11)
-    assert row["network_seconds"] == row["exposed_seconds"] == pytest.approx(2 * 10**9 / 1e10)
-    parts = ("batches_seconds", "step_seconds", "exposed_seconds")
-    assert row["update_seconds"] == pytest.approx(sum(row[part] for part in parts))
-    assert row["memory_bytes"] == pytest.approx(22e9 + 5e10)
-
-
-def test_communication_overlaps_with_the_last_batch_only(scale):
-    slow = rates(scale, network=1e8, overlap=0.5)  # 20 s, of which 2 overlap
-    row = scale.predict(work(scale), 3, 2, "float16", slow)
-    assert row["exposed_seconds"] == pytest.approx(18)
-    fast = scale.predict(work(scale), 3, 2, "float16", rates(scale, overlap=0.5))
-    assert fast["exposed_seconds"] == 0
-
-
-def test_the_host_bounds_the_time_of_a_batch(scale):
-    row = scale.predict(work(scale), 2, 1, "float32", rates(scale, host=7.0))
-    assert (row["device_seconds"], row["batches_seconds"]) == (pytest.approx(8), pytest.approx(14))
 
 
 class Bigram(nn.Module):

@@ -22,14 +22,13 @@ def write_log(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = []
         for number in range(1, 3):
-            inner = {"epoch": number, "update": number, "loss": 9 - number, "lr": rate}
-            inner["num_updates"] = 10 * number
+            place = {"epoch": number, "num_updates": 10 * number}
+            inner = place | {"update": number, "loss": 9 - number, "lr": rate}
             lines.append(f"x | INFO | train_inner | {json.dumps(inner)}\n")
-            valid = {name: values[number - 1] for name, values in scores.items()}
-            valid |= {"loss": 8 - number, "num_updates": 10 * number}
-            named = {"epoch": number} | {f"valid_{name}": value for name, value in valid.items()}
+            valid = {f"valid_{name}": values[number - 1] for name, values in scores.items()}
+            valid |= {"valid_loss": 8 - number, "valid_num_updates": 10 * number}
             if scores:
-                lines.append(f"x | INFO | valid | {json.dumps(named)}\n")
+                lines.append(f"x | INFO | valid | {json.dumps(place | valid)}\n")
         path.write_text("".join(lines))
         return path
 
@@ -73,13 +72,6 @@ def test_a_run_has_curves_of_loss_score_and_rate(write_log):
     assert [text.get_text() for text in legend.get_texts()] == ["DMAN", "SAN"]
 
 
-def test_runs_of_one_name_share_a_colour(write_log):
-    runs = [curves(write_log, "DMAN", file=seed, accuracy=[1, seed]) for seed in (1, 2)]
-    figure = plot_curves(runs)
-    assert len({colour for colour, _ in plotted(figure.axes[1])}) == 1
-    assert len(figure.legends[0].get_texts()) == 1
-
-
 def test_groups_and_scores_have_separate_rows(write_log):
     runs = [
         curves(write_log, "A", "trec", accuracy=[1, 2]),
@@ -93,6 +85,8 @@ def test_groups_and_scores_have_separate_rows(write_log):
     assert scores == ["accuracy", "pearson", "mse"]
     assert len(plotted(figure.axes[0])) == 3  # two of A, training alone of the other
     assert len(figure.legends[0].get_texts()) == 3
+    first, second = (plotted(figure.axes[row])[0][0] for row in (1, 4))
+    assert first == second  # runs of one name share a colour
 
 
 def test_any_name_can_be_plotted(write_log, tmp_path):
@@ -103,18 +97,9 @@ def test_any_name_can_be_plotted(write_log, tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.slow
-def test_the_command_plots_all_runs_below_a_folder(write_log, tmp_path, capsys):
-    for name in ("trec/dman-1/seed1", "trec/dman-1/fold0-seed1", "trec/san-2/seed1", "own"):
-        write_log(f"runs/{name}/train.log", accuracy=[50, 60])
-    output = tmp_path / "curves.png"
-    assert main(["curves", str(tmp_path / "runs"), "--output", str(output)]) == 0
-    assert output.read_bytes().startswith(b"\x89PNG")
-    printed = capsys.readouterr()
-    assert printed.out == f"4 trainings plotted to {output}\n" and not printed.err
-
-
-def test_runs_are_named_by_the_parts_of_their_paths_that_differ(write_log, tmp_path, monkeypatch):
+def test_runs_are_named_by_the_parts_of_their_paths_that_differ(
+    write_log, tmp_path, monkeypatch, capsys
+):
     """Seeds are left out; a log file given by name has its own name."""
     for name in ("trec/dman-1/seed1", "trec/dman-1/fold0-seed2", "sst/san-2/seed1"):
         write_log(f"runs/{name}/train.log", accuracy=[50, 60])
@@ -127,6 +112,8 @@ def test_runs_are_named_by_the_parts_of_their_paths_that_differ(write_log, tmp_p
     twice = [str(tmp_path / "runs"), str(tmp_path / "runs/trec"), str(named)]
     assert main(["curves", *twice, "--output", str(tmp_path / "curves.pdf")]) == 0
     assert seen == [("sst", "san-2"), *[("trec", "dman-1")] * 2, ("sst", "mine.txt")]
+    printed = capsys.readouterr()
+    assert printed.out == f"4 trainings plotted to {tmp_path / 'curves.pdf'}\n" and not printed.err
 
 
 def one_line(capsys, *arguments):

@@ -24,6 +24,8 @@ def test_the_plugin_is_the_user_dir(file):
         *("--config-dir", str(file.parent), "--config-name", "mine"),
         *(f"common.user_dir='{PLUGIN}'", "optimization.max_update=3", "--cfg", "job"),
     ]
+    for given in ("common.user_dir=other", "++common.user_dir=other"):
+        assert build_arguments(file, [given])[4:] == [given]
 
 
 def test_the_papers_settings_have_names(tmp_path, monkeypatch):
@@ -32,11 +34,6 @@ def test_the_papers_settings_have_names(tmp_path, monkeypatch):
     assert (Path(words[1]) / f"{words[3]}.yaml").is_file()
     with pytest.raises(UsageError, match="no such file; packaged names are cspan/ag_news, "):
         build_arguments(Path("dman/iwslt"), [])
-
-
-@pytest.mark.parametrize("given", ["common.user_dir=other", "++common.user_dir=other"])
-def test_another_user_dir_is_passed_on(file, given):
-    assert build_arguments(file, [given])[4:] == [given]
 
 
 DIFFERS = "checkpoint.save_dir=a/${hydra:job.num}"
@@ -73,9 +70,7 @@ def test_trainings_of_a_sweep_must_not_share_a_folder(file, text, given, save_di
         ("checkpoint: {save_dir: 'a/${optimization.lr}'}", []),
         ("{}", [DIFFERS]),
         ("{}", ["checkpoint.save_dir=a,b"]),
-        ("- a", []),  # Hydra reports the error
-        ("a: [", []),
-        ("checkpoint: 3", []),
+        ("a: [", []),  # Hydra reports the error
     ],
 )
 def test_trainings_of_a_sweep_in_separate_folders_are_accepted(file, text, given):
@@ -114,9 +109,8 @@ def test_files_may_set_the_folders_of_hydra(file):
         "# @package _group_\n"
         "hydra: {job: {chdir: false}, run: {dir: a}, sweep: {dir: a, subdir: '${hydra:job.num}'}}"
     )
-    assert build_arguments(file, ["hydra.job_logging.root.level=INFO"])[-1].startswith(
-        "hydra.job_log"
-    )
+    given = "hydra.job_logging.root.level=INFO"
+    assert build_arguments(file, [given])[-1] == given
 
 
 def test_missing_and_misnamed_files_are_refused(file, capsys):
@@ -125,9 +119,6 @@ def test_missing_and_misnamed_files_are_refused(file, capsys):
     other = file.rename(file.with_suffix(".yml"))
     assert main([str(other)], "posattn hydra-train") == 1
     assert "mine.yml: must end in .yaml" in capsys.readouterr().err
-
-
-def test_a_file_is_required(capsys):
     with pytest.raises(SystemExit):
         main([], "posattn hydra-train")
     assert "the following arguments are required: FILE.yaml|NAME\n" in capsys.readouterr().err

@@ -108,19 +108,12 @@ def test_equal_histories_are_adjacent():
     assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
 
 
-class ManyUsers(Impressions):
-    """Impressions whose histories are generated on access."""
-
-    def __init__(self, size):
-        super().__init__([range(size)], FIRST, CLICK, 50)
-
-    def history(self, index):
-        return numpy.random.default_rng(index).integers(1, 1000, 50)
-
-
-def test_the_order_holds_no_histories():
+def test_the_order_holds_no_histories(monkeypatch):
     """A history of fifty clicks has 400 bytes."""
-    dataset = RankingDataset(ManyUsers(3000))
+    dataset = RankingDataset(Impressions([range(3000)], FIRST, CLICK, 50))
+    monkeypatch.setattr(
+        Impressions, "history", lambda self, n: numpy.random.default_rng(n).integers(1, 1000, 50)
+    )
     tracemalloc.start()
     order = dataset.ordered_indices()
     peak = tracemalloc.get_traced_memory()[1]

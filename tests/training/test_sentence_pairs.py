@@ -152,21 +152,30 @@ def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags
     assert load_error(task, {**CLASSES, **changed}, *flags).startswith(message)
 
 
+RATINGS = "--criterion rating_regression"
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [STOCK, PAIRS])
 @pytest.mark.parametrize(
-    ("scores", "message"),
+    ("task", "scores", "flags", "num_classes", "message"),
     [
-        (["4.5", "", "3"], f"{NUMBER}''"),
-        (["4.5", "1 2", "3"], f"{NUMBER}'1 2'"),
-        (["4.5", "nan", "3"], f"{NUMBER}'nan'"),
-        (["4.5"], "label/valid.label has 1 rows and input0/valid has 3: "),
+        (STOCK, ["4.5", "", "3"], RATINGS, 1, f"{NUMBER}''"),
+        (PAIRS, ["4.5", "1 2", "3"], RATINGS, 1, f"{NUMBER}'1 2'"),
+        (PAIRS, ["4.5", "nan", "3"], RATINGS, 1, f"{NUMBER}'nan'"),
+        (PAIRS, ["4.5"], RATINGS, 1, "label/valid.label has 1 rows and input0/valid has 3: "),
+        (
+            *(PAIRS, ["4.5", "1", "5.5"], "--criterion relatedness", 5),
+            "label/valid.label:3: the score 5.5 is not from 1 to 5",
+        ),
+        (
+            *(STOCK, ["4.5", "1", "3"], "--criterion sentence_prediction --regression-target", 5),
+            "label/valid.label:1: 5 numbers, for --num-classes 5, should stand",
+        ),
     ],
 )
-def test_malformed_scores_are_one_line(load_error, task, scores, message):
-    flags = ["--criterion", "rating_regression"]
-    columns = {**SCORES, "score": scores}
-    error = load_error(task, columns, *flags, train=SCORES, num_classes=1)
+def test_malformed_scores_are_one_line(load_error, task, scores, flags, num_classes, message):
+    options = {"train": SCORES, "num_classes": num_classes}
+    error = load_error(task, {**SCORES, "score": scores}, *flags.split(), **options)
     assert error.startswith(message)
 
 
@@ -181,15 +190,15 @@ def test_labels_must_be_classes(load_error, task):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [STOCK, PAIRS])
-def test_shortened_sentences_are_accepted(load_task, task):
-    data = load_task({"train": CLASSES, "valid": CLASSES}, *CUT, "valid,test", task=task)
-    assert len(data.load_dataset("valid")) == 3
+def test_a_set_without_labels_is_refused(load_error, task):
+    assert load_error(task, INPUTS).startswith("label/valid: there are no such labels")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [STOCK, PAIRS])
-def test_a_set_without_labels_is_refused(load_error, task):
-    assert load_error(task, INPUTS).startswith("label/valid: there are no such labels")
+def test_shortened_sentences_are_accepted(load_task, task):
+    data = load_task({"train": CLASSES, "valid": CLASSES}, *CUT, "valid,test", task=task)
+    assert len(data.load_dataset("valid")) == 3
 
 
 @pytest.mark.slow
@@ -202,25 +211,7 @@ def test_a_set_without_labels_is_refused(load_error, task):
 )
 def test_too_long_sentences_are_named(load_error, task, limit, start):
     message = load_error(task, CLASSES, "--max-positions", limit)
-    assert message.startswith(start)
-    assert message.endswith("--shorten-method truncate")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "last", "flags", "start"),
-    [
-        (PAIRS, "5.5", ["relatedness"], "label/valid.label:3: the score 5.5 is not from 1 to 5"),
-        (
-            *(STOCK, "3", ["sentence_prediction", "--regression-target"]),
-            "label/valid.label:1: 5 numbers, for --num-classes 5, should stand",
-        ),
-    ],
-)
-def test_scores_must_fit_the_classes(load_error, task, last, flags, start):
-    columns = {**SCORES, "score": ["4.5", "1", last]}
-    message = load_error(task, columns, "--criterion", *flags, train=SCORES, num_classes=5)
-    assert message.startswith(start)
+    assert message.startswith(start) and message.endswith("--shorten-method truncate")
 
 
 @pytest.mark.slow

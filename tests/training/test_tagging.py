@@ -1,6 +1,7 @@
 """Task and criterion of sequence tagging: decoding, malformed rows, loss and metrics."""
 
 import itertools
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -9,10 +10,7 @@ from fairseq.logging import metrics
 from torch import nn
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.criterions.sequence_tagging import (
-    SequenceTagging,
-    smoothed_cross_entropy,
-)
+from fairseq_posattn.training.criterions import sequence_tagging
 from fairseq_posattn.training.tasks.sequence_tagging import (
     IGNORED,
     best_tags,
@@ -21,9 +19,6 @@ from fairseq_posattn.training.tasks.sequence_tagging import (
 )
 
 TAGS = ["B-A0", "B-A1", "B-V", "I-A0", "I-A1", "O"]
-
-
-# --- Decoding and data ------------------------------------------------------------
 
 
 def test_unconstrained_decoding_takes_each_words_best_tag():
@@ -72,14 +67,8 @@ WRONG = "row {}: needs a flag and a tag per word, and exactly one predicate"
 )
 def test_malformed_rows_are_refused(words, flags, tags, message):
     columns = [[torch.tensor([*row, 2]) for row in rows] for rows in (words, flags, tags)]
-    if message is None:
+    with pytest.raises(UsageError, match=message) if message else nullcontext():
         check_rows("train", *columns, marked=5, unknown=3)
-        return
-    with pytest.raises(UsageError, match=message):
-        check_rows("train", *columns, marked=5, unknown=3)
-
-
-# --- Criterion --------------------------------------------------------------------
 
 
 class GivenLogits(nn.Module):
@@ -92,7 +81,7 @@ def build(smoothing=0.0):
         return [[TAGS[tag] for tag in row] for row in best_tags(logits, lengths)]
 
     task = SimpleNamespace(tag_names=TAGS, decode=decode)
-    return SequenceTagging(SimpleNamespace(label_smoothing=smoothing), task)
+    return sequence_tagging.SequenceTagging(SimpleNamespace(label_smoothing=smoothing), task)
 
 
 def sample(gold, predicted):
@@ -118,7 +107,8 @@ def test_the_loss_is_the_cross_entropy_with_the_smoothed_distribution(smoothing)
         for tag in range(5):
             share = 1 - smoothing if tag == targets[row, place] else smoothing / 4
             expected -= share * log_probs[row, place, tag]
-    torch.testing.assert_close(smoothed_cross_entropy(log_probs, targets, smoothing), expected)
+    loss = sequence_tagging.smoothed_cross_entropy(log_probs, targets, smoothing)
+    torch.testing.assert_close(loss, expected)
 
 
 GOLD = [["B-A0", "I-A0", "B-V", "B-A1"], ["B-V", "B-A1"], ["O", "B-V", "O"]]
@@ -130,9 +120,8 @@ def test_metrics_do_not_depend_on_the_batches(sizes):
     ends = list(itertools.accumulate(sizes, initial=0))
     batches = [sample(GOLD[a:b], PREDICTED[a:b]) for a, b in itertools.pairwise(ends)]
     with metrics.aggregate(new_root=True) as meters:
-        SequenceTagging.reduce_metrics(
-            [build()(GivenLogits().eval(), batch)[2] for batch in batches]
-        )
+        logs = [build()(GivenLogits().eval(), batch)[2] for batch in batches]
+        sequence_tagging.SequenceTagging.reduce_metrics(logs)
     expected = {"precision": 66.67, "recall": 66.67, "f1": 66.67}
     expected |= {"complete": 33.33, "accuracy": 77.78}
     values = meters.get_smoothed_values()

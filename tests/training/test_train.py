@@ -1,5 +1,6 @@
 """``posattn train``: its command, progress, errors and following commands."""
 
+import argparse
 import json
 import os
 import shlex
@@ -17,44 +18,22 @@ from fairseq_posattn.training.plugin import register
 from fairseq_posattn.training.settings import KINDS, Prepared, Size
 
 MANIFESTS = {
-    "translation": {
-        "languages": ["de", "en"],
-        "subwords": "subword_nmt",
-        "metric": "bleu",
-        "joined": True,
-    },
-    "summarization": {
-        "task": "translation",
-        "languages": ["source", "target"],
-        "subwords": "sentencepiece",
-        "metric": "rouge1",
-        "longest": 255,
-    },
-    "classification": {
-        "task": "sentence_prediction",
-        "metric": "accuracy",
-        "criterion": "sentence_classification",
-        "classes": 3,
-        "longest_text": 20,
-    },
-    "relatedness": {
-        "task": "sentence_pair_prediction",
-        "metric": "pearson",
-        "criterion": "relatedness",
-        "classes": 5,
-    },
-    "ratings": {
-        "task": "sentence_prediction",
-        "metric": "rmse",
-        "criterion": "rating_regression",
-        "classes": 1,
-    },
-    "tagging": {"task": "sequence_tagging", "metric": "f1", "criterion": "sequence_tagging"},
-    "recommendation": {
-        "task": "news_recommendation",
-        "metric": "auc",
-        "criterion": "news_recommendation",
-    },
+    "translation": {"languages": ["de", "en"], "subwords": "subword_nmt", "joined": True},
+    "summarization": {"languages": ["source", "target"], "subwords": "sentencepiece"},
+    "classification": {"criterion": "sentence_classification", "classes": 3, "longest_text": 20},
+    "relatedness": {"criterion": "relatedness", "classes": 5},
+    "ratings": {"criterion": "rating_regression", "classes": 1},
+    "tagging": {"criterion": "sequence_tagging"},
+    "recommendation": {"criterion": "news_recommendation"},
+}
+TASKS = {
+    "translation": ("translation", "bleu"),
+    "summarization": ("translation", "rouge1"),
+    "classification": ("sentence_prediction", "accuracy"),
+    "relatedness": ("sentence_pair_prediction", "pearson"),
+    "ratings": ("sentence_prediction", "rmse"),
+    "tagging": ("sequence_tagging", "f1"),
+    "recommendation": ("news_recommendation", "auc"),
 }
 
 
@@ -65,7 +44,8 @@ def make(tmp_path):
     def make(kind, **fields):
         folder = tmp_path / kind
         (folder / "text").mkdir(parents=True)
-        described = {"corpus": "own", "word_rule": "moses", "task": kind}
+        task, metric = TASKS[kind]
+        described = {"corpus": "own", "word_rule": "moses", "task": task, "metric": metric}
         described |= MANIFESTS[kind] | fields
         (folder / "preparation.json").write_text(json.dumps(described))
         return folder
@@ -94,7 +74,7 @@ def test_every_size_is_accepted_by_fairseq_and_keeps_two_checkpoints(make, kind,
     assert args.no_epoch_checkpoints and args.patience > 0
     assert not args.save_interval_updates
     assert args.keep_best_checkpoints < 0
-    metric = "loss" if kind == "summarization" else MANIFESTS[kind]["metric"]
+    metric = "loss" if kind == "summarization" else TASKS[kind][1]
     assert args.best_checkpoint_metric == metric
     assert args.maximize_best_checkpoint_metric == (metric not in ("loss", "rmse"))
     assert args.max_epoch or args.max_update
@@ -110,13 +90,12 @@ def test_flags_depend_on_the_data(make, tmp_path):
 
     pairs = flags("translation")
     assert pairs.share_all_embeddings and pairs.eval_bleu_remove_bpe == "subword_nmt"
-    assert flags("summarization").max_source_positions == 256
+    assert flags("summarization", longest=255).max_source_positions == 256
     classes = flags("classification", longest_text=600, features=50)
     assert (classes.num_classes, classes.max_positions) == (3, 512)
     assert (classes.arch, classes.encoder_embed_dim) == ("cspan_classifier", 50)
-    assert (flags("relatedness").criterion, flags("ratings").criterion) == (
-        *("relatedness", "rating_regression"),
-    )
+    assert flags("relatedness").criterion == "relatedness"
+    assert flags("ratings").criterion == "rating_regression"
 
 
 def test_separate_dictionaries_are_not_shared(make):
@@ -170,9 +149,8 @@ def test_wrong_options_are_named(make, kind, words, message, capsys):
 def test_flags_of_fairseq_train_before_the_dashes_are_named(capsys):
     with pytest.raises(SystemExit):
         main(["train", "data", "--max-epoch", "3"])
-    assert "--max-epoch: no option of this command; give fairseq-train's after --\n" in (
-        capsys.readouterr().err
-    )
+    message = "--max-epoch: no option of this command; give fairseq-train's after --\n"
+    assert message in capsys.readouterr().err
 
 
 def test_a_folder_without_manifest_is_named(tmp_path, make):
@@ -203,10 +181,9 @@ def test_progress_shows_loss_metric_speed_and_time():
 
 def test_the_reason_of_an_early_end_is_shown(capsys):
     progress = TrainingProgress([], "loss")
-    progress.show(
-        "x | INFO | fairseq_cli.train | early stop since valid performance hasn't improved\n"
-    )
-    assert capsys.readouterr().out == "early stop since valid performance hasn't improved\n"
+    reason = "early stop since valid performance hasn't improved\n"
+    progress.show(f"x | INFO | fairseq_cli.train | {reason}")
+    assert capsys.readouterr().out == reason
 
 
 FAIRSEQ = """
@@ -248,8 +225,6 @@ def test_interruption_stops_fairseq_train(tmp_path):
 
 @pytest.mark.parametrize("kind", MANIFESTS)
 def test_following_commands_are_accepted(make, kind, tmp_path, monkeypatch):
-    import argparse
-
     folder = make(kind)
     for side in MANIFESTS[kind].get("languages", ["input0"]):
         (folder / f"test.{side}").touch()

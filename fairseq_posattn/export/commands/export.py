@@ -2,8 +2,8 @@
 
     %(prog)s checkpoints/iwslt14/checkpoint_best.pt iwslt14-de-en
 
-writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of a model that
-translates, summarizes or classifies. Loading it does not need fairseq:
+writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of this plugin's
+models that translate, summarize or classify. Loading it does not need fairseq:
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -24,6 +24,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.options import DECODING, add_search
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
+__all__ = ["export", "main", "make_parser", "read_examples"]
+
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
 ONNX = ("onnx", "onnxruntime", "onnxscript")
@@ -34,28 +36,18 @@ def make_parser(prog=None):
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
     cli.add_data(parser)
-    parser.add_argument(
-        "--onnx",
-        action="store_true",
-        help="also write model.onnx: a classifier, or the encoder of a generation model, for "
-        "batches and sentences of any size",
-    )
+    text = "also write model.onnx: a classifier, or a generation model's encoder, for any sizes"
+    parser.add_argument("--onnx", action="store_true", help=text)
     parser.add_argument(
         "--int8",
         action="store_true",
         help="also write model.int8.onnx, an int8 classifier (generation models are quantized at "
         "load time by in_int8); with --text, print agreement and speed of both on this CPU",
     )
-    parser.add_argument(
-        "--text",
-        metavar="FILE",
-        help="plain text to compare on, one text a line or a pair separated by a TAB",
-    )
-    parser.add_argument(
-        "--labels",
-        metavar="FILE",
-        help="correct label or translation of each line, to print accuracy or BLEU",
-    )
+    text = "plain text to compare on, one text a line or a pair separated by a TAB"
+    parser.add_argument("--text", metavar="FILE", help=text)
+    text = "correct label or translation of each line, to print accuracy or BLEU"
+    parser.add_argument("--labels", metavar="FILE", help=text)
     group = parser.add_argument_group("default search of generate(), as in fairseq-generate")
     add_search(group, DECODING, SEARCH)
     return parser
@@ -65,10 +57,9 @@ def main(arguments=None, prog=None):
     """Export; return the exit status."""
     parser = make_parser(prog)
     args = parser.parse_args(arguments)
-    if args.text and not args.int8:
-        parser.error("--text needs --int8")
-    if args.labels and not args.text:
-        parser.error("--labels needs --text")
+    for given, needed in (("text", "int8"), ("labels", "text")):
+        if getattr(args, given) and not getattr(args, needed):
+            parser.error(f"--{given} needs --{needed}")
     return cli.end(parser.prog, partial(export, args))
 
 
@@ -90,20 +81,15 @@ def export(args):
     names = [flag[2:].replace("-", "_") for flag in SEARCH]
     decoding = {name: getattr(args, name) for name in names}
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
-    print(
-        f"{args.folder}: weights, configuration, tokenizer and model card; its scores differ from "
-        f"those of {args.checkpoint} by at most {exported.difference:.1g}"
-    )
+    contents = f"{args.folder}: weights, configuration, tokenizer and model card"
+    difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"
+    print(f"{contents}; its scores differ from {difference}")
     if graph:
         write_graphs(args, exported, lines, labels)
 
 
 def read_examples(text, labels):
-    """Return the lines that have words, and their labels; None for a missing file.
-
-    Raises:
-        UsageError: one file has more lines than the other.
-    """
+    """Return the lines that have words, and their labels, of as many lines; None for no file."""
     if labels is None:
         return text and [line for line in read_file(text) if line.strip()], None
     files = {f"--text {text}": text, f"--labels {labels}": labels}

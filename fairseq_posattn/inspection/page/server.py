@@ -61,10 +61,7 @@ def _hash(text):
 class LookServer(ThreadingHTTPServer):
     """An HTTP server for this machine alone, which reads one sentence at a time.
 
-    Args:
-        view: the model's.
-        sentences: sentences of the page at the start.
-        port: 0 for any that is free; one in use raises UsageError.
+    The page has ``sentences`` at the start. The ``port`` 0 is any that is free.
     """
 
     daemon_threads = True

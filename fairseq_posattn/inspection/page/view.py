@@ -28,21 +28,13 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention modules; called with a text, it returns what to show.
+    """A model and its attention modules; called with a text, it returns what to show."""
 
-    Attributes:
-        places: the places to show.
-        about: what it does, in a few words.
-        languages: of rows of words, where they are known.
-        writes: whether it translates or summarizes.
-        takes_pairs: whether a text is a pair of sentences, separated by a TAB.
-    """
-
-    about: str
-    writes = False
-    takes_pairs = False
+    about: str  # what it does, in a few words
+    writes = False  # translates or summarizes
+    takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
-    languages: ClassVar[dict[str, str]] = {}
+    languages: ClassVar[dict[str, str]] = {}  # of rows of words, where they are known
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
         self.trained = trained
@@ -50,12 +42,9 @@ class View:
         self._notes: dict[int, dict] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> dict:
-        """Translate or classify a text and record its attention.
+        """Translate or classify a plain text, or take a translation, and record the attention.
 
-        Args:
-            text: plain.
-            target: a translation, plain; None for the model's own.
-            room: largest number of weights; more raise :class:`TooMuchError`.
+        More weights than ``room`` raise :class:`TooMuchError`.
 
         Returns:
             ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
@@ -91,10 +80,8 @@ class View:
             nonlocal size
             shown = call.weights[0]
             if not shown.isfinite().all():
-                raise UsageError(
-                    f"{self.trained.path}: the model's attention is NaN or infinite; choose "
-                    "another checkpoint"
-                )
+                path = self.trained.path
+                raise UsageError(f"{path}: attention is NaN or infinite; choose another checkpoint")
             size += shown.numel()
             if room is not None and size > room:
                 raise TooMuchError("the page has no room for all its weights")

@@ -36,11 +36,8 @@ def main(
 ) -> int:
     """Run or show a recipe; return the exit status.
 
-    Args:
-        arguments: the recipe's name and its options; none lists all recipes.
-        prog: name of the command.
-        root: checkout whose data-bin, checkpoints and scripts are used; None uses the working
-            directory.
+    Without arguments all recipes are listed. ``root`` is a checkout whose data-bin, checkpoints and
+    scripts are used; None uses the working directory.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
     if name in ("", "-h", "--help"):

@@ -4,26 +4,18 @@ Metrics are those of the whole validation set: batches log counts and sums, or t
 themselves, so that the result does not depend on batches and processes.
 """
 
-from fairseq_posattn.training.criterions import (
-    fused_cross_entropy,
-    news_recommendation,
-    sentences,
-    sequence_tagging,
-)
+from fairseq_posattn.training.criterions import fused_cross_entropy as fused
+from fairseq_posattn.training.criterions import news_recommendation as news
+from fairseq_posattn.training.criterions import sentences
+from fairseq_posattn.training.criterions import sequence_tagging as tagging
 
 __all__ = ["CRITERIONS"]
 
 CRITERIONS = {
-    "label_smoothed_cross_entropy_fused": (
-        fused_cross_entropy.LabelSmoothedCrossEntropyFused,
-        fused_cross_entropy.FusedConfig,
-    ),
-    "news_recommendation": (news_recommendation.NewsRecommendation, news_recommendation.NewsConfig),
+    "label_smoothed_cross_entropy_fused": (fused.LabelSmoothedCrossEntropyFused, fused.FusedConfig),
+    "news_recommendation": (news.NewsRecommendation, news.NewsConfig),
     "rating_regression": (sentences.RatingRegression, sentences.ScoreCriterionConfig),
     "relatedness": (sentences.Relatedness, sentences.ScoreCriterionConfig),
-    "sentence_classification": (
-        sentences.SentenceClassification,
-        sentences.SentenceClassificationConfig,
-    ),
-    "sequence_tagging": (sequence_tagging.SequenceTagging, sequence_tagging.TaggingConfig),
+    "sentence_classification": (sentences.SentenceClassification, sentences.ClassificationConfig),
+    "sequence_tagging": (tagging.SequenceTagging, tagging.TaggingConfig),
 }

@@ -7,11 +7,7 @@ from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
-from fairseq_posattn.training.criterions.sentences import (
-    SummedCriterion,
-    log_mean_loss,
-    log_sums,
-)
+from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
 
 __all__ = ["NewsConfig", "NewsRecommendation"]
 

@@ -157,7 +157,7 @@ def _derive(key, attribute, function, digits):
 
 
 @dataclass
-class SentenceClassificationConfig(SentenceCriterionConfig):
+class ClassificationConfig(SentenceCriterionConfig):
     """Flags of the criterion."""
 
     regression_target: bool = flag(

@@ -10,11 +10,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import spans_of_tags
-from fairseq_posattn.training.criterions.sentences import (
-    SummedCriterion,
-    log_mean_loss,
-    log_sums,
-)
+from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
 from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
@@ -47,18 +43,14 @@ class SequenceTagging(SummedCriterion):
         log_probs = scores.float().log_softmax(-1)  # [B, T, K]
         targets = sample["target"]
         loss = smoothed_cross_entropy(log_probs, targets, self.smoothing)
-        words = targets.ne(IGNORED)
+        words, count = targets.ne(IGNORED), sample["ntokens"]
         right = (log_probs.argmax(-1) == targets) & words
-        logged = {
-            "loss": loss.detach(),
-            "ntokens": sample["ntokens"],
-            "nsentences": targets.size(0),
-            "sample_size": sample["ntokens"],
-            "words_right": torch.stack([right.sum(), words.sum()]),
-        }
+        logged = {"loss": loss.detach(), "ntokens": count, "sample_size": count}
+        logged["nsentences"] = targets.size(0)
+        logged["words_right"] = torch.stack([right.sum(), words.sum()])
         if not model.training:
             logged["arguments"] = self._arguments(log_probs, sample)
-        return loss, sample["ntokens"], logged
+        return loss, count, logged
 
     def _arguments(self, log_probs, sample) -> Tensor:
         """Count correct, excess and missed arguments, complete and all propositions: [5]."""

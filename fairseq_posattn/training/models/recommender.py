@@ -55,10 +55,6 @@ class PosAttnRecommender(BaseFairseqModel):
     """Recommender for ``--task news_recommendation``.
 
     Users without clicks have a learned vector; news with an empty title have zero.
-
-    Raises:
-        ValueError: the options contradict each other.
-        UsageError: the file of word vectors is invalid.
     """
 
     def __init__(self, cfg: Namespace, dictionary, title_length: int, max_history: int):

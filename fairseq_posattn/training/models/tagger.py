@@ -44,10 +44,6 @@ class PosAttnTagger(LogitsModel):
 
     The encoder's input is the concatenation of word and predicate embedding, times the square root
     of its features, plus a learned bias. A linear layer maps its output to K = ``num_tags`` tags.
-
-    Raises:
-        ValueError: the options contradict each other.
-        UsageError: the file of word vectors is invalid.
     """
 
     def __init__(self, cfg: Namespace, dictionary, num_tags: int):

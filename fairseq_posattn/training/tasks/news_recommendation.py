@@ -25,8 +25,7 @@ NO_NEWS = 0  # index of no article: news are numbered from 1
 def title_table(titles, length: int, padding: int) -> Tensor:
     """Return the tokens of all titles, ``[1 + N, length]``, padded on the right; row 0 is no news.
 
-    Args:
-        titles: rows of token indices, each ending with ``</s>``, which is left out.
+    Rows of ``titles`` end with ``</s>``, which is left out.
     """
     table = torch.full((1 + len(titles), length), padding, dtype=torch.int32)
     for number in range(len(titles)):
@@ -115,10 +114,9 @@ class ClickDataset(UnitSizeDataset):
         }
 
     def collater(self, examples: list[dict]) -> dict:
-        """Collate a batch with unique titles.
+        """Collate a batch; ``history`` [B, T] and ``candidates`` [B, 1 + N] index unique titles.
 
-        ``titles`` [U, L] has no news in row 0; ``history`` [B, T] and ``candidates`` [B, 1 + N]
-        index its rows; the click is the first candidate.
+        Row 0 of ``titles`` [U, L] is no news; the click is the first candidate.
         """
         if not examples:
             return {}

@@ -13,15 +13,8 @@ from fairseq_posattn.training.models import PosAttnClassifier
 HEAD = "sentence_classification_head"
 PAD, EOS = 1, 2
 # Small widths at which every architecture can be built; mtsa, disan and the Bi-LSTM halve theirs.
-TINY = [
-    "--encoder-embed-dim=12",
-    "--encoder-hidden-dim=0",
-    "--encoder-attention-heads=2",
-    "--encoder-ffn-embed-dim=16",
-    "--head-dim=6",
-    "--pooling-queries=3",
-    "--dropout=0",
-]
+TINY = ["--encoder-embed-dim=12", "--encoder-hidden-dim=0", "--encoder-attention-heads=2"]
+TINY += ["--encoder-ffn-embed-dim=16", "--head-dim=6", "--pooling-queries=3", "--dropout=0"]
 # Further flags of an architecture: fewer bigrams, and ends of sentences.
 TINY_OF = {
     "fasttext_classifier": ["--ngram-buckets=64"],
@@ -29,13 +22,16 @@ TINY_OF = {
 }
 
 
+def dictionary_of(*words):
+    symbols = Dictionary()
+    for word in words:
+        symbols.add_symbol(word)
+    return symbols
+
+
 def dictionary(words=16):
     """Return the words ``word0``, ``word1``, ... and the separator of sentences."""
-    symbols = Dictionary()
-    for word in range(words):
-        symbols.add_symbol(f"word{word}")
-    symbols.add_symbol("<sep>")
-    return symbols
+    return dictionary_of(*(f"word{word}" for word in range(words)), "<sep>")
 
 
 def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
@@ -52,11 +48,7 @@ def build(arch, *flags, tiny=True, classes=5, pairs=False, words=None):
 
 
 def numbered_dictionary(size):
-    """Return the words ``0``, ``1``, ..."""
-    symbols = Dictionary()
-    for number in range(size):
-        symbols.add_symbol(str(number))
-    return symbols
+    return dictionary_of(*map(str, range(size)))
 
 
 def build_from_config(arch, task, **options):
@@ -80,14 +72,7 @@ def sentences(*lengths, left_pad=False, seed=0, words=16):
 
 
 def scores(model, tokens, pair_tokens=None):
-    logits, _ = model(
-        src_tokens=tokens,
-        src_lengths=tokens.ne(PAD).sum(1),
-        features_only=True,
-        classification_head_name=HEAD,
-        pair_tokens=pair_tokens,
-    )
-    return logits
+    return model(tokens, classification_head_name=HEAD, pair_tokens=pair_tokens)[0]
 
 
 def parameters(model):

@@ -4,8 +4,8 @@ import argparse
 from types import SimpleNamespace
 
 import pytest
+from classifier_builder import dictionary_of
 from fairseq import models
-from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from fairseq_posattn.training.plugin import register
@@ -20,10 +20,7 @@ TINY = [
 
 
 def dictionary(size):
-    words = Dictionary()
-    for word in range(size - words.nspecial):
-        words.add_symbol(f"word{word}")
-    return words
+    return dictionary_of(*(f"word{word}" for word in range(size - 4)))  # and special symbols
 
 
 @pytest.fixture

@@ -32,34 +32,30 @@ SETTINGS = {
 
 def renamed(tensors):
     """Return tensors of fairseq's Transformer by the names and in the shapes of ours."""
-    tensors, ours = dict(tensors), {}
-    for name in list(tensors):
-        side, _, rest = name.partition(".layers.")
-        if not rest:
-            ours[name] = tensors[name]
+    ours = {}
+    for name, tensor in tensors.items():
+        side, is_layer, rest = name.partition(".layers.")
+        if not is_layer:
+            ours[name] = tensor
             continue
         number, part, leaf = rest.split(".", 2)
-        stack = ["self_attn", "encoder_attn", "fc"] if side == "decoder" else ["self_attn", "fc"]
-        for place, sublayer in enumerate(stack):
-            prefix = f"{side}.layers.{number}.sublayers.{place}"
-            norm = "final_layer_norm" if sublayer == "fc" else f"{sublayer}_layer_norm"
-            if part == norm:
-                ours[f"{prefix}.layer_norm.{leaf}"] = tensors[name]
-            elif sublayer == "fc" and part in ("fc1", "fc2"):
-                ours[f"{prefix}.sublayer.{part}.{leaf}"] = tensors[name]
-            elif part == sublayer:
-                projection, kind = leaf.split(".")
-                packed = {"q_proj": "q", "k_proj": "k", "v_proj": "v"}.get(projection)
-                if packed is None:
-                    ours[f"{prefix}.sublayer.{leaf}"] = tensors[name]
-                elif packed == "q":
-                    start = name.removesuffix(leaf)
-                    q, k, v = (tensors[f"{start}{letter}_proj.{kind}"] for letter in "qkv")
-                    if sublayer == "self_attn":
-                        ours[f"{prefix}.sublayer.qkv_proj.{kind}"] = torch.cat([q, k, v])
-                    else:
-                        ours[f"{prefix}.sublayer.query_proj.{kind}"] = q
-                        ours[f"{prefix}.sublayer.kv_proj.{kind}"] = torch.cat([k, v])
+        last = 2 if side == "decoder" else 1
+        place = {"self": 0, "encoder": 1}.get(part.partition("_")[0], last)
+        prefix = f"{side}.layers.{number}.sublayers.{place}"
+        projection, _, kind = leaf.partition(".")
+        if part.endswith("layer_norm"):
+            ours[f"{prefix}.layer_norm.{leaf}"] = tensor
+        elif part in ("fc1", "fc2"):
+            ours[f"{prefix}.sublayer.{part}.{leaf}"] = tensor
+        elif projection == "out_proj":
+            ours[f"{prefix}.sublayer.{leaf}"] = tensor
+        elif projection == "q_proj":
+            q, k, v = (tensors[name.replace("q_proj", f"{one}_proj")] for one in "qkv")
+            packed = (
+                {"qkv_proj": [q, k, v]} if place == 0 else {"query_proj": [q], "kv_proj": [k, v]}
+            )
+            for ours_name, parts in packed.items():
+                ours[f"{prefix}.sublayer.{ours_name}.{kind}"] = torch.cat(parts)
     return ours
 
 
@@ -96,11 +92,9 @@ def gradients(model):
         parameter.grad = None
     hidden, scores, _ = run(model)
     generator = torch.Generator().manual_seed(2)
-    loss = sum(
-        (output * torch.randn(output.shape, generator=generator, dtype=torch.float64)).sum()
-        for output in (hidden, scores)
-    )
-    loss.backward()
+    for output in (hidden, scores):
+        direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
+        (output * direction).sum().backward(retain_graph=True)
     named = model.named_parameters(remove_duplicate=False)
     return {name: parameter.grad for name, parameter in named}
 

@@ -13,7 +13,7 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.initialize import add_defaults
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from omegaconf import OmegaConf
+from omegaconf import MISSING, OmegaConf
 from torch._subclasses import FakeTensorMode
 
 from fairseq_posattn.training.criterions import CRITERIONS
@@ -147,5 +147,5 @@ def test_every_flag_of_the_plugin_has_help_with_its_default(name):
         written_by_us = name != "posattn_transformer" or option.name not in STOCK_OPTIONS
         if written_by_us and option.name != "_name" and "${" not in str(option.default):
             assert option.metadata.get("help"), option.name
-            if type(option.default) in (int, float):
-                assert "default" in option.metadata["help"], option.name
+            if type(option.default) is not bool and option.default != MISSING:
+                assert "(default: " in option.metadata["help"], option.name

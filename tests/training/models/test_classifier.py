@@ -2,8 +2,17 @@
 
 import pytest
 import torch
-from classifier_builder import EOS, PAD, build, dictionary, parameters, randomise, scores, sentences
-from fairseq.data import Dictionary
+from classifier_builder import (
+    EOS,
+    PAD,
+    build,
+    dictionary,
+    dictionary_of,
+    parameters,
+    randomise,
+    scores,
+    sentences,
+)
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.heatmap import attention_numbers
@@ -21,8 +30,6 @@ def size(arch, *flags, **options):
 def millions(count, digits=2):
     return f"{count / 1e6:.{digits}f}m"
 
-
-# --- The papers' sizes -------------------------------------------------------------------------
 
 # Architecture, flags, parameters, and millions as the paper prints them: MPSAN's tables have five
 # classes of sentences, MTSA's, on SNLI, three classes of pairs.
@@ -77,19 +84,11 @@ def test_da_adds_two_parameters_per_head_to_the_transformer(layers):
 
 def test_parameters_of_cspan():
     """Layer norms, Bi-LSTM, the queries' linear layer, queries, W^f without bias, classes."""
-    lstm = 2 * 4 * 150 * (300 + 150 + 2)
-    upper = 2 * 4 * 150 * (300 + 150 + 2)
+    lstm = upper = 2 * 4 * 150 * (300 + 150 + 2)
     for arch, layers, queries in [("cspan_classifier", 1, 16), ("cspan_big_classifier", 3, 128)]:
-        expected = (
-            (2 * 600 + lstm + (layers - 1) * upper)
-            + (300 * 300 + 300 + queries * 300)
-            + (queries * 300 * 300)
-            + (300 * 4 + 4)
-        )
-        assert size(arch, classes=4) == expected
-
-
-# --- Every architecture ------------------------------------------------------------------------
+        encoder = 2 * 600 + lstm + (layers - 1) * upper
+        pooling = 300 * 300 + 300 + queries * 300 + queries * 300 * 300
+        assert size(arch, classes=4) == encoder + pooling + 300 * 4 + 4
 
 
 @pytest.mark.filterwarnings("error")
@@ -124,16 +123,20 @@ def test_probabilities_of_the_classes():
     torch.testing.assert_close(logarithms.exp(), probabilities)
 
 
-# --- Encoders ----------------------------------------------------------------------------------
+WITHOUT = "--no-token-positional-embeddings"
+BLIND = {"swem_classifier"}  # to the order
+ORDERED = [(arch, []) for arch in ARCHITECTURES["posattn_classifier"]]
+ORDERED += [("cspan_classifier", [f"--cspan-fusion={fusion}"]) for fusion in FUSIONS]
+ORDERED += [("multi_head_classifier", [WITHOUT])]
 
 
-def test_only_cspan_without_fusion_ignores_the_order():
-    for fusion in FUSIONS:
-        model = randomise(build("cspan_classifier", f"--cspan-fusion={fusion}")).eval()
-        tokens = sentences(6)
-        reversed_tokens = torch.cat([tokens[:, :6].flip(1), tokens[:, 6:]], dim=1)
-        blind = torch.allclose(scores(model, tokens), scores(model, reversed_tokens), atol=1e-5)
-        assert blind == (fusion == "none"), fusion
+@pytest.mark.parametrize(("arch", "flags"), ORDERED)
+def test_the_order_of_tokens_matters(arch, flags):
+    model = randomise(build(arch, *flags)).double().eval()
+    tokens = sentences(6)
+    order = torch.tensor([3, 0, 5, 1, 4, 2, 6])
+    blind = torch.allclose(scores(model, tokens), scores(model, tokens[:, order]))
+    assert blind == (arch in BLIND or bool({"--cspan-fusion=none", WITHOUT} & {*flags}))
 
 
 def test_fasttext_is_the_mean_of_words_and_bigrams():
@@ -144,9 +147,6 @@ def test_fasttext_is_the_mean_of_words_and_bigrams():
     tokens = torch.tensor([[5, 9, 7, EOS, PAD], [5, 9, 7, 4, EOS]])
     expected = sum(vectors) / 5
     torch.testing.assert_close(model.encoder(tokens)[0], expected)
-
-
-# --- Bad input ---------------------------------------------------------------------------------
 
 
 def test_sentences_longer_than_the_limit_are_refused():
@@ -164,16 +164,8 @@ def test_sentences_longer_than_the_limit_are_refused():
         ("mpsan_classifier", "--encoder-hidden-dim=7", "--encoder mpsan has as many features"),
         ("cspan_classifier", "--encoder-hidden-dim=7", "--encoder cspan has as many features"),
         ("cspan_classifier", "--encoder-embed-dim=7", "7 features: two directions need an even"),
-        (
-            "disan_classifier",
-            "--encoder-hidden-dim=7",
-            "--encoder-hidden-dim 7: disan needs an even",
-        ),
-        (
-            "mtsa_classifier",
-            "--encoder-attention-heads=8",
-            "-heads 8: must divide the encoder's 12",
-        ),
+        ("disan_classifier", "--encoder-hidden-dim=7", "dim 7: disan needs an even"),
+        ("mtsa_classifier", "--encoder-attention-heads=8", "8: must divide the encoder's 12"),
         ("mtsa_classifier", "--mtsa-masks=past,past,past", "2 heads cannot be divided"),
         ("cnn_classifier", "--cnn-widths=1,2,3,4,5", "12: must be a multiple of the 5"),
         ("cnn_classifier", "--cnn-widths=3,four", "--cnn-widths 3,four"),
@@ -186,11 +178,7 @@ def test_sentences_longer_than_the_limit_are_refused():
 def test_wrong_flags_are_one_line(arch, flags, complaint):
     with pytest.raises(UsageError) as error:
         build(arch, *flags.split())
-    assert complaint in str(error.value)
-    assert "\n" not in str(error.value)
-
-
-# --- Documents ---------------------------------------------------------------------------------
+    assert complaint in str(error.value) and "\n" not in str(error.value)
 
 
 def document_tokens(*documents):
@@ -203,12 +191,7 @@ def document_tokens(*documents):
     return torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=PAD)
 
 
-DOCUMENTS = [
-    [[1, 2, 3], [4], [5, 6, 7, 8]],
-    [[9, 10]],
-    [[3, 1], [1, 2, 3, 4, 5]],
-    [[1, 2, 3] * 6, [5]],
-]
+DOCUMENTS = [[[1, 2, 3], [4], [5, 6, 7, 8]], [[9, 10]], [[3, 1], [1, 2]], [[1, 2, 3] * 6, [5]]]
 
 
 @pytest.mark.parametrize("arch", ["da_transformer_classifier", "mpsan_classifier"])
@@ -230,23 +213,18 @@ def test_a_document_equals_its_sentences_encoded_one_by_one(arch):
 
 def test_sentence_ends_replace_missing_separators():
     """Ends that the dictionary lacks are ignored; without any, the options are refused."""
-    words = Dictionary()
-    for word in range(16):
-        words.add_symbol(f"word{word}")
+    words = dictionary_of(*(f"word{word}" for word in range(16)))
     flags = ["--hierarchical", "--sentence-ends=word7 . word8", "--sentence-separator=missing"]
     ends = randomise(build("da_transformer_classifier", *flags, words=words)).eval()
     separates = randomise(build("da_transformer_classifier", "--hierarchical")).eval()
-    separates.load_state_dict(
-        {name: value for name, value in ends.state_dict().items() if "embed_tokens" not in name},
-        strict=False,
-    )
+    weights = ends.state_dict().items()
+    weights = {name: value for name, value in weights if "embed_tokens" not in name}
+    separates.load_state_dict(weights, strict=False)
     with torch.no_grad():
         separates.encoder.embed_tokens.weight[:20] = ends.encoder.embed_tokens.weight
     plain = torch.tensor([[5, 11, 6, 12, 9, EOS], [9, 12, 11, EOS, PAD, PAD]])
-    torch.testing.assert_close(
-        scores(ends, plain),
-        scores(separates, document_tokens([[1, 7], [2, 8], [5]], [[5, 8], [7]])),
-    )
+    separated = document_tokens([[1, 7], [2, 8], [5]], [[5, 8], [7]])
+    torch.testing.assert_close(scores(ends, plain), scores(separates, separated))
     with pytest.raises(UsageError, match="or give --sentence-separator or --sentence-ends"):
         build("han_classifier", "--sentence-ends=.", "--sentence-separator=missing")
 

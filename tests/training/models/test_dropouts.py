@@ -17,20 +17,16 @@ class Calls:
 
     def __init__(self, model, run):
         self.model, self.calls = model, {}
-        hooks = [
-            module.register_forward_hook(self._record(name), with_kwargs=True)
-            for name, module in model.named_modules()
-        ]
+        names = {module: name for name, module in model.named_modules()}
+
+        def record(module, args, kwargs, output):
+            self.calls[names[module]] = args, kwargs, output
+
+        hooks = [one.register_forward_hook(record, with_kwargs=True) for one in names]
         torch.manual_seed(0)
         run(model)
         for hook in hooks:
             hook.remove()
-
-    def _record(self, name):
-        def record(module, args, kwargs, output):
-            self.calls[name] = args, kwargs, output
-
-        return record
 
     def input(self, name):
         return dropped(self.calls[name][0][0])
@@ -82,8 +78,8 @@ def check(calls, places, flag):
 
 # --- Translation -----------------------------------------------------------------------------
 
-STACKS = [(f"{name},ffn", f"{name},cross,ffn") for name in ("da", "transformer_xl")]
-STACKS += [(f"{name},ffn", "san,cross,ffn") for name in ("mtsa", "gaussian")]
+STACKS = [("da,ffn", "da,cross,ffn"), ("transformer_xl,ffn", "transformer_xl,cross,ffn")]
+STACKS += [("mtsa,ffn", "san,cross,ffn"), ("gaussian,ffn", "san,cross,ffn")]
 STACKS += [("dman,san,ffn", "dman,san,cross,ffn"), ("ffn,san,ffn", "ffn,san,cross,ffn")]
 WIDE = [
     f"--{side}-{option}"
@@ -116,48 +112,35 @@ HEAD = f"classification_heads.{classifier_builder.HEAD}.layers"
 EVERYWHERE = {("input", f"{HEAD}.{number}"): "dropout" for number in (1, 4, 6)}
 WORDS = "encoder.words.encoder"
 
-# Further flags and places of each encoder.
+
+def inputs(*names):
+    return {("input", f"{WORDS}.{name}"): "dropout" for name in names}
+
+
+# Further flags and places of each encoder; one of two layers draws between them.
+LAYERS = "--lstm-layers=2", {("draws", WORDS): "dropout"}
 ENCODERS = {
-    "none": ([], {}),
+    "none": ("", {}),
     "transformer": (
-        ["--encoder-sublayers=dman,san,ffn", "--encoder-normalize-before", "--activation-fn=gelu"],
+        "--encoder-sublayers=dman,san,ffn --encoder-normalize-before --activation-fn=gelu",
         residuals(f"{WORDS}.layers.0.sublayers", "dman,san,ffn"),
     ),
-    "mpsan": (["--mpsan-masks=window:3,window:4"], {("input", f"{WORDS}.fusion"): "dropout"}),
-    "cspan": (
-        ["--cspan-no-residual"],
-        {("input", f"{WORDS}.lstm"): "dropout", ("output", WORDS): "dropout"},
-    ),
-    "cspan of two layers": (["--lstm-layers=2"], {("draws", f"{WORDS}.lstm"): "dropout"}),
-    "cspan without the Bi-LSTM": (["--cspan-fusion=none"], {("output", WORDS): "dropout"}),
-    "attention": ([], {("draws", f"{WORDS}.mechanism"): "attention_dropout"}),
-    "mtsa": ([], {("draws", f"{WORDS}.attention"): "attention_dropout"}),
-    "disan": (
-        [],
-        {
-            ("input", f"{WORDS}.blocks.{block}.{part}_map"): "dropout"
-            for block in (0, 1)
-            for part in ("key", "query")
-        },
-    ),
-    "bilstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
-    "bigru": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
-    "lstm": (["--lstm-layers=2"], {("draws", WORDS): "dropout"}),
-    "cnn": (["--encoder-hidden-dim=48"], {}),
+    "mpsan": ("--mpsan-masks=window:3,window:4", inputs("fusion")),
+    "cspan": ("--cspan-no-residual", {**inputs("lstm"), ("output", WORDS): "dropout"}),
+    "cspan of two layers": ("--lstm-layers=2", {("draws", f"{WORDS}.lstm"): "dropout"}),
+    "cspan without the Bi-LSTM": ("--cspan-fusion=none", {("output", WORDS): "dropout"}),
+    "attention": ("", {("draws", f"{WORDS}.mechanism"): "attention_dropout"}),
+    "mtsa": ("", {("draws", f"{WORDS}.attention"): "attention_dropout"}),
+    "disan": ("", inputs(*(f"blocks.{n}.{part}_map" for n in (0, 1) for part in ("key", "query")))),
+    **{"bilstm": LAYERS, "bigru": LAYERS, "lstm": LAYERS},
+    "cnn": ("--encoder-hidden-dim=48", {}),
     "hierarchical_cnn": (
-        ["--cnn-widths=1,1"],  # no zeros of padding
-        {
-            ("input", f"{WORDS}.{part}"): "dropout"
-            for part in ("convolutions.0", "convolutions.1", "output_map")
-        },
+        "--cnn-widths=1,1",  # no zeros of padding
+        inputs("convolutions.0", "convolutions.1", "output_map"),
     ),
     "bi_blosan": (
-        ["--block-length=9"],
-        {
-            ("input", f"{WORDS}.directions.{number}.{part}"): "dropout"
-            for number in (0, 1)
-            for part in ("within.key_map", "within.query_map")
-        },
+        "--block-length=9",
+        inputs(*(f"directions.{n}.within.{part}_map" for n in (0, 1) for part in ("key", "query"))),
     ),
 }
 
@@ -172,7 +155,9 @@ def test_classification_flags_act_in_their_places(encoder, flag):
     options, places = ENCODERS[encoder]
     widths = ["--encoder-embed-dim=64", "--encoder-ffn-embed-dim=64", "--head-dim=64"]
     widths += ["--head-highway-layers=1", f"--encoder={encoder.split()[0]}"]
-    model = classifier_builder.build("posattn_classifier", *widths, *options, *flags_at(flag))
+    model = classifier_builder.build(
+        "posattn_classifier", *widths, *options.split(), *flags_at(flag)
+    )
     places = {**EVERYWHERE, ("input", WORDS): "dropout", **places}
     check(Calls(model.train(), classify), places, flag)
 
@@ -187,22 +172,15 @@ BEFORE_MAPS = {
     "attention": [(16, 6, 9, 12)],
     "mtsa": [(16, 2, 9, 12), *[IN_HEADS] * 4],
     "mtsa --mtsa-fusion-gate": [(16, 2, 9, 12), *[IN_HEADS] * 4, (16, 2, 9, 12)],
-    "mtsa --mtsa-source=input --mtsa-source-layers=1": [
-        (16, 2, 9, 12),
-        *[IN_HEADS] * 2,
-        (16, 2, 9, 12),
-    ],
+    "mtsa --mtsa-source=input --mtsa-source-layers=1": (
+        [(16, 2, 9, 12), *[IN_HEADS] * 2, (16, 2, 9, 12)]
+    ),
     "mpsan": [(16, 4, 9, 12), (16, 4, 9, 12), WORDS_OF_A_MAP],
     "disan --encoder-hidden-dim=12": [WORDS_OF_A_MAP, (16, 9, 6), WORDS_OF_A_MAP] * 2,
     # three blocks of three words: within, pooled twice, between, gate, fusion
-    "bi_blosan --encoder-hidden-dim=12": [
-        WORDS_OF_A_MAP,
-        *[(48, 3, 6)] * 3,
-        (16, 3, 6),
-        (16, 3, 12),
-        (16, 3, 3, 18),
-    ]
-    * 2,
+    "bi_blosan --encoder-hidden-dim=12": (
+        [WORDS_OF_A_MAP, *[(48, 3, 6)] * 3, (16, 3, 6), (16, 3, 12), (16, 3, 3, 18)] * 2
+    ),
 }
 
 
@@ -215,10 +193,8 @@ def test_dropout_places_maps_precede_every_linear_layer(encoder, monkeypatch):
     draws = Draws(monkeypatch)
     classify(model)
     pooling_and_head = [*[WORDS_OF_A_MAP] * 2, (16, 12), *[(16, 6)] * 3]
-    assert [tuple(factors.shape) for p, factors in draws.taken if p == 0.5] == [
-        *BEFORE_MAPS[encoder],
-        *pooling_and_head,
-    ]
+    drawn = [tuple(factors.shape) for p, factors in draws.taken if p == 0.5]
+    assert drawn == BEFORE_MAPS[encoder] + pooling_and_head
 
 
 def test_dropout_acts_on_vectors_of_sentences():
@@ -228,9 +204,6 @@ def test_dropout_acts_on_vectors_of_sentences():
     tokens[:, 4] = model.encoder.marks.separator
     calls = Calls(model, lambda model: classifier_builder.scores(model, tokens))
     assert calls.input("encoder.sentences.encoder")
-
-
-# --- Both ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["translation", "classification"])

@@ -9,7 +9,6 @@ import pytest
 import torch
 from classifier_builder import HEAD, scores
 from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
-from fairseq.data import Dictionary
 from transformers import OpenAIGPTLMHeadModel
 
 from fairseq_posattn.common.errors import UsageError
@@ -33,11 +32,8 @@ def change_config(folder, **settings):
 
 def dictionary(folder):
     """Return the subwords in another order, with a symbol of fairseq's task."""
-    words = Dictionary()
-    for subword in sorted(json.loads((folder / "vocab.json").read_text()), reverse=True):
-        words.add_symbol(subword)
-    words.add_symbol("<mask>")
-    return words
+    subwords = sorted(json.loads((folder / "vocab.json").read_text()), reverse=True)
+    return classifier_builder.dictionary_of(*subwords, "<mask>")
 
 
 def build(folder, *flags, **options):
@@ -91,9 +87,8 @@ def test_classification_trains_the_language_model(folder):
     gradients = [one.grad for one in model.encoder.language_model.gpt.h.parameters()]
     assert all(gradient.abs().sum() > 0 for gradient in gradients)
     model.zero_grad()
-    assert loss_of(model.eval(), 0.3) == loss_of(
-        model, 0.0
-    )  # validation excludes the auxiliary loss
+    # validation excludes the auxiliary loss
+    assert loss_of(model.eval(), 0.3) == loss_of(model, 0.0)
 
 
 @pytest.mark.parametrize("as_pickle", [False, True])
@@ -102,16 +97,11 @@ def test_weights_are_loaded_from_the_folder(folder, as_pickle):
     if as_pickle:
         torch.save(pretrained.state_dict(), folder / "pytorch_model.bin")
         (folder / "model.safetensors").unlink()
-    gpt = build(folder).encoder.language_model.gpt
-    rows = json.loads((folder / "vocab.json").read_text())
-    ours = gpt.state_dict()
-    theirs = pretrained.transformer.state_dict()
-    words = "tokens_embed.weight"
-    for subword, row in rows.items():
-        torch.testing.assert_close(
-            ours[words][dictionary(folder).index(subword)], theirs[words][row]
-        )
-    del ours[words], theirs[words]
+    ours = build(folder).encoder.language_model.gpt.state_dict()
+    theirs, words = pretrained.transformer.state_dict(), dictionary(folder)
+    ours_by_word, theirs_by_row = (one.pop("tokens_embed.weight") for one in (ours, theirs))
+    for subword, row in json.loads((folder / "vocab.json").read_text()).items():
+        torch.testing.assert_close(ours_by_word[words.index(subword)], theirs_by_row[row])
     torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
 
 
@@ -144,32 +134,32 @@ def test_a_sentence_longer_than_its_positions_is_refused(folder):
         scores(model, *[classifier_builder.sentences(63)] * 2)
 
 
-ERRORS = {
-    "missing": (
-        lambda folder: [(folder / name).unlink() for name in ("merges.txt", "model.safetensors")],
-        "there is no merges.txt, no model.safetensors or pytorch_model.bin; put",
-    ),
-    "type": (
-        lambda folder: change_config(folder, model_type="gpt2"),
-        "config.json: its model_type is not openai-gpt",
-    ),
-    "shape": (
-        lambda folder: change_config(folder, n_embd=16),
-        "there is no tokens_embed.weight of shape .*, 16\\], as config.json",
-    ),
-    "heads": (lambda folder: change_config(folder, n_head=5), "must be divisible"),
-    "weights": (
-        lambda folder: (folder / "model.safetensors").write_bytes(b"no weights"),
-        "model.safetensors: cannot be read",
-    ),
-    "vocabulary": (
-        lambda folder: (folder / "vocab.json").write_text('{"<unk>": 0, "a": 2}'),
-        "vocab.json: no vocabulary of GPT",
-    ),
-}
+def remove(*names):
+    return lambda folder: [(folder / name).unlink() for name in names]
 
 
-@pytest.mark.parametrize(("spoil", "message"), ERRORS.values(), ids=ERRORS)
+def write(name, content):
+    return lambda folder: (folder / name).write_bytes(content)
+
+
+def set_config(**settings):
+    return lambda folder: change_config(folder, **settings)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (
+            remove("merges.txt", "model.safetensors"),
+            "there is no merges.txt, no model.safetensors or pytorch_model.bin; put",
+        ),
+        (set_config(model_type="gpt2"), "config.json: its model_type is not openai-gpt"),
+        (set_config(n_embd=16), r"there is no tokens_embed.weight of shape .*, 16\], as config"),
+        (set_config(n_head=5), "must be divisible"),
+        (write("model.safetensors", b"no weights"), "model.safetensors: cannot be read"),
+        (write("vocab.json", b'{"<unk>": 0, "a": 2}'), "vocab.json: no vocabulary of GPT"),
+    ],
+)
 def test_unusable_folders_are_refused(folder, spoil, message):
     words = dictionary(folder)
     spoil(folder)

@@ -1,7 +1,7 @@
-"""The released DMAN models, of translation and summarization, against loops in float64.
+"""The released DMAN models, of translation and summarization, against a reference in float64.
 
-The reference computes attention one pair of positions at a time, from the paper and what is known
-of the released code. It shares only the names of parameters. Tensors are ``[B, T, C]``.
+The reference follows the paper and what is known of the released code, and shares only the names of
+parameters. Tensors are ``[B, T, C]``. Attention by loops is in ``tests/attention/oracles.py``.
 """
 
 import math
@@ -27,35 +27,26 @@ class Released:
     Attributes:
         activation: of the concatenated heads and of feed-forward sublayers.
         heads_dropout: of the concatenated heads, after the activation.
-        norm_first: layer norms precede the sublayers; otherwise they follow the sums.
-        learned_positions: positions are learned, with a layer norm of the embeddings.
+        norm_first: layer norms precede the sublayers; otherwise they follow the sums, positions are
+            learned and embeddings have a layer norm.
     """
 
     activation: Callable
     heads_dropout: float
     norm_first: bool
-    learned_positions: bool
-    flags: tuple[str, ...]
+    flags: str
 
 
 MODELS = {
-    "dman_wmt_en_de": Released(
-        F.relu, 0.0, True, False, ("--heads-activation=relu", "--start=mans")
-    ),
+    "dman_wmt_en_de": Released(F.relu, 0.0, True, "--heads-activation=relu --start=mans"),
     "dman_summarization": Released(
-        *(F.gelu, 0.4, False, True),
-        ("--heads-activation=gelu", "--start=bert", "--heads-dropout=0.4"),
+        *(F.gelu, 0.4, False, "--heads-activation=gelu --start=bert --heads-dropout=0.4")
     ),
 }
 
 
 class Loops:
-    """The forward pass of the reference.
-
-    Args:
-        drawn: dropout masks of the tested model in order, see ``reference.Draws``; None in
-            evaluation.
-    """
+    """The forward pass; ``drawn`` are the model's dropouts in order, see ``reference.Draws``."""
 
     def __init__(self, parameters, released, drawn):
         self.parameters, self.released, self.drawn = parameters, released, drawn
@@ -76,14 +67,19 @@ class Loops:
         parameters = (self.parameters[f"{name}.{kind}"] for kind in ("weight", "bias"))
         return F.layer_norm(x, x.shape[-1:], *parameters)
 
-    def log_mask(self, name, x, head, distance):
-        """Return ``log sigmoid(h_t W + P_{t-s} + U_i)`` (eq. 12); P is 0 at distance 0."""
-        position = 0.0
-        if distance:
-            table = self.parameters[f"{name}.{'past' if distance > 0 else 'future'}_bias"]
-            position = table[min(abs(distance), len(table)) - 1]
-        content = (x * self.parameters[f"{name}.query_weight"][:, 0]).sum()
-        logit = content + position + self.parameters[f"{name}.head_bias"][head]
+    def log_mask(self, name, x):
+        """Return ``log sigmoid(h_t W + P_{t-s} + U_i)`` (eq. 12), [B, H, T, T]; P_0 is 0."""
+
+        def position(distance):
+            table = self.parameters.get(f"{name}.{'past' if distance > 0 else 'future'}_bias")
+            if table is None or distance == 0:  # decoders have no future
+                return torch.zeros(()).double()
+            return table[min(abs(distance), len(table)) - 1]
+
+        T = x.size(1)
+        positions = torch.stack([position(i - j) for i in range(T) for j in range(T)]).view(T, T)
+        content = (x @ self.parameters[f"{name}.query_weight"])[:, None]  # [B, 1, T, 1]
+        logit = content + positions + self.parameters[f"{name}.head_bias"][:, None, None]
         return torch.log(torch.clamp(1 / (1 + torch.exp(-logit)), min=MASK_FLOOR))
 
     def project(self, name, x, memory):
@@ -96,30 +92,17 @@ class Loops:
         return [self.linear(f"{name}.query_proj", x), *keys_values]
 
     def attention(self, name, x, memory, blocked):
-        """Return multi-head attention, DMAN's if there are its parameters.
-
-        Args:
-            blocked: ``blocked(b, i, j)``: query i of sentence b must not attend to key j.
-        """
-        (B, T, C), S, D = x.shape, memory.size(1), x.size(2) // HEADS
-        q, k, v = (part.view(B, -1, HEADS, D) for part in self.project(name, x, memory))
-        mechanism = f"{name}.mechanism"
-        is_dman = f"{mechanism}.past_bias" in self.parameters
-        rows = []
-        for b in range(B):
-            for h in range(HEADS):
-                for i in range(T):
-                    exponentials = [torch.zeros(()).double()] * S
-                    for j in range(S):
-                        if not blocked(b, i, j):
-                            score = (q[b, i, h] * k[b, j, h]).sum() / math.sqrt(D)
-                            if is_dman:
-                                score = score + self.log_mask(mechanism, x[b, i], h, i - j)
-                            exponentials[j] = torch.exp(score)
-                    rows.append(torch.stack(exponentials) / sum(exponentials))
-        weights = torch.stack(rows).view(B, HEADS, T, S)
+        """Return multi-head attention, of DMAN if it has parameters; ``blocked`` is [B, T, S]."""
+        (B, T, C), D = x.shape, x.size(2) // HEADS
+        projected = self.project(name, x, memory)
+        q, k, v = (part.view(B, -1, HEADS, D).transpose(1, 2) for part in projected)
+        scores = q @ k.mT / math.sqrt(D)  # [B, H, T, S]
+        if f"{name}.mechanism.past_bias" in self.parameters:
+            scores = scores + self.log_mask(f"{name}.mechanism", x)
+        exponentials = torch.exp(scores) * ~blocked[:, None]
+        weights = exponentials / exponentials.sum(-1, keepdim=True)
         weights = self.dropout(weights, ATTENTION_DROPOUT, time_first=False)
-        heads = torch.einsum("bhts,bshd->bthd", weights, v).reshape(B, T, C)
+        heads = (weights @ v).transpose(1, 2).reshape(B, T, C)
         heads = self.dropout(self.released.activation(heads), self.released.heads_dropout)
         return self.linear(f"{name}.out_proj", heads)
 
@@ -138,36 +121,34 @@ class Loops:
         table = self.parameters["encoder.embed_tokens.weight"]  # shared by encoder and decoder
         C = table.size(1)
         place = PAD + tokens.ne(PAD).cumsum(1) * tokens.ne(PAD)
-        if self.released.learned_positions:
+        if not self.released.norm_first:
             positions = self.parameters[f"{side}.embed_positions.weight"][place]
         else:
             positions = torch.stack([sinusoid(p, C) for p in place.flatten().tolist()])
         x = math.sqrt(C) * table[tokens] + positions.view(*tokens.shape, C)
-        if self.released.learned_positions:
+        if not self.released.norm_first:
             x = self.norm(f"{side}.layernorm_embedding", x)
         return self.dropout(x, DROPOUT, time_first=False)
 
     def coder(self, side, x, attentions):
         for layer in range(LAYERS):
+            prefix = f"{side}.layers.{layer}.sublayers"
             for number, (memory, blocked) in enumerate(attentions):
 
                 def attend(name, x, memory=memory, blocked=blocked):
                     return self.attention(name, x, x if memory is None else memory, blocked)
 
-                x = self.residual(f"{side}.layers.{layer}.sublayers.{number}", x, attend)
-            feed_forward = f"{side}.layers.{layer}.sublayers.{len(attentions)}"
-            x = self.residual(feed_forward, x, self.feed_forward)
+                x = self.residual(f"{prefix}.{number}", x, attend)
+            x = self.residual(f"{prefix}.{len(attentions)}", x, self.feed_forward)
         return self.norm(f"{side}.layer_norm", x) if self.released.norm_first else x
 
     def logits(self, source, target):
-        padded = source.eq(PAD)
+        padded, T = source.eq(PAD), target.size(1)
         x = self.embed("encoder", source) * ~padded.unsqueeze(-1)
-        sees_tokens = None, lambda b, i, j: padded[b, j]
-        memory = self.coder("encoder", x, [sees_tokens] * 2)
-        sees_past = None, lambda b, i, j: j > i
-        sees_source = memory, lambda b, i, j: padded[b, j]
+        memory = self.coder("encoder", x, [(None, padded[:, None])] * 2)
+        sees_past = None, torch.ones(T, T, dtype=torch.bool).triu(1)[None]
         x = self.embed("decoder", target)
-        hidden = self.coder("decoder", x, [sees_past, sees_past, sees_source])
+        hidden = self.coder("decoder", x, [sees_past, sees_past, (memory, padded[:, None])])
         return hidden @ self.parameters["encoder.embed_tokens.weight"].T
 
 
@@ -179,12 +160,11 @@ def sinusoid(place, features):
     return torch.tensor(waves, dtype=torch.float64) * (place != PAD)
 
 
-FLAGS = [
-    *("--share-all-embeddings", "--attention-impl=reference", "--dman-max-distance=2"),
-    f"--dropout={DROPOUT}",
-    f"--attention-dropout={ATTENTION_DROPOUT}",
-    f"--activation-dropout={ACTIVATION_DROPOUT}",
-]
+FLAGS = (
+    "--share-all-embeddings --attention-impl=reference --dman-max-distance=2 "
+    f"--dropout={DROPOUT} --attention-dropout={ATTENTION_DROPOUT} "
+    f"--activation-dropout={ACTIVATION_DROPOUT}"
+).split()
 for side in ("encoder", "decoder"):
     FLAGS += [f"--{side}-embed-dim=8", f"--{side}-ffn-embed-dim=12", f"--{side}-layers={LAYERS}"]
     FLAGS += [f"--{side}-attention-heads={HEADS}"]
@@ -194,7 +174,7 @@ for side in ("encoder", "decoder"):
 @pytest.mark.parametrize("arch", MODELS)
 def test_logits_and_gradients_equal_the_loops(build_model, monkeypatch, arch, training):
     torch.manual_seed(5)  # the float32 below errs by more in some models of a thousand
-    model = build_model(arch, *FLAGS, *MODELS[arch].flags, tiny=False, words=11)
+    model = build_model(arch, *FLAGS, *MODELS[arch].flags.split(), tiny=False, words=11)
     model.double().train(training)
     with torch.no_grad():
         for parameter in model.parameters():

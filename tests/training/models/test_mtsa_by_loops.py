@@ -1,8 +1,8 @@
-"""MTSA's classifier and tagger against loops in float64: outputs and gradients, with dropout.
+"""MTSA's classifier and tagger against a reference in float64: outputs, gradients, dropout.
 
-The loops follow the paper (section 3, Algorithm 1, appendices A and B) and the released code, one
-sentence, head, query and key at a time. They share only the names of parameters and the dropout
-masks with the tested models.
+The reference follows the paper (section 3, Algorithm 1, appendices A and B) and the released code,
+one sentence and head at a time. It shares only names of parameters and dropout masks with the
+models. Attention by loops is in ``tests/attention/oracles.py``.
 """
 
 import math
@@ -25,20 +25,16 @@ def tensorized(query, key, value, source, head, pair_scale, pairs, tokens):
         pair_scale: exp(sigma(.)) of the token2token scores.
         pairs, tokens: dropout factors of the numerator, [L, L] and [L, D].
     """
-    contexts = []
-    for j in range(len(query)):
-        numerator, denominator = torch.zeros(2, D).double()
-        for i in range(j) if head < HEADS // 2 else range(j + 1, len(key)):
-            pair = pair_scale(sum(key[i] * query[j]) / math.sqrt(D))
-            token = torch.exp(source[i])
-            denominator = denominator + pair * token
-            numerator = numerator + pair * pairs[j, i] * token * tokens[i] * value[i]
-        contexts.append(numerator / denominator if denominator.any() else numerator)
-    return torch.stack(contexts)
+    seen = torch.ones(len(query), len(key), dtype=torch.float64)
+    seen = seen.tril(-1) if head < HEADS // 2 else seen.triu(1)
+    pair = pair_scale(query @ key.T / math.sqrt(D)) * seen  # [query, key]
+    token = torch.exp(source)
+    denominator = pair @ token + (seen.sum(1, keepdim=True) == 0)  # 1 without a key
+    return (pair * pairs) @ (token * tokens * value) / denominator
 
 
 class Model:
-    """A tested model with random parameters, and access to them by name."""
+    """A tested model with random parameters by name."""
 
     def __init__(self, model):
         generator = torch.Generator().manual_seed(3)
@@ -75,17 +71,13 @@ def factor_dropout(p):
     return 1 - math.sqrt(1 - p)
 
 
-# --- Classifier (Tables 1, 3 and 5) -----------------------------------------------
-
+# Classifier (Tables 1, 3 and 5)
 WORDS, LAYER, CLASSES, T = 3, 5, 3, 4
 LENGTHS = {"first": (4, 2), "second": (1, 4)}
 SETS = {
-    # activation, pairs and highway layer, dropout, attention dropout, flags
-    "snli": (F.elu, True, 0.35, 0.0, ["--dropout=0.35"]),
-    "cr": (
-        *(F.relu, False, 0.525, 0.19),
-        ["--dropout=0.525", "--attention-dropout=0.19", "--map-activation=relu"],
-    ),
+    # activation, pairs and highway layer, dropout, attention dropout
+    "snli": (F.elu, True, 0.35, 0.0),
+    "cr": (F.relu, False, 0.525, 0.19),
 }
 
 
@@ -95,9 +87,8 @@ def encode(model, tokens, activation, drawn, row):
     length, prefix = len(tokens), "encoder.words.encoder"
 
     def per_head(head, name, x):
-        x = (x * drawn(name)[row, head, :length]) @ model.parameters[f"{prefix}.{name}.weight"][
-            head
-        ]
+        weight = model.parameters[f"{prefix}.{name}.weight"][head]
+        x = (x * drawn(name)[row, head, :length]) @ weight
         has_bias = name not in ("query_map", "key_map")
         return x + model.parameters[f"{prefix}.{name}.bias"][head] if has_bias else x
 
@@ -107,16 +98,11 @@ def encode(model, tokens, activation, drawn, row):
         values = activation(model.linear(f"{prefix}.value_map", dropped))
         value = values[:, head * D : (head + 1) * D]
         source = activation(per_head(head, "attention.source_hidden", value))
-        context = tensorized(
-            per_head(head, "query_map", value),
-            per_head(head, "key_map", value),
-            value,
-            per_head(head, "attention.source_output", source),
-            head,
-            torch.sigmoid,
-            pairs=drawn("pairs")[row, head],
-            tokens=drawn("tokens")[row, head],
-        )
+        query, key = (per_head(head, f"{name}_map", value) for name in ("query", "key"))
+        source = per_head(head, "attention.source_output", source)
+        pairs = drawn("pairs")[row, head, :length, :length]
+        kept = drawn("tokens")[row, head, :length]
+        context = tensorized(query, key, value, source, head, torch.sigmoid, pairs, kept)
         both = torch.cat([value, context], dim=-1)
         gate = torch.sigmoid(per_head(head, "attention.fusion_gate.gate", both))
         heads.append(gate * value + (1 - gate) * context)
@@ -161,16 +147,17 @@ def classifier_dropouts(sides, highway, p, attention):
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("data", SETS)
-def test_the_classifier_equals_the_loops(data, training, monkeypatch):
+def test_the_classifier_equals_the_reference(data, training, monkeypatch):
     """Pairs with the settings of SNLI, and single sentences with those of CR."""
-    activation, highway, p, attention, flags = SETS[data]
+    activation, highway, p, attention = SETS[data]
     sides = ["first", "second"] if highway else ["first"]
-    flags = [*flags, f"--encoder-embed-dim={WORDS}", f"--encoder-hidden-dim={C}"]
-    flags += [f"--head-dim={LAYER}", f"--head-highway-layers={int(highway)}"]
-    flags += ["--attention-impl=reference"]
-    built = classifier_builder.build(
-        "mtsa_classifier", *flags, tiny=False, classes=CLASSES, pairs=highway
+    flags = (
+        f"--dropout={p} --attention-dropout={attention} --map-activation={activation.__name__} "
+        f"--encoder-embed-dim={WORDS} --encoder-hidden-dim={C} --head-dim={LAYER} "
+        f"--head-highway-layers={int(highway)} --attention-impl=reference"
     )
+    options = {"tiny": False, "classes": CLASSES, "pairs": highway}
+    built = classifier_builder.build("mtsa_classifier", *flags.split(), **options)
     model, draws = Model(built.train(training)), Draws(monkeypatch)
     batches = {
         side: classifier_builder.sentences(*LENGTHS[side], seed=seed)
@@ -179,54 +166,36 @@ def test_the_classifier_equals_the_loops(data, training, monkeypatch):
     output = classifier_builder.scores(model.model, *batches.values())
     p, attention = (p, attention) if training else (0, 0)
     drawn = dropout_factors(draws, classifier_dropouts(sides, highway, p, attention))
-    vectors = [
-        torch.stack(
-            [
-                encode(model, batch[row, :length], activation, lambda n, s=side: drawn[s, n], row)
-                for row, length in enumerate(LENGTHS[side])
-            ]
-        )
-        for side, batch in batches.items()
-    ]
-    features = vectors[0]
-    if highway:
-        a, b = vectors
-        features = torch.cat([a, b, a - b, a * b], dim=-1)
+    vectors = []
+    for side, batch in batches.items():
+        rows = [
+            encode(model, batch[row, :length], activation, lambda n, s=side: drawn[s, n], row)
+            for row, length in enumerate(LENGTHS[side])
+        ]
+        vectors.append(torch.stack(rows))
+    a, b = vectors[0], vectors[-1]
+    features = torch.cat([a, b, a - b, a * b], dim=-1) if highway else a
     model.check(output, classify(model, features, activation, highway, drawn))
 
 
-# --- Tagger (Table 4) -------------------------------------------------------------
-
+# Tagger (Table 4)
 INNER, LAYERS, SENTENCES = 5, 2, (4, 3)
 
 
-def tagger_dropouts(inner, residual, attention):
-    """Return probability and shape of each dropout; in the layers tensors are [T, B, C]."""
-    batch, longest, places = len(SENTENCES), max(SENTENCES), {}
-    for layer in range(LAYERS):
-        places[layer, "inner"] = inner, (longest, batch, INNER)
-        places[layer, "ffn"] = residual, (longest, batch, C)
-        places[layer, "pairs"] = factor_dropout(attention), (batch, HEADS, longest, longest)
-        places[layer, "tokens"] = factor_dropout(attention), (batch, HEADS, longest, D)
-        places[layer, "mtsa"] = residual, (longest, batch, C)
-    return places
-
-
-def tag(model, tokens, predicate, drawn, row):
+def tag(model, tokens, predicate):
     """Return the logits of a sentence: feed-forward sublayers first, layer norms after the sums."""
-    length, parameters = len(tokens), model.parameters
+    parameters, ones = model.parameters, torch.ones(()).double()
     x = [parameters["embed_tokens.weight"][tokens], parameters["embed_predicate.weight"][predicate]]
     x = torch.cat(x, dim=-1) * math.sqrt(C) + parameters["bias"]
     for layer in range(LAYERS):
         ffn, mtsa = (f"encoder.layers.{layer}.sublayers.{number}" for number in (0, 1))
 
-        def add(residual, x, y, name, layer=layer):
+        def add(residual, x, y):
             norm = [parameters[f"{residual}.layer_norm.{kind}"] for kind in ("weight", "bias")]
-            return F.layer_norm(x + y * drawn[layer, name][:length, row], [C], *norm, 1e-6)
+            return F.layer_norm(x + y, [C], *norm, 1e-6)
 
         inner = F.relu(model.linear(f"{ffn}.sublayer.fc1", x))
-        inner = inner * drawn[layer, "inner"][:length, row]
-        x = add(ffn, x, model.linear(f"{ffn}.sublayer.fc2", inner), "ffn")
+        x = add(ffn, x, model.linear(f"{ffn}.sublayer.fc2", inner))
 
         packed = model.linear(f"{mtsa}.sublayer.qkv_proj", x).split(C, dim=-1)
         source = model.linear(f"{mtsa}.sublayer.mechanism.source_input", x)
@@ -234,31 +203,24 @@ def tag(model, tokens, predicate, drawn, row):
         for head in range(HEADS):
             features = slice(head * D, (head + 1) * D)
             per_head = [part[:, features] for part in (*packed, source)]
-            pairs, tokens_kept = (drawn[layer, n][row, head] for n in ("pairs", "tokens"))
-            contexts.append(tensorized(*per_head, head, torch.exp, pairs, tokens_kept))
+            contexts.append(tensorized(*per_head, head, torch.exp, ones, ones))
         output = model.linear(f"{mtsa}.sublayer.out_proj", torch.cat(contexts, dim=-1))
-        x = add(mtsa, x, output, "mtsa")
+        x = add(mtsa, x, output)
     return model.linear("output", x)
 
 
-@pytest.mark.parametrize("training", [True, False])
-def test_the_tagger_equals_the_loops(training, monkeypatch):
-    """Dropouts are the published ones."""
+def test_the_tagger_equals_the_reference():
     words = classifier_builder.dictionary()
     task = {"source_dictionary": words, "tag_names": ["B-A0", "B-V", "O"]}
     sizes = {"encoder_embed_dim": 3, "predicate_embed_dim": 1, "encoder_ffn_embed_dim": INNER}
     sizes |= {"encoder_attention_heads": HEADS, "encoder_layers": LAYERS, "max_positions": 20}
-    built = classifier_builder.build_from_config(
-        "mtsa_tagger", task, attention_impl="reference", **sizes
-    )
-    model, draws = Model(built.train(training)), Draws(monkeypatch)
+    build, impl = classifier_builder.build_from_config, "reference"
+    model = Model(build("mtsa_tagger", task, attention_impl=impl, **sizes).eval())
     tokens = torch.tensor([[4, 5, 6, 7], [8, 9, 4, classifier_builder.PAD]])
     predicate = torch.tensor([[0, 1, 0, 0], [0, 0, 1, 0]])
     output, _ = model.model(src_tokens=tokens, predicate=predicate)
-    probabilities = (0.1, 0.2, 0.19) if training else (0, 0, 0)
-    drawn = dropout_factors(draws, tagger_dropouts(*probabilities))
-    results, expected = [], []
-    for row, length in enumerate(SENTENCES):
-        results.append(output[row, :length])
-        expected.append(tag(model, tokens[row, :length], predicate[row, :length], drawn, row))
+    lengths = [slice(length) for length in SENTENCES]
+    results = [output[row, length] for row, length in enumerate(lengths)]
+    rows = zip(tokens, predicate, lengths, strict=True)
+    expected = [tag(model, row[length], marks[length]) for row, marks, length in rows]
     model.check(torch.cat(results), torch.cat(expected))

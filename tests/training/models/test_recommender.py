@@ -15,13 +15,8 @@ PAD = WORDS.pad()
 TITLES = torch.tensor(
     [[PAD] * 4, [4, 5, 6, 7], [8, 9, PAD, PAD], [10, PAD, PAD, PAD], [PAD] * 4, [5, 4, 4, PAD]]
 )
-SMALL = {
-    "encoder_embed_dim": 8,
-    "encoder_hidden_dim": 8,
-    "encoder_ffn_embed_dim": 8,
-    "encoder_attention_heads": 2,
-    "pooling_dim": 6,
-}
+SMALL = {"encoder_embed_dim": 8, "encoder_hidden_dim": 8, "encoder_ffn_embed_dim": 8}
+SMALL |= {"encoder_attention_heads": 2, "pooling_dim": 6}
 
 
 def build(arch="da_transformer_recommender", **options):
@@ -34,10 +29,9 @@ def build(arch="da_transformer_recommender", **options):
 def test_parameters_of_nrms():
     """Each level has three projections to 20 heads of 20 without bias, and additive pooling."""
     model = build("nrms_recommender")
-    words = sum(parameter.numel() for parameter in model.words.parameters())
-    clicks = sum(parameter.numel() for parameter in model.clicks.parameters())
-    pooling = 400 * 200 + 200 + 200
-    assert (words, clicks) == (3 * 300 * 400 + pooling, 3 * 400 * 400 + pooling)
+    for level, features in ((model.words, 300), (model.clicks, 400)):
+        count = sum(parameter.numel() for parameter in level.parameters())
+        assert count == 3 * features * 400 + 400 * 200 + 200 + 200
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES["posattn_recommender"])
@@ -86,10 +80,8 @@ def test_additive_pooling_is_its_equation():
     pooling = AdditivePooling(3, 2).double()
     hidden = torch.randn(1, 4, 3, dtype=torch.float64)
     padding = torch.tensor([[False, False, False, True]])
-    scores = [
-        pooling.query(torch.tanh(pooling.hidden(hidden[0, place]))).item() for place in range(3)
-    ]
-    weights = torch.tensor(scores, dtype=torch.float64).softmax(0)
+    scores = [pooling.query(torch.tanh(pooling.hidden(hidden[0, place]))) for place in range(3)]
+    weights = torch.cat(scores).softmax(0)
     expected = sum(weight * hidden[0, place] for place, weight in enumerate(weights))
     torch.testing.assert_close(pooling(hidden, padding)[0], expected, rtol=1e-12, atol=1e-12)
 

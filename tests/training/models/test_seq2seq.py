@@ -5,9 +5,10 @@ import pytest
 import torch
 from classifier_builder import PAD, randomise
 from fairseq.sequence_generator import SequenceGenerator
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.translation.search import ForcedSearch
+from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models.seq2seq import count_repeats
 
@@ -24,7 +25,6 @@ def parameters(model):
         ("dman_iwslt_de_en", "transformer_iwslt_de_en", 10152, 37, 37),
         # The size of the published dictionary is not reported; both of these fit.
         ("dman_wmt_en_de", "transformer_wmt_en_de", 37168, 63, 63),
-        ("dman_wmt_en_de", "transformer_wmt_en_de", 37714, 63, 63),
         ("dman_wmt_en_de_big", "transformer_wmt_en_de_big", 37168, 215, 214),
         ("dman_wmt_en_de_big", "transformer_wmt_en_de_big", 37714, 215, 215),
     ],
@@ -54,18 +54,13 @@ def test_start_bert_initializes_embeddings_but_not_those_of_a_file(build_model, 
         assert model.encoder.embed_tokens.weight[4].eq(0.5).all()
 
 
-@pytest.mark.parametrize(
-    ("arch", "stock"),
-    [
-        ("da_transformer_iwslt_de_en", "transformer_iwslt_de_en"),
-        ("da_transformer_wmt_en_de", "transformer_wmt_en_de"),
-    ],
-)
-def test_da_adds_two_parameters_per_head_to_the_stock_transformer(build_model, arch, stock):
+@pytest.mark.parametrize("size", ["iwslt_de_en", "wmt_en_de"])
+def test_da_adds_two_parameters_per_head_to_the_stock_transformer(build_model, size):
     with torch.device("meta"):
-        ours, theirs = build_model(arch, tiny=False), build_model(stock, tiny=False)
-    heads = ours.cfg.encoder.attention_heads
-    assert parameters(ours) - parameters(theirs) == 6 * 2 * heads
+        ours, theirs = (
+            build_model(f"{kind}_{size}", tiny=False) for kind in ("da_transformer", "transformer")
+        )
+    assert parameters(ours) - parameters(theirs) == 6 * 2 * ours.cfg.encoder.attention_heads
     assert ours.encoder.embed_positions is None
     assert ours.decoder.embed_positions is not None
 
@@ -83,15 +78,13 @@ def test_parameters_of_mtsas_table_6(build_model):
     Its attention has no biases, and it adds an embedding of the target space, one of 32.
     """
     norms = [f"--{side}-normalize-before" for side in ("encoder", "decoder")]
-    settings = {"tiny": False, "words": 33708}
     published = {"transformer_wmt_en_de": "61.38", "mtsa_transformer_wmt_en_de": "61.58"}
     for arch, millions in published.items():
         flags = PUBLISHED_MTSA.split() if arch.startswith("mtsa") else []
         with torch.device("meta"):
-            model = build_model(arch, JOINT, *norms, *flags, **settings)
-        biases = sum(
-            p.numel() for name, p in model.named_parameters() if name.endswith("_proj.bias")
-        )
+            model = build_model(arch, JOINT, *norms, *flags, tiny=False, words=33708)
+        named = model.named_parameters()
+        biases = sum(p.numel() for name, p in named if name.endswith("_proj.bias"))
         assert f"{(parameters(model) - biases + 32 * 512) / 1e6:.2f}" == millions
 
 
@@ -105,6 +98,10 @@ def scores(model, source, target):
     lengths = source.ne(PAD).sum(-1)
     output = model(source, lengths, target.roll(1, -1))
     return model.get_normalized_probs(output, log_probs=True)
+
+
+def encode(model, source):
+    return model.encoder(source, source.ne(PAD).sum(-1))
 
 
 # Table 3 of MANs, and every mechanism alone.
@@ -150,7 +147,7 @@ def test_incremental_decoding_equals_the_full_pass(build_model, sublayers):
     flags = [JOINT, "--decoder-sublayers", f"{stack},cross,ffn", *options]
     model = randomise(build_model("posattn_transformer", *flags)).eval()
     source, target = sentences(6, 4, 5), sentences(8, 8, 8, seed=1)
-    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    encoder_out = encode(model, source)
     beams = torch.tensor([2, 0, 0, 1])  # drops a hypothesis and repeats another
     state, rows = {}, torch.arange(3)
     for step in range(1, target.size(1) + 1):
@@ -184,7 +181,7 @@ def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
         3: torch.tensor([1, 0, 2, 2, 5, 4]),
         5: torch.tensor([0, 1, 4, 4]),
     }
-    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    encoder_out = encode(model, source)
     state, sentence, prefixes = {}, torch.arange(3), target
     for step in range(1, target.size(1) + 1):
         if step in orders:
@@ -194,8 +191,7 @@ def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
             sentence, prefixes = sentence[order], prefixes[order] if step > 1 else prefixes
         prefix = prefixes[:, :step]
         newest, extra = model.decoder(prefix, encoder_out=encoder_out, incremental_state=state)
-        own = model.encoder(source[sentence], source[sentence].ne(PAD).sum(-1))
-        whole, own_extra = model.decoder(prefix, encoder_out=own)
+        whole, own_extra = model.decoder(prefix, encoder_out=encode(model, source[sentence]))
         torch.testing.assert_close(newest[:, -1], whole[:, -1])
         torch.testing.assert_close(extra["attn"][0][:, -1], own_extra["attn"][0][:, -1])
     assert encoder_out["encoder_out"][0].size(1) == 2  # no encoding was repeated
@@ -247,7 +243,7 @@ def test_incremental_decoding_remembers_a_padded_prefix(build_model):
     flags = f"{JOINT} --no-token-positional-embeddings --decoder-sublayers dman,san,cross,ffn"
     model = randomise(build_model("posattn_transformer", *flags.split())).eval()
     source, target = sentences(6, 4), sentences(5, 3, seed=1, left_pad=True)
-    encoder_out = model.encoder(source, source.ne(PAD).sum(-1))
+    encoder_out = encode(model, source)
     state = {}
     for step in range(1, target.size(1) + 1):
         prefix = target[:, :step]
@@ -317,15 +313,12 @@ def test_activation_checkpointing_changes_no_gradient(build_model):
 def test_wrong_flags_are_one_line(build_model, flags, complaint):
     with pytest.raises(UsageError) as error:
         build_model("posattn_transformer", *flags.split())
-    assert complaint in str(error.value)
-    assert "\n" not in str(error.value)
+    assert complaint in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("flags", [["dman_iwslt_de_en", JOINT], ["dman_summarization"]])
-def test_two_dictionaries_cannot_share_embeddings(build_model, flags):
-    with pytest.raises(UsageError, match="fairseq-preprocess --joined-dictionary") as error:
-        build_model(*flags, words=20, target_words=30)
-    assert "\n" not in str(error.value)
+def test_two_dictionaries_cannot_share_embeddings(build_model):
+    with pytest.raises(UsageError, match="fairseq-preprocess --joined-dictionary"):
+        build_model("dman_summarization", words=20, target_words=30)
 
 
 @pytest.mark.parametrize("shared", ["all-embeddings", "decoder-input-output-embed"])
@@ -340,3 +333,45 @@ def test_unusable_implementations_are_an_error(build_model):
     source, target = sentences(6, 4), sentences(5, 5, seed=1)
     with pytest.raises(ValueError, match="impl='sdpa' cannot return weights"):
         model(source, source.ne(PAD).sum(-1), target)
+
+
+TOKENS = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
+
+
+class MadeSafe(TorchDispatchMode):
+    """Count of masks that are made safe for empty rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += function.overloadpacket is torch.ops.aten.bitwise_and
+        return function(*args, **(kwargs or {}))
+
+
+def build_plain(build_model, layers, impl):
+    sizes = [f"--{side}-layers={layers}" for side in ("encoder", "decoder")]
+    return build_model("posattn_transformer", *sizes, f"--attention-impl={impl}").eval()
+
+
+def logits(model, tokens):
+    return model(src_tokens=tokens, src_lengths=None, prev_output_tokens=tokens)[0]
+
+
+@pytest.mark.parametrize("impl", ["auto", "reference"])
+def test_the_number_of_masks_does_not_depend_on_the_layers(build_model, impl):
+    counts = set()
+    for layers in (1, 3):
+        with MadeSafe() as made:
+            logits(build_plain(build_model, layers, impl), TOKENS)
+        counts.add(made.count)
+    assert counts == {3}  # encoder, decoder and cross attention
+
+
+@pytest.mark.parametrize("impl", ["auto", "reference"])
+def test_masks_are_computed_again_for_a_batch_in_the_same_memory(build_model, impl):
+    model, tokens = build_plain(build_model, 2, impl), TOKENS.clone()
+    logits(model, tokens)
+    tokens[1] = torch.tensor([7, 8, 2, PAD])
+    torch.testing.assert_close(logits(model, tokens)[1, :3], logits(model, tokens[1:, :3])[0])

@@ -1,4 +1,12 @@
-"""Translation of lines of text by one model or an ensemble."""
+"""Translations and summaries of plain text, from a trained model or an ensemble.
+
+    from fairseq_posattn.inference import translation
+
+    translator = translation.load("checkpoints/iwslt14/checkpoint_best.pt")
+    translator("Guten Morgen!").text
+
+``posattn translate`` and ``posattn summarize`` do the same from the command line.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -12,6 +20,7 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
 from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.training.plugin import register
 
@@ -23,17 +32,14 @@ from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
 
+from fairseq_posattn.inference.beam_search import ForcedSearch  # noqa: E402
 from fairseq_posattn.inference.tokens import Line, Lines  # noqa: E402
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.inference.translation.hypotheses import (  # noqa: E402
-    BLANK,
-    Hypothesis,
-    Translation,
-    align,
-)
-from fairseq_posattn.inference.translation.search import ForcedSearch  # noqa: E402
 from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
+
+__all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
+__all__ += ["translates", "translator_of"]
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 CONSTRAINTS = ("ordered", "unordered")
@@ -202,8 +208,7 @@ class Translator:
 
         Args:
             texts: lines, or a single one.
-            batch_size: lines in a batch, at most.
-            max_tokens: subwords in a batch with padding, at most.
+            batch_size, max_tokens: lines, and subwords with padding, in a batch at most.
             prefixes: for each line, whole words that its translation begins with; the first
                 ``prefix_size`` subwords of them if the model was loaded with that.
             constraints: for each line, words or phrases that its translation contains; in their
@@ -230,9 +235,8 @@ class Translator:
 
     def _encode(self, texts, prefixes, constraints):
         if constraints is not None and not self.generation.constraints:
-            raise UsageError(
-                "constraints: load the model with constraints='ordered' or 'unordered'"
-            )
+            ways = "'ordered' or 'unordered'"
+            raise UsageError(f"constraints: load the model with constraints={ways}")
         if prefixes is not None and self.generation.constraints:
             raise UsageError("prefixes: cannot be combined with constraints")
         prefixes = [""] * len(texts) if prefixes is None else list(prefixes)

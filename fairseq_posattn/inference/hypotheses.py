@@ -15,10 +15,9 @@ END = "</s>"
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """Attention weights of the last decoder layer to the encoder.
+    """Attention weights of the last decoder layer to the encoder, means over heads and models.
 
-    They are means over heads and models. Weights of a source word's subwords are summed, those of a
-    target word's subwords averaged.
+    Weights of a source word's subwords are summed, those of a target word's subwords averaged.
 
     Attributes:
         source: words of the sentence, and the end symbol.
