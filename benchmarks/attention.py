@@ -74,9 +74,6 @@ def make_step(name, length, arguments, dtype, training=True, **options):
     return step
 
 
-# --- By length ---------------------------------------------------------------------------------
-
-
 def steps(arguments, length, training):
     """Return steps by name and implementation, and why the others do not serve the call."""
     pairs_gib = max(1, arguments.tokens // length) * arguments.heads * length**2 * 4 / 2**30
@@ -89,10 +86,8 @@ def steps(arguments, length, training):
         if has_pairs and pairs_gib > arguments.largest_matrix:
             unable[name, impl] = f"a tensor of all pairs has {pairs_gib:.1f} GiB"
             continue
-        options = {"impl": impl, "dropout_p": arguments.dropout}
-        step = make_step(
-            name, length, arguments, getattr(torch, arguments.dtype), training, **options
-        )
+        options = {"training": training, "impl": impl, "dropout_p": arguments.dropout}
+        step = make_step(name, length, arguments, getattr(torch, arguments.dtype), **options)
         try:
             step()
             able[name, impl] = step
@@ -137,14 +132,11 @@ def tables(report):
                 "peak MiB": "" if row["peak_mib"] is None else f"{row['peak_mib']:.1f}",
             }
         )
-    notes = [
-        f"Not measured at {', '.join(lengths)}: {name} by {impl}: {reason}."
-        for (name, impl, reason), lengths in left_out.items()
-    ]
-    return {"": "\n\n".join([machine.table(rows), *notes])}
+    texts = [machine.table(rows)]
+    for (name, impl, reason), lengths in left_out.items():
+        texts.append(f"Not measured at {', '.join(lengths)}: {name} by {impl}: {reason}.")
+    return {"": "\n\n".join(texts)}
 
-
-# --- Tiles -------------------------------------------------------------------------------------
 
 KERNELS = dict.fromkeys(("dman", "da"), "distance_scores")
 KERNELS |= dict.fromkeys(("mtsa", "mtsa_identity"), "tensor_scores")
@@ -255,10 +247,7 @@ BENCHMARKS = {
             "dropout": (0.0, "probability, also of plain"),
             "rounds": (20, "counted rounds"),
             "warmup": (5, "rounds before those"),
-            "largest_matrix": (
-                16.0 if ON_GPU else 1.0,
-                "GiB; leave out implementations whose float32 tensor of all pairs is larger",
-            ),
+            "largest_matrix": (16.0 if ON_GPU else 1.0, "GiB of a float32 tensor of all pairs"),
         },
         measure,
         tables,

@@ -32,28 +32,13 @@ TRANSFORMERS = {
 
 
 def build(arch, words, arguments):
-    """Return a classifier; flags may follow the architecture."""
     flags = f"--task sentence_prediction --criterion sentence_prediction --arch {arch}"
     flags += f" --num-classes {CLASSES}" + " --freeze-embeddings" * arguments.freeze_embeddings
     if arguments.dropout is not None:
         flags += f" --dropout={arguments.dropout}"
     model = pairs.build_model(flags.split(), SimpleNamespace(source_dictionary=words))
     model.register_classification_head("head", CLASSES)
-    return model.to(arguments.device, getattr(torch, arguments.dtype)).train()
-
-
-def trainer(model, batch):
-    """Return a function that makes one update."""
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=1e-5, eps=1e-4)
-
-    def update():
-        logits = model(batch.tokens, classification_head_name="head")[0]
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(logits.float(), batch.target).backward()
-        optimizer.step()
-
-    return update
+    return model.to(arguments.device, getattr(torch, arguments.dtype))
 
 
 def random_batch(words, arguments):
@@ -76,7 +61,12 @@ def measure(arguments):
     for width in sorted(set(widths.values())):
         name = f"transformer {width}"
         models[name], widths[name] = build(TRANSFORMERS[name], words, arguments), width
-    turns = [trainer(model, batch) for model in models.values()]
+
+    def loss_of(model):
+        logits = model(batch.tokens, classification_head_name="head")[0]
+        return torch.nn.functional.cross_entropy(logits.float(), batch.target)
+
+    turns = [pairs.trainer(model, loss_of) for model in models.values()]
     rounds = arguments.updates, arguments.warmup, arguments.device
     seconds = dict(zip(models, machine.take_turns("update", turns, *rounds), strict=True))
     for name, model in models.items():
@@ -89,7 +79,6 @@ def measure(arguments):
 
 
 def tables(report):
-    """Return the report's Markdown."""
     dropout = report.get("dropout")
     rows = [
         {

@@ -26,7 +26,6 @@ COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2"
 
 
 def measure(name, words, shape, arguments):
-    """Yield the times of a pair's models."""
     batch = pairs.random_batch(words, shape, arguments.device)
     ours, stock = pairs.build_pair(name, words, arguments)
     plain = pairs.build_plain(name, stock, words, arguments)
@@ -36,10 +35,7 @@ def measure(name, words, shape, arguments):
         "stock": search(SequenceGenerator, stock, words, batch, shape, arguments),
     }
     if arguments.device == "cpu" and importlib.util.find_spec("ctranslate2"):
-        kind = "int8" if arguments.int8 else "float32"
-        searches["ctranslate2"] = search_by_ctranslate2(
-            stock, words, batch, shape, arguments.beam, kind
-        )
+        searches["ctranslate2"] = search_by_ctranslate2(stock, words, batch, shape, arguments)
     if arguments.int8:
         quantize_linear_layers(ours)
         quantize_linear_layers(plain)
@@ -67,9 +63,10 @@ def search(kind, model, words, batch, shape, arguments):
 
 
 @torch.no_grad()
-def search_by_ctranslate2(stock, words, batch, shape, beam, kind):
+def search_by_ctranslate2(stock, words, batch, shape, arguments):
     """Return a function that translates the batch by CTranslate2 with the stock model's weights."""
     os.environ["CT2_VERBOSE"] = "-1"
+    kind, length = "int8" if arguments.int8 else "float32", shape["target_length"]
     import ctranslate2
     from ctranslate2.converters import fairseq as converter
 
@@ -87,9 +84,8 @@ def search_by_ctranslate2(stock, words, batch, shape, beam, kind):
             folder, compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
         )
     sentences = [[words[token] for token in row if token != words.pad()] for row in batch.source]
-    length = shape["target_length"]
     return lambda: translator.translate_batch(
-        sentences, beam_size=beam, min_decoding_length=length, max_decoding_length=length
+        sentences, beam_size=arguments.beam, min_decoding_length=length, max_decoding_length=length
     )
 
 
@@ -100,12 +96,11 @@ def cells(pair, report):
         "ours / CTranslate2's": pair.get("ours_over_ctranslate2"),
         "plain Transformer, ours / CTranslate2's": pair.get("plain_over_ctranslate2"),
     }
-    ratios = {
-        column: machine.ratio({**pair, **ratio}, "batches")
-        for column, ratio in columns.items()
-        if ratio
-    }
-    return pairs.first_cells(pair, report) | ratios
+    row = pairs.first_cells(pair, report)
+    for column, ratio in columns.items():
+        if ratio:
+            row[column] = machine.ratio({**pair, **ratio}, "batches")
+    return row
 
 
 BENCHMARKS = {

@@ -20,8 +20,8 @@ import sys
 import tarfile
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PYTHON = sys.executable
@@ -36,10 +36,8 @@ PAIRS = ("dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization")
 
 
 def steps_of(pair: str) -> dict[str, str]:
-    """Return the steps of a pair of models."""
     chosen = f"--device cuda --pairs {pair}"
     return {
-        f"update_{pair}": f"training.py parts {chosen} --dtype float16",
         f"switches_{pair}": f"training.py switches {chosen}",
         f"training_{pair}": f"training.py {chosen} --dtype float16",
         f"decoding_{pair}": f"decoding.py {chosen} --dtype float16",
@@ -79,7 +77,6 @@ TINY = {
     **{"kernels": FEW, "kernel": FEW, "multi30k": "--tiny --dry-run"},
     "attention": f"{SMALL} --mechanisms dman --dtype float32 --dropout 0 --rounds 1 --warmup 0",
     "tiles": f"{SMALL} --choices 1",
-    "update": f"{PAIR} --updates 1 --dtype float32",
     "switches": f"{PAIR} --updates 1",
     "training": f"{PAIR} --updates 1 --dtype float32",
     "decoding": f"{PAIR} --batches 1 --beam 2 --dtype float32",
@@ -87,16 +84,12 @@ TINY = {
 LEFT_OUT = (*PAIRS[1:], "_64")  # of a rehearsal, by the end of the step's name
 
 
-@dataclass(frozen=True)
-class Step:
-    """A command of a part, with its time limit.
-
-    In the command ``{json}`` is the step's result file, and ``{folder}`` the folder of all results.
-    """
+class Step(NamedTuple):
+    """A command of a part; ``{json}`` is its result file, ``{folder}`` the folder of all."""
 
     name: str  # stem of its result file and log
     command: tuple[str, ...]
-    minutes: float = 4
+    minutes: float = 4  # time limit
 
 
 def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
@@ -115,10 +108,7 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
-    """Return the steps of every part; ``tiny`` for a rehearsal on a CPU.
-
-    ``multi30k`` is the folder of the published files; None if data-bin/ has the prepared ones.
-    """
+    """Return the steps of every part; ``multi30k`` is the folder of the published files."""
     return {
         part: [
             make_step(name, command, tiny, multi30k)
@@ -141,14 +131,9 @@ def run(step: Step, folder: Path, seconds: float) -> str:
     start = time.monotonic()
     with log.open("w", encoding="utf-8") as output:
         print("+", *command, file=output, flush=True)
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            start_new_session=True,  # a group, which is stopped with its workers
-        )
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+        # A new session is a group, which is stopped with its workers.
+        process = subprocess.Popen(command, cwd=ROOT, start_new_session=True, **streams)
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
@@ -157,8 +142,7 @@ def run(step: Step, folder: Path, seconds: float) -> str:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+    last = log.read_text(encoding="utf-8", errors="replace").strip().rpartition("\n")[2].strip()
     if status:
         return f"FAILED, exit status {status}: {last} ({log.name})"
     done.touch()
@@ -172,13 +156,6 @@ def pack(folder: Path, results: Path) -> None:
         for path in sorted(folder.iterdir()):
             archive.add(path, path.name)
     unfinished.replace(results / ARCHIVE)
-
-
-def unpack(folder: Path, results: Path) -> None:
-    """Restore the results of earlier runs."""
-    if (results / ARCHIVE).exists():
-        with tarfile.open(results / ARCHIVE) as archive:
-            archive.extractall(folder, filter="data")
 
 
 def measure(chosen: dict[str, list[Step]], folder: Path, results: Path, deadline: float) -> bool:
@@ -199,23 +176,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = list(PARTS)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(names)} (all)")
+    names = ", ".join(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{names} (default: all)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, on the CPU")
-    parser.add_argument(
-        "--results", type=Path, required=True, help="folder of the archive of results and logs"
-    )
-    parser.add_argument(
-        "--multi30k",
-        type=Path,
-        metavar="FOLDER",
-        help="Multi30k's published files, prepared without a network (default: data-bin/multi30k)",
-    )
+    about = "folder of the archive of results and logs"
+    parser.add_argument("--results", type=Path, required=True, metavar="FOLDER", help=about)
+    about = "Multi30k's published files, prepared without a network (default: data-bin/multi30k)"
+    parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help=about)
     parser.add_argument("--minutes", type=float, default=1e6, help="stop after so many minutes")
     arguments = parser.parse_args()
-    unknown = set(arguments.parts) - set(names)
-    if unknown:
-        parser.error(f"no part {', '.join(sorted(unknown))}; choose of: {', '.join(names)}")
+    if unknown := set(arguments.parts) - PARTS.keys():
+        parser.error(f"no part {', '.join(sorted(unknown))}; choose from: {names}")
     deadline = time.monotonic() + 60 * arguments.minutes
     results = arguments.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
@@ -223,9 +194,11 @@ def main() -> None:
         os.environ["TRITON_INTERPRET"] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     everything = parts(arguments.tiny, arguments.multi30k)
-    chosen = {name: everything[name] for name in arguments.parts or names}
+    chosen = {name: everything[name] for name in arguments.parts or PARTS}
     with tempfile.TemporaryDirectory() as folder:
-        unpack(Path(folder), results)
+        if (results / ARCHIVE).exists():
+            with tarfile.open(results / ARCHIVE) as archive:
+                archive.extractall(folder, filter="data")
         complete = measure(chosen, Path(folder), results, deadline)
     sys.exit(0 if complete else 1)
 

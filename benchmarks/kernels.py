@@ -37,13 +37,10 @@ ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 @contextmanager
 def recording(compiling=True):
     """Yield a list that collects (kernel, compiled, keyword arguments) instead of launching."""
-    launches = []
-    run = JITFunction.run
+    launches, run = [], JITFunction.run
 
     def note(kernel, *args, grid, warmup, **options):
-        compiled = None
-        if compiling:
-            compiled = run(kernel, *args, grid=grid, warmup=warmup, **options)
+        compiled = run(kernel, *args, grid=grid, warmup=warmup, **options) if compiling else None
         launches.append((kernel, compiled, options))
         return compiled
 
@@ -52,7 +49,6 @@ def recording(compiling=True):
 
 
 def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
-    """Run a training step with these options, as far as the mechanism has them."""
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {
@@ -113,7 +109,6 @@ def largest_loop(lines):
 
 
 def measure(arguments):
-    """Yield a row for each kernel."""
     no_driver.install(arguments.capability)
     sizes = arguments.mechanisms, arguments.dtypes, arguments.features, arguments.lengths
     for mechanism, dtype, features, length in itertools.product(*sizes):
@@ -127,7 +122,6 @@ def measure(arguments):
 
 
 def cells(row, report):
-    """Return a table's row."""
     return {key: value for key, value in row.items() if key not in ("dtype", "length")}
 
 

@@ -16,6 +16,7 @@ list of tensors as one per 64 tensors. Bytes are those of operands and results.
 
 import collections
 import contextlib
+import itertools
 from unittest.mock import patch
 
 import kernels
@@ -123,7 +124,6 @@ def as_on_a_gpu(counter):
 
 
 def count(flags, stock, name, words, sample):
-    """Return the counts of an update."""
     counter = Counter()
     with contextlib.ExitStack() as patches:
         for change in as_on_a_gpu(counter):
@@ -139,7 +139,6 @@ def count(flags, stock, name, words, sample):
 
 
 def measure(name, words, shape, arguments):
-    """Yield the counts of a pair."""
     rows = training.sentences(words, shape)
     sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
     ours = count(training.FUSED_LOSS, False, name, words, sample)
@@ -147,8 +146,8 @@ def measure(name, words, shape, arguments):
     for group in (*GROUPS, OTHERS):
         yield {
             "group": group,
-            **{"launches": ours.launches[group], "stock_launches": stock.launches[group]},
-            **{"bytes": ours.bytes[group], "stock_bytes": stock.bytes[group]},
+            **training.both("launches", (ours.launches[group], stock.launches[group])),
+            **training.both("bytes", (ours.bytes[group], stock.bytes[group])),
         }
 
 
@@ -169,29 +168,27 @@ def tables(report):
     return {"": machine.table(rows)}
 
 
+@contextlib.contextmanager
+def counted(row, which):
+    """Add to ``row`` the launches and bytes per pair of a pass."""
+    with kernels.recording(compiling=False) as launches, Counter(PAIRS) as counter:
+        yield
+    row[which] = counter.launches.total() + len(launches)
+    row[f"bytes {which}"] = round(counter.bytes.total() / PAIRS)
+
+
 def measure_attention(arguments):
     """Yield launches and bytes per pair of each mechanism and implementation."""
     no_driver.install()
-    for name in MECHANISMS:
-        for impl in ("reference", "triton"):
-            given = CASES[name].arguments(SIZES, torch.bfloat16)
-            row = {"mechanism": name, "implementation": impl}
-            with kernels.recording(compiling=False) as launches:
-                with Counter(PAIRS) as forward:
-                    context = CASES[name](given, impl=impl)
-                row |= counts_of("forward", forward, launches)
-                gradient = torch.ones_like(context)
-                with Counter(PAIRS) as backward:
-                    context.backward(gradient)
-                row |= counts_of("backward", backward, launches)
-            yield row
-
-
-def counts_of(which, counter, launches):
-    """Return a pass's columns and clear its list of launches of kernels."""
-    count = counter.launches.total() + len(launches)
-    launches.clear()
-    return {which: count, f"bytes {which}": round(counter.bytes.total() / PAIRS)}
+    for name, impl in itertools.product(MECHANISMS, ("reference", "triton")):
+        given = CASES[name].arguments(SIZES, torch.bfloat16)
+        row = {"mechanism": name, "implementation": impl}
+        with counted(row, "forward"):
+            context = CASES[name](given, impl=impl)
+        gradient = torch.ones_like(context)
+        with counted(row, "backward"):
+            context.backward(gradient)
+        yield row
 
 
 BENCHMARKS = {

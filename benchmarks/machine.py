@@ -33,9 +33,6 @@ DEVICE = {
 }
 
 
-# --- Programs and reports ----------------------------------------------------------------------
-
-
 def describe(arguments: argparse.Namespace) -> dict:
     """Return hardware, versions and date of a measurement."""
     from fairseq_posattn.attention.cpu import library  # after fairseq, which it patches
@@ -55,14 +52,13 @@ def describe(arguments: argparse.Namespace) -> dict:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A measurement: its options, its rows, and their tables.
+    """A measurement.
 
     Attributes:
         options: ``name: (default, help)`` or ``(default, help, choices)``. A list takes several
             values, False is a switch, a type has no default, and ``...`` is required.
         measure: yields the rows of the report; takes the parsed options.
-        tables: returns the report's Markdown by name; that of "" goes to FILE.md, that of NAME to
-            FILE_NAME.md.
+        tables: returns a report's Markdown by name: "" goes to FILE.md, NAME to FILE_NAME.md.
         settings: names of the options that the report repeats.
         describe: returns further entries of the report; takes the parsed options.
     """
@@ -123,7 +119,6 @@ def main(benchmarks: dict[str, Benchmark], about: str | None) -> dict:
 
 
 def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
-    """Write a report and, beside it, its Markdown."""
     from fairseq_posattn.common.files import write_json, write_text
 
     write_json(path, report, indent=2)
@@ -132,14 +127,10 @@ def write_report(path: Path, report: dict, benchmark: Benchmark) -> None:
 
 
 def processor() -> str:
-    """Return the name of the processor."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
     names = {line.split(":")[1].strip() for line in lines if line.startswith("model name")}
     return ", ".join(sorted(names)) or platform.processor()
-
-
-# --- Tables ------------------------------------------------------------------------------------
 
 
 def table(rows: Sequence[dict]) -> str:
@@ -166,9 +157,6 @@ def ratio(row: dict, rounds: str = "") -> str:
     count = f", {row[rounds]}" if rounds else ""
     low, high = row["time_ratio_lowest"], row["time_ratio_highest"]
     return f"{row['time_ratio']:.2f} ({low:.2f} to {high:.2f}{count})"
-
-
-# --- Time and memory ---------------------------------------------------------------------------
 
 
 def seconds_of(work: Callable, device: str) -> float:
@@ -208,7 +196,6 @@ def milliseconds(times: Sequence[float], digits: int = 1) -> float:
 
 
 def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
-    """Return median, lowest and highest ratio of our time over the stock model's, by round."""
     ratios = [a / b for a, b in zip(ours, stock, strict=True)]
     return {
         "time_ratio": round(statistics.median(ratios), 3),
@@ -220,9 +207,8 @@ def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
     """Return the peak memory of ``work()`` beyond what was in use after ``first()``.
 
-    On a CPU, work() runs in a forked process and the count is of resident memory, with freed blocks
-    returned at once; PyTorch must not have used several threads before. On a GPU it is what PyTorch
-    has allocated.
+    On a GPU it is what PyTorch has allocated; on a CPU the resident memory of a forked process, so
+    that PyTorch must not have used several threads before.
     """
     if device == "cuda":
         first()

@@ -22,27 +22,23 @@ import machine
 import numpy
 import psutil
 
-OPERATIONS = 32_764
-LANGUAGES = ("en", "de")
 SYLLABLES = [first + second for first in "bdfghklmnprstvwz" for second in "aeiou"]
 NAMES = ["".join(parts).capitalize() for parts in itertools.product(SYLLABLES, repeat=3)]
 NEW_WORDS = {"en": 0.17, "de": 0.12}  # exponents of the distributions of names
 HELD_OUT = 3_000  # pairs for validation, and as many for testing
 # Files of WMT14 by split.
 SPLITS = {"train": "europarl-v7.de-en", "valid": "newstest2013", "test": "newstest2014-deen"}
-# What the usual pipeline does; with {text}, to each file.
+# What the usual pipeline does; with {side}, to each file.
 STEPS = {
-    "tokenizing": "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} > {text}",
-    "learning subwords": (
-        "cat {folder}/train.tok.en {folder}/train.tok.de | "
-        "subword-nmt learn-bpe -s {operations} > {folder}/codes"
-    ),
-    "subwords": "subword-nmt apply-bpe -c {folder}/codes < {text} > {folder}/{split}.bpe.{side}",
-    "binarizing": (
-        "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary --workers {jobs} "
-        "--destdir {folder}/bin --trainpref {folder}/train.bpe --validpref {folder}/valid.bpe "
-        "--testpref {folder}/test.bpe > {folder}/log 2>&1"
-    ),
+    "tokenizing": "sacremoses -q -l {side} -j {jobs} normalize tokenize -a < {raw} "
+    "> {folder}/{split}.tok.{side}",
+    "learning subwords": "cat {folder}/train.tok.en {folder}/train.tok.de | "
+    "subword-nmt learn-bpe -s 32764 > {folder}/codes",
+    "subwords": "subword-nmt apply-bpe -c {folder}/codes < {folder}/{split}.tok.{side} "
+    "> {folder}/{split}.bpe.{side}",
+    "binarizing": "fairseq-preprocess --source-lang en --target-lang de --joined-dictionary "
+    "--workers {jobs} --destdir {folder}/bin --trainpref {folder}/train.bpe "
+    "--validpref {folder}/valid.bpe --testpref {folder}/test.bpe > {folder}/log 2>&1",
 }
 
 
@@ -71,39 +67,38 @@ def _name(number):
     return (NAMES[rest].lower() if rest else "") + NAMES[last]
 
 
-class Meter:
-    """Processor seconds, wall seconds and peak memory of this process and of what it starts."""
-
-    def __init__(self):
-        self.peak, self.is_over = 0, threading.Event()
-
-    def __enter__(self):
-        self.before = _processor_seconds(), time.monotonic()
-        threading.Thread(target=self._watch, daemon=True).start()
-        return self
-
-    def __exit__(self, *error):
-        self.is_over.set()
-        self.processor = _processor_seconds() - self.before[0]
-        self.wall = time.monotonic() - self.before[1]
-
-    def _watch(self):
-        while not self.is_over.wait(1):
-            self.peak = max(self.peak, _memory())
-
-
 def _processor_seconds():
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
-def _memory():
-    """Return the memory of all processes, with shared pages counted once."""
+def _memory():  # of all processes, with shared pages counted once
     this, total = psutil.Process(), 0
     for process in (this, *this.children(recursive=True)):
         with contextlib.suppress(psutil.Error):  # it has ended
             total += process.memory_full_info().pss
     return total
+
+
+@contextlib.contextmanager
+def metered(pipeline, stage, folder):
+    """Yield a row, which gets the time, memory and disk of the block; processes count, too."""
+    row, peak, is_over = {"pipeline": pipeline, "stage": stage}, 0, threading.Event()
+
+    def watch():
+        nonlocal peak
+        while not is_over.wait(1):
+            peak = max(peak, _memory())
+
+    threading.Thread(target=watch, daemon=True).start()
+    processor, wall = _processor_seconds(), time.monotonic()
+    yield row
+    is_over.set()
+    row["processor_seconds"] = round(_processor_seconds() - processor, 1)
+    row["wall_seconds"] = round(time.monotonic() - wall, 1)
+    row["peak_mb"] = peak >> 20
+    row["disk_mb"] = sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) >> 20
+    print(row, flush=True)
 
 
 def measure_ours(source, folder, jobs):
@@ -114,9 +109,9 @@ def measure_ours(source, folder, jobs):
     rows, run = [], Stages.run
 
     def measured(stages, name, *arguments, **settings):
-        with Meter() as meter:
+        with metered("ours", name, folder) as row:
             run(stages, name, *arguments, **settings)
-        rows.append(_row("ours", name, meter, folder))
+        rows.append(row)
 
     Stages.run = measured
     words = ["wmt14_en_de", "--source", source, "--dest", folder, "--jobs", jobs]
@@ -126,33 +121,18 @@ def measure_ours(source, folder, jobs):
 
 
 def measure_usual(source, folder, jobs):
-    """Yield the measurements of each step of the usual pipeline."""
     folder.mkdir()
-    files = []
-    for split, name in SPLITS.items():
-        for side in LANGUAGES:
-            text = folder / f"{split}.tok.{side}"
-            files.append(
-                {"split": split, "side": side, "raw": source / f"{name}.{side}", "text": text}
-            )
+    files = [
+        {"split": split, "side": side, "raw": source / f"{name}.{side}"}
+        for split, name in SPLITS.items()
+        for side in ("en", "de")
+    ]
     for step, command in STEPS.items():
-        with Meter() as meter:
-            for values in files if "{text}" in command else files[:1]:
-                line = command.format(folder=folder, jobs=jobs, operations=OPERATIONS, **values)
+        with metered("usual", step, folder) as row:
+            for file in files if "{side}" in command else files[:1]:
+                line = command.format(folder=folder, jobs=jobs, **file)
                 subprocess.run(line, shell=True, check=True, stderr=subprocess.DEVNULL)
-        yield _row("usual", step, meter, folder)
-
-
-def _row(pipeline, stage, meter, folder):
-    row = {
-        **{"pipeline": pipeline, "stage": stage},
-        "processor_seconds": round(meter.processor, 1),
-        "wall_seconds": round(meter.wall, 1),
-        "peak_mb": meter.peak >> 20,
-        "disk_mb": sum(p.stat().st_size for p in folder.rglob("*") if p.is_file()) >> 20,
-    }
-    print(row, flush=True)
-    return row
+        yield row
 
 
 def measure(arguments):
@@ -168,7 +148,6 @@ def measure(arguments):
 
 
 def tables(report):
-    """Return the report's Markdown."""
     rows = []
     for number, stage in enumerate((*STEPS, "all")):
         row = {"pairs": f"{report['pairs']:,}", "stage": stage}

@@ -16,7 +16,6 @@ from dataclasses import asdict, dataclass
 import machine
 import torch
 import torch.nn.functional as F
-import training
 import translation_pairs as pairs
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -135,14 +134,12 @@ def on_gpus(inputs: dict):
             batch = pairs.random_batch(words, shape, "meta")
             work = count(model, batch, words.pad())
             batches = max(1, inputs["tokens_per_update"] // (gpus * tokens))
-            across = gpus > inputs["gpus_per_node"]
-            network = inputs["between_nodes" if across else "within_node"]
+            nodes = "between_nodes" if gpus > inputs["gpus_per_node"] else "within_node"
             rates = Rates(
-                inputs["matrix_rate"] * inputs["matrix_share"],
-                inputs["memory_rate"] * inputs["memory_share"],
-                network * inputs["network_share"],
-                inputs["latency"],
-                inputs["host_seconds"],
+                matrix=inputs["matrix_rate"] * inputs["matrix_share"],
+                memory=inputs["memory_rate"] * inputs["memory_share"],
+                network=inputs[nodes] * inputs["network_share"],
+                **{"latency": inputs["latency"], "host": inputs["host_seconds"]},
                 overlap=2 / 3,  # the backward pass
             )
             row = {"arch": arch, "gpus": gpus, "tokens": tokens, "batches": batches}
@@ -157,17 +154,14 @@ def measure(arguments):
     batch = pairs.random_batch(words, pairs.batch_shape(arguments.pair, arguments), "cpu")
     model = pairs.build_pair(arguments.pair, words, arguments)[0].train()
     x, weight, large = torch.randn(1024, 512), torch.randn(512, 512), torch.zeros(2**25)
-    works = [
-        lambda: F.linear(x, weight),
-        lambda: large.add_(1.0),
-        training.trainer(model, batch, words.pad()),
-    ]
+    update = pairs.trainer(model, lambda model: pairs.loss_of(model, batch, words.pad()))
+    works = [lambda: F.linear(x, weight), lambda: large.add_(1.0), update]
     times = machine.take_turns("here", works, arguments.rounds, 1, "cpu")
-    product, moved, update = (machine.milliseconds(each, digits=6) / 1000 for each in times)
+    product, moved, measured = (machine.milliseconds(each, digits=6) / 1000 for each in times)
     matrix, memory = 2 * x.numel() * len(weight) / product, 2 * large.nbytes / moved
     rates = Rates(matrix, memory, math.inf, latency=0.0, host=0.0, overlap=0.0)
     work = count(model, batch, words.pad())
-    row = {"measured_seconds": update, "matrix": matrix, "memory": memory}
+    row = {"measured_seconds": measured, "matrix": matrix, "memory": memory}
     yield row | asdict(work) | predict(work, 1, 1, "float32", rates)
 
 
@@ -203,9 +197,8 @@ def tables(report):
         if "measured_seconds" in row
     ]
     inputs = [
-        {"input": f"`--{name.replace('_', '-')}`", "value": f"{value['value']:g}"}
-        | {"unit": value["unit"], "source": value["source"]}
-        for name, value in report["inputs"].items()
+        {"input": f"`--{name.replace('_', '-')}`", **row, "value": f"{row['value']:g}"}
+        for name, row in report["inputs"].items()
     ]
     note = (
         "`{pair}`, {sentences} sentences of up to {source_length} and {target_length} tokens; "
@@ -216,7 +209,6 @@ def tables(report):
 
 
 def describe(arguments):
-    """Return the sizes of the batch that is trained here, and the inputs."""
     inputs = {
         name: {"value": getattr(arguments, name), "unit": unit, "source": source}
         for name, (_, unit, source) in INPUTS.items()
@@ -234,8 +226,7 @@ BENCHMARKS = {
             "dtype": ("float32", "precision of that", ["float32"]),
             "rounds": (9, "counted updates and trials"),
             **{
-                name: (value, f"{unit}; {source}".removeprefix("; "))
-                for name, (value, unit, source) in INPUTS.items()
+                name: (value, f"{unit}; {source}") for name, (value, unit, source) in INPUTS.items()
             },
         },
         measure,

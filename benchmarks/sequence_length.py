@@ -54,7 +54,6 @@ MECHANISMS = {
 
 
 def training_step(module, shape, device):
-    """Return a function that makes a step."""
     tokens = torch.randn(shape, device=device)
     return lambda: module(tokens).sum().backward()
 
@@ -84,7 +83,6 @@ def measure(arguments):
 
 
 def tables(report):
-    """Return the report's Markdown: memory and time by length."""
     lengths = sorted({row["length"] for row in report["rows"]})
     rows = {}
     for point in report["rows"]:

@@ -2,7 +2,6 @@
 
     python benchmarks/training.py
     python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
-    python benchmarks/training.py parts --criterion label_smoothed_cross_entropy_fused
     python benchmarks/training.py switches --device cuda --json FILE
 
 Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
@@ -10,8 +9,6 @@ the same random sentences.
 
 - An update is the forward pass, the label-smoothed loss, the backward pass and a step of Adam.
   Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
-- parts: synchronized batch, forward pass, loss, backward pass, norm and optimizer step. Their sum
-  is more than an update takes. The stock model has fairseq's loss and Adam.
 - switches: an update of fairseq's trainer under each switch that makes it faster.
 
 Launches are kernels on a GPU and PyTorch's operations on a CPU. Waits are synchronizations of host
@@ -20,49 +17,32 @@ and GPU.
 
 from dataclasses import dataclass
 from functools import partial
-from types import SimpleNamespace
 
 import machine
 import torch
 import translation_pairs as pairs
-from fairseq import options, utils
-from fairseq.criterions import CRITERION_DATACLASS_REGISTRY, CRITERION_REGISTRY
+from fairseq import options
 from fairseq.data.language_pair_dataset import collate
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from fairseq.optim.adam import FairseqAdam, FairseqAdamConfig
 from fairseq.tasks.translation import TranslationTask
 from fairseq.trainer import Trainer
 from torch.profiler import ProfilerActivity, profile
 
-# --- Updates of both models of a pair ----------------------------------------------------------
-
-
-def trainer(model, batch, padding):
-    """Return a function that makes one update."""
-    optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-5, eps=1e-4)
-
-    def update():
-        optimizer.zero_grad()
-        pairs.loss_of(model, batch, padding).backward()
-        optimizer.step()
-
-    return update
-
 
 def measure_updates(name, words, shape, arguments):
-    """Yield size, memory and time of a pair."""
     device = arguments.device
     batch = pairs.random_batch(words, shape, device)
+    loss_of = partial(pairs.loss_of, batch=batch, padding=words.pad())
 
     def two_updates(stock):
         model = pairs.build(*pairs.command(name, stock), words, device, arguments.dtype)
-        update = trainer(model, batch, words.pad())
+        update = pairs.trainer(model, loss_of)
         update()
         update()
 
     peaks = [machine.peak_bytes(partial(two_updates, stock), device) for stock in (False, True)]
     models = pairs.build_pair(name, words, arguments)
-    updates = [trainer(model, batch, words.pad()) for model in models]
+    updates = [pairs.trainer(model, loss_of) for model in models]
     times = machine.take_turns(name, updates, arguments.updates, arguments.warmup, device)
     yield {
         "updates": arguments.updates,
@@ -74,7 +54,6 @@ def measure_updates(name, words, shape, arguments):
 
 
 def both(key, values):
-    """Return entries of our value and the stock model's."""
     return dict(zip((key, f"stock_{key}"), values, strict=True))
 
 
@@ -89,48 +68,14 @@ def cells_of_updates(pair, report):
     }
 
 
-# --- Parts of an update ------------------------------------------------------------------------
-
-LOSSES = ("label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused")
-PARTS = ("batch", "forward", "loss", "backward", "norm", "optimizer step")
+TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
+OLD_ADAM = "--use-old-adam"
+FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
+LOSS = "--criterion label_smoothed_cross_entropy"
 LAUNCHES = ("cudaLaunchKernel", "cuLaunchKernel")
 
 
-def update_parts(model, rows, words, arguments, stock):
-    """Return the functions of ``PARTS``, each of which continues from the last one."""
-    device, state = arguments.device, SimpleNamespace()
-    name = LOSSES[0] if stock else arguments.criterion
-    smoothing = {"label_smoothing": pairs.SMOOTHING, "sentence_avg": False}
-    criterion = CRITERION_REGISTRY[name].build_criterion(
-        CRITERION_DATACLASS_REGISTRY[name](**smoothing), SimpleNamespace(target_dictionary=words)
-    )
-    adam = {"adam_betas": "(0.9, 0.98)", "adam_eps": 1e-4, "lr": [1e-5], "tpu": False}
-    parameters = list(model.train().parameters())
-    optimizer = FairseqAdam(FairseqAdamConfig(**adam, use_old_adam=stock), parameters)
-
-    def batch():
-        sample = collate(rows, words.pad(), words.eos(), left_pad_source=True)
-        state.sample = utils.apply_to_sample(lambda tensor: tensor.to(device), sample)
-
-    def forward():
-        state.output = model(**state.sample["net_input"])
-
-    def loss():
-        state.loss, _ = criterion.compute_loss(model, state.output, state.sample)
-
-    def backward():
-        optimizer.zero_grad()
-        state.loss.backward()
-        state.output = state.loss = None
-
-    def norm():  # as fairseq does in every update
-        utils.clip_grad_norm_(parameters, 0.0)
-
-    return batch, forward, loss, backward, norm, optimizer.step
-
-
 def events_of(work):
-    """Return what the profiler records of ``work()``."""
     with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as recorded:
         work()
     return recorded.events()
@@ -148,48 +93,11 @@ def count_launches(events, device):
 
 
 def sentences(words, shape):
-    """Return random sentences as rows for fairseq's collater."""
     batch, pad = pairs.random_batch(words, shape, "cpu"), words.pad()
     return [
         {"id": number, "source": source[source != pad], "target": target[target != pad]}
         for number, (source, target) in enumerate(zip(batch.source, batch.target, strict=True))
     ]
-
-
-def measure_parts(name, words, shape, arguments):
-    """Yield time and launches of each part."""
-    rows, device = sentences(words, shape), arguments.device
-    models = zip(pairs.build_pair(name, words, arguments), (False, True), strict=True)
-    parts = [
-        part
-        for model, stock in models
-        for part in update_parts(model, rows, words, arguments, stock)
-    ]
-    seconds = machine.take_turns(name, parts, arguments.updates, arguments.warmup, device)
-    milliseconds = [machine.milliseconds(times, digits=2) for times in seconds]
-    launches = [count_launches(events_of(part), device) for part in parts]
-    for number, part in enumerate(PARTS):
-        yield {
-            **{"criterion": arguments.criterion, "part": part},
-            **both("milliseconds", milliseconds[number :: len(PARTS)]),
-            **both("launches", launches[number :: len(PARTS)]),
-        }
-
-
-def cells_of_parts(row, report):
-    return {
-        **{"part": row["part"], "model": f"`{row['arch']}`"},
-        **{"ms": row["milliseconds"], "fairseq's ms": row["stock_milliseconds"]},
-        **{"launches": row["launches"], "fairseq's launches": row["stock_launches"]},
-    }
-
-
-# --- Switches of fairseq's trainer -------------------------------------------------------------
-
-TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
-OLD_ADAM = "--use-old-adam"
-FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
-LOSS = "--criterion label_smoothed_cross_entropy"
 
 
 @dataclass
@@ -202,7 +110,6 @@ class Contestant:
 
 
 def contestants(device: str) -> list[Contestant]:
-    """Return the models to compare; the first is the stock model."""
     half = "--fp16" if device == "cuda" else "--bf16"
     models = [
         Contestant("fairseq's", f"{OLD_ADAM} {LOSS}", stock=True),
@@ -266,11 +173,6 @@ BENCHMARKS = {
         measure_updates,
         machine.one_table(cells_of_updates),
         {**pairs.rounds(15, 3), **machine.DEVICE},
-    ),
-    "parts": pairs.benchmark(
-        measure_parts,
-        machine.one_table(cells_of_parts),
-        {**pairs.rounds(9, 2), **machine.DEVICE, "criterion": (LOSSES[0], "our loss", LOSSES)},
     ),
     "switches": pairs.benchmark(
         measure_switches,

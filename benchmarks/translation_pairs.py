@@ -22,18 +22,12 @@ register()
 
 @dataclass
 class Pair:
-    """A stock architecture with the flags that give it the parameters and settings of ours.
-
-    Attributes:
-        stock, flags: the stock architecture and its flags.
-        words: size of the joint dictionary.
-        sentences, source_length, target_length: sizes of a batch.
-    """
+    """A stock architecture with the flags that give it the parameters and settings of ours."""
 
     stock: str
     flags: str
-    words: int
-    sentences: int
+    words: int  # size of the joint dictionary
+    sentences: int  # sizes of a batch
     source_length: int
     target_length: int
 
@@ -66,12 +60,9 @@ PAIRS = {
     ),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
-SMOOTHING = 0.1
 SIZES = ("sentences", "source_length", "target_length")
 BATCH = {
-    "sentences": (int, "sentences in a batch (default: the pair's)"),
-    "source_length": (int, "tokens of the longest source (default: the pair's)"),
-    "target_length": (int, "tokens of the longest target (default: the pair's)"),
+    name: (int, f"{name.replace('_', ' ')} of a batch (default: the pair's)") for name in SIZES
 }
 
 
@@ -81,13 +72,9 @@ def benchmark(
     options: dict[str, tuple],
     pairs: Iterable[str] = PAIRS,
 ) -> machine.Benchmark:
-    """Return a benchmark of pairs.
+    """Return a benchmark of pairs; ``options`` are those beyond pairs and batches.
 
-    Args:
-        measure: yields rows of a pair, from its name, dictionary, sizes of a batch and options.
-        tables: returns the Markdown of a report.
-        options: options beyond those of pairs and batches.
-        pairs: default of ``--pairs``.
+    ``measure`` yields the rows of a pair, from its name, dictionary, sizes of a batch and options.
     """
 
     def measure_pairs(arguments):
@@ -107,7 +94,6 @@ def rounds(count: int, warmup: int, unit: str = "updates") -> dict[str, tuple]:
 
 
 def dictionary(size: int) -> Dictionary:
-    """Return a dictionary of this size."""
     words = Dictionary()
     for word in range(size - words.nspecial):
         words.add_symbol(f"word{word}")
@@ -136,7 +122,6 @@ def command(name: str, stock: bool) -> tuple[str, str]:
 
 
 def build_pair(name: str, words: Dictionary, arguments) -> list:
-    """Return our model and the stock one."""
     precision = (words, arguments.device, arguments.dtype)
     return [build(*command(name, stock), *precision) for stock in (False, True)]
 
@@ -185,17 +170,29 @@ def random_batch(words: Dictionary, shape: dict, device: str):
 def loss_of(model, batch, padding: int) -> torch.Tensor:
     """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
     logits = model(batch.source, batch.lengths, batch.previous)[0].flatten(0, 1).float()
-    target = batch.target.flatten()
-    return F.cross_entropy(logits, target, ignore_index=padding, label_smoothing=SMOOTHING)
+    return F.cross_entropy(
+        logits, batch.target.flatten(), ignore_index=padding, label_smoothing=0.1
+    )
+
+
+def trainer(model, loss_of: Callable) -> Callable[[], None]:
+    """Return a function that makes one update; ``loss_of`` takes the model."""
+    trained = [parameter for parameter in model.train().parameters() if parameter.requires_grad]
+    optimizer = torch.optim.Adam(trained, lr=1e-5, eps=1e-4)
+
+    def update():
+        optimizer.zero_grad()
+        loss_of(model).backward()
+        optimizer.step()
+
+    return update
 
 
 def parameters(model) -> int:
-    """Return the number of parameters."""
     return sum(parameter.numel() for parameter in model.parameters())
 
 
 def first_cells(pair: dict, report: dict) -> dict:
-    """Return the first columns of a table of pairs."""
     library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
     return {
         "pair": f"`{pair['arch']}`, `{pair['stock']}`",

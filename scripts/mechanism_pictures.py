@@ -28,7 +28,7 @@ TOKENS, HEADS, FEATURES = 16, 2, 8
 DISTANCES = torch.arange(1 - TOKENS, TOKENS)
 BLUE, _, GREEN = COLORS[:3]
 GRAY = "#777777"
-# The sublayers of the left side: name, explanation, colour.
+# The sublayers of the left side: name, explanation, color.
 LAYER = (
     ("dman", "attention under a learned mask", BLUE),
     ("san", "plain attention", GREEN),
@@ -131,10 +131,10 @@ def draw_idea(path, pictures):
     axis.axis("off")
     axis.set_title("--encoder-sublayers dman,san,ffn", family="monospace", fontsize=10)
     box = {"boxstyle": "round,pad=0.1,rounding_size=0.4", "linewidth": 1.5}
-    for place, (name, text, colour) in enumerate(LAYER):
+    for place, (name, text, color) in enumerate(LAYER):
         bottom = 0.9 + 3.0 * place
         _arrow(axis, bottom - 1.0)
-        axis.add_patch(FancyBboxPatch((1.2, bottom), 7.6, 1.8, fc=colour + "22", ec=colour, **box))
+        axis.add_patch(FancyBboxPatch((1.2, bottom), 7.6, 1.8, fc=color + "22", ec=color, **box))
         axis.text(5, bottom + 1.25, name, ha="center", va="center", family="monospace", size=12)
         axis.text(5, bottom + 0.5, text, ha="center", va="center", size=9)
     _arrow(axis, 0.9 + 3.0 * len(LAYER) - 1.0)

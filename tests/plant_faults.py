@@ -64,6 +64,12 @@ MANIFEST = "tests/text/test_manifest.py"
 FAULTS = [
     # --- preparation
     Fault("preparation/stages.py", "if stages.home == stages.work:", "if True:", MANIFEST),
+    Fault(
+        "preparation/stages.py",
+        "            self.record = {}\n            self._refuse",
+        "            self._refuse",
+        "tests/preparation/test_stages.py",
+    ),
     # --- the translation model
     Fault("model/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
     Fault("model/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
@@ -391,13 +397,13 @@ FAULTS = [
         "model/encoders/cnn.py",
         "x = x + F.glu(",
         "x = F.glu(",
-        "tests/model/encoders/test_hierarchical_cnn.py",
+        "tests/model/encoders/test_cnn.py",
     ),
     Fault(
         "model/encoders/cnn.py",
         "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
         "pass",
-        "tests/model/encoders/test_hierarchical_cnn.py",
+        "tests/model/encoders/test_cnn.py",
     ),
     Fault(
         "model/encoders/recurrent.py",

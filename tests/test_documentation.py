@@ -162,7 +162,7 @@ MEASUREMENTS = {
     "decoding": f"{PAIRS} --batches 1",
     "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
     "training": f"{PAIRS} --updates 1",
-    "training parts": f"{PAIRS} --updates 1 --criterion label_smoothed_cross_entropy_fused",
+    "training switches": f"{PAIRS} --updates 1",
     "scale": "--sentences 2 --source-length 3 --target-length 3 --rounds 1",
 }
 
@@ -177,6 +177,7 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(script.parent))
     monkeypatch.setattr(logging, "disable", lambda level=None: None)
     monkeypatch.setattr(warnings, "filters", list(warnings.filters))
+    monkeypatch.setenv("POSATTN_LINEAR", "torch")  # set by the benchmark of scaling
     register()  # as for a script, which imports fairseq before the package
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out

@@ -14,11 +14,8 @@ from mkdocs.structure.files import File
 ROOT = Path(__file__).resolve().parents[1]
 # File of the checkout: page of the site.
 PAGES = {
-    "README.md": "index.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "DESIGN.md": "design.md",
-    "CHANGELOG.md": "changelog.md",
-    "results/README.md": "result_files.md",
+    **{"README.md": "index.md", "results/README.md": "result_files.md"},
+    **{f"{name.upper()}.md": f"{name}.md" for name in ("contributing", "design", "changelog")},
     **{
         str(path.relative_to(ROOT)): f"examples/{path.parent.name}.md"
         for path in sorted((ROOT / "examples").glob("*/README.md"))

@@ -57,16 +57,15 @@ def draw_results(results: Results, path: Path) -> None:
                 shift = 0.0 if one.mechanism == panel else 0.3
                 _draw(axis, one, names.index(_label(one)) + shift)
     figure.suptitle("difference from plain attention, in points, with 95% interval", fontsize=11)
-    marks = {
-        "significant (p < 0.05)": ("o", ORANGE),
-        "not significant": ("o", GRAY),
-        "DMAN, paper form": ("D", GRAY),
-    }
     handles = [
-        Line2D([], [], color=colour, marker=marker, label=label)
-        for label, (marker, colour) in marks.items()
+        Line2D([], [], color=color, marker=marker, label=label)
+        for label, marker, color in (
+            ("significant (p < 0.05)", "o", ORANGE),
+            ("not significant", "o", GRAY),
+            ("DMAN, paper form", "D", GRAY),
+        )
     ]
-    figure.legend(handles=handles, loc="outside lower center", ncols=len(marks), frameon=False)
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     write_picture(figure, str(path))
 
 
@@ -81,15 +80,15 @@ def _draw(axis: Any, one: Finding, height: float) -> None:
     scale = 100.0 if one.metric == "pearson" else 1.0
     low, high = (scale * end for end in one.tested["metrics"][one.metric]["interval"])
     size = scale * one.difference
-    colour = GRAY if one.verdict == "undecided" else ORANGE
+    color = GRAY if one.verdict == "undecided" else ORANGE
     if abs(size) > LIMIT:
         side = 1 if size > 0 else -1
-        axis.text(side * 0.97 * LIMIT, height, f"{size:+.1f} →", color=colour, fontsize=9)
+        axis.text(side * 0.97 * LIMIT, height, f"{size:+.1f} →", color=color, fontsize=9)
         axis.texts[-1].set(ha="right" if side > 0 else "left", va="center")
         return
-    axis.plot([low, high], [height, height], color=colour, linewidth=1.6)
+    axis.plot([low, high], [height, height], color=color, linewidth=1.6)
     marker = "D" if one.mechanism.endswith("(paper form)") else "o"
-    axis.plot([size], [height], marker, color=colour, markersize=4.5)
+    axis.plot([size], [height], marker, color=color, markersize=4.5)
 
 
 def draw_lengths(report: dict[str, Any], path: Path) -> None:

@@ -108,9 +108,6 @@ def allow_changed_settings(update_config, self, config):
     self.wrapped_bar.update_config(config)
 
 
-# --- Validation -----------------------------------------------------------------------------------
-
-
 @around(distributed_utils, "call_main")
 def validate_in_one_process(call_main, cfg, main, *args, **kwargs):
     """Run ``fairseq-validate`` in one process.
@@ -130,7 +127,6 @@ _predictions: dict[str, dict[int, str]] | None = None
 
 
 def writes_predictions() -> bool:
-    """Return whether predictions are written."""
     return _predictions is not None
 
 

@@ -5,15 +5,12 @@ dictionaries of the right size: with the words or labels of other data, or in an
 output is meaningless. Checkpoints without fingerprints are loaded as before.
 """
 
-import atexit
 import contextlib
 import hashlib
 import math
 import os
 import queue
 import threading
-import time
-import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,8 +25,6 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import around
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
-
-# --- Files ----------------------------------------------------------------------------------------
 
 MAX_DICTIONARY = 1 << 30
 # Flags of --bpe that name files.
@@ -315,9 +310,6 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
             raise UsageError(f"{path}:{number}: {given}, the value of --num-classes")
 
 
-# --- Batches --------------------------------------------------------------------------------------
-
-
 @around(data_utils, "batch_by_size")
 def keep_last_batch(batch_by_size, indices, *args, **kwargs):
     """Keep the last batch of a split.
@@ -334,35 +326,32 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
     return [*batches, left_out] if len(left_out) else batches
 
 
-MAX_WAIT = 10  # seconds that the program's end waits for a batch
-_running, _ending = weakref.WeakSet(), threading.Event()  # threads that load data
-
-
-@around(BackgroundConsumer, "run")
-def stop_at_exit(run, self):
-    """Stop the thread that prepares batches before the program ends.
+@around(BackgroundConsumer, "start")
+def join_at_exit(start, self):
+    """Let the program's end wait for the thread that prepares batches.
 
     In fairseq it is a daemon. If it is in PyTorch's C++ code at the end, the process is aborted:
     "terminate called", exit status 134.
     """
-    self._source = _until_exit(self._source)
-    _running.add(self)
+    self.daemon = False
+    start(self)
+
+
+@around(BackgroundConsumer, "run")
+def stop_at_exit(run, self):
+    """Prepare no more batches once the main thread has ended."""
+    self._queue = _UntilExit(self._queue)
     run(self)
 
 
-def _until_exit(source):
-    for item in source:
-        if _ending.is_set():
-            return
-        yield item
+class _UntilExit:
+    """A queue that ends the thread that fills it, even while it is full, after the main thread."""
 
+    def __init__(self, batches):
+        self.batches = batches
 
-@atexit.register
-def _join_threads():
-    _ending.set()
-    deadline = time.monotonic() + MAX_WAIT
-    for thread in list(_running):
-        while thread.is_alive() and time.monotonic() < deadline:
-            with contextlib.suppress(queue.Empty):
-                thread._queue.get_nowait()  # it may be waiting for room
-            thread.join(0.02)
+    def put(self, batch):
+        while threading.main_thread().is_alive():
+            with contextlib.suppress(queue.Full):
+                return self.batches.put(batch, timeout=0.1)
+        raise SystemExit

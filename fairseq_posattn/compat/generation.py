@@ -25,8 +25,6 @@ from fairseq_posattn.text.subwords import whole_words
 
 logger = logging.getLogger(__name__)
 
-# --- Search --------------------------------------------------------------------------------------
-
 
 @instead(NGramRepeatBlock, "_no_repeat_ngram")
 def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):

@@ -4,6 +4,7 @@ import argparse
 import ast
 import collections
 import contextlib
+import functools
 import operator
 import os
 import sys
@@ -82,7 +83,7 @@ def read_literal(text: str):
     try:
         if len(text) > MAX_PARTS:
             raise ValueError
-        return _evaluate(ast.parse(text.strip(), mode="eval").body, MAX_DEPTH)
+        return _evaluate(ast.parse(text.strip(), mode="eval").body)
     except UNREADABLE:
         raise UsageError(
             f"the setting {text[:80]!r} is refused: only numbers, strings, tuples, lists and "
@@ -90,26 +91,22 @@ def read_literal(text: str):
         ) from None
 
 
-def _evaluate(node, depth):
+def _evaluate(node, depth=MAX_DEPTH):
     """Return the value of a node of a literal; raise ValueError for any other node."""
-    if depth == 0:
-        raise ValueError
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, str, type(None))):
-        value = node.value
-    elif type(node) in SEQUENCES:
-        value = SEQUENCES[type(node)](_evaluate(element, depth - 1) for element in node.elts)
-    elif isinstance(node, ast.Dict):  # a key of None is **, which has no value
-        value = {
-            _evaluate(key, depth - 1): _evaluate(element, depth - 1)
-            for key, element in zip(node.keys, node.values, strict=True)
-        }
-    elif isinstance(node, ast.UnaryOp):
-        value = OPERATIONS[type(node.op)](_evaluate(node.operand, depth - 1))
-    elif isinstance(node, ast.BinOp):
-        left, right = (_evaluate(operand, depth - 1) for operand in (node.left, node.right))
-        value = OPERATIONS[type(node.op)](left, right)
-    else:
-        raise ValueError
+    evaluate = functools.partial(_evaluate, depth=depth - 1)
+    match node if depth else None:
+        case ast.Constant(value=int() | float() | str() | None as value):
+            pass
+        case ast.Tuple() | ast.List() | ast.Set():
+            value = SEQUENCES[type(node)](map(evaluate, node.elts))
+        case ast.Dict():  # a key of None is **, which has no value
+            value = dict(zip(map(evaluate, node.keys), map(evaluate, node.values), strict=True))
+        case ast.UnaryOp():
+            value = OPERATIONS[type(node.op)](evaluate(node.operand))
+        case ast.BinOp():
+            value = OPERATIONS[type(node.op)](evaluate(node.left), evaluate(node.right))
+        case _:
+            raise ValueError
     if _count_parts(value) > MAX_PARTS:
         raise ValueError
     return value
@@ -126,9 +123,8 @@ def _multiply(left, right):
 def _count_parts(value):
     if isinstance(value, str):
         return 1 + len(value)
-    if isinstance(value, dict):
-        return 1 + sum(map(_count_parts, (*value, *value.values())))
-    return 1 + sum(map(_count_parts, value)) if isinstance(value, (list, tuple, set)) else 1
+    parts = (*value, *value.values()) if isinstance(value, dict) else value
+    return 1 + (0 if isinstance(value, (int, float, type(None))) else sum(map(_count_parts, parts)))
 
 
 OPERATIONS = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Add: operator.add}

@@ -43,8 +43,6 @@ EARLIER_PRESETS = {
     "share_all_embeddings": (False,),
 }
 
-# --- Options of older checkpoints -----------------------------------------------------------------
-
 
 def model_options(state):
     """Return the model's options of a checkpoint: a dictionary, a namespace or None."""

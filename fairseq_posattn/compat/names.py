@@ -28,8 +28,6 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is similar")
 
 
-# --- Registered classes ---------------------------------------------------------------------------
-
 SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
 TAGGING, NEWS = ("sequence_tagging",), ("news_recommendation",)
 TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")

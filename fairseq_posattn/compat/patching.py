@@ -87,9 +87,7 @@ def settings_on_demand():
             self.name, self.group, self.package, self.provider = name, group, None, provider
             self.given = given
 
-        @functools.cached_property
-        def node(self):
-            return OmegaConf.structured(self.given)
+        node = functools.cached_property(lambda self: OmegaConf.structured(self.given))
 
     def store(self, name, node, group=None, package=None, provider=None):
         place = self.repo if group is None else self.repo.setdefault(group, {})

@@ -28,7 +28,9 @@ from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
 
-# --- The restored file ---------------------------------------------------------------------------
+EMA_COUNTER = "ema_update_freq_counter"
+PROGRESS = ("best", "num_runs")  # of --patience, in attributes of fairseq's functions
+EPOCH = "batches_of_epoch"
 
 
 @around(checkpoint_utils, "load_checkpoint")
@@ -145,8 +147,6 @@ for _counter in ("num_bad_epochs", "cooldown_counter"):
         lambda self, value, name=_counter: setattr(self.lr_scheduler, name, value),
     )
 
-EMA_COUNTER = "ema_update_freq_counter"
-
 
 @around(Trainer, "state_dict")
 def save_ema_counter(state_dict, self):
@@ -164,9 +164,6 @@ def load_ema_counter(load_checkpoint, self, *args, **kwargs):
     if extra_state and self.cfg.ema.store_ema:
         self.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
     return extra_state
-
-
-# --- --lr-scheduler reduce_lr_on_plateau ----------------------------------------------------------
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")
@@ -187,11 +184,6 @@ def finish_saved_epoch(load_checkpoint, cfg, trainer, **kwargs):
     if is_resumed and not resets and place.get("iterations_in_epoch") == 0:
         trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
     return extra_state, epoch_itr
-
-
-# --- --patience and the best loss: fairseq keeps them in attributes of functions ------------------
-
-PROGRESS = ("best", "num_runs")
 
 
 def early_stopping():
@@ -251,8 +243,6 @@ def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
 # --- Batches -------------------------------------------------------------------------------------
 # Without --update-epoch-batch-itr fairseq makes the batches once, by a seed that depends on the
 # epoch in which it starts or resumes, and only shuffles them afterwards.
-
-EPOCH = "batches_of_epoch"
 
 
 @around(FairseqTask, "get_batch_iterator")

@@ -32,7 +32,9 @@ from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
 
-# --- Complete files -------------------------------------------------------------------------------
+BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
+_best = SimpleNamespace(number=0, highest=False)  # of --keep-best-checkpoints
+_held = {}  # locks: closing a file, even another of the same name, would release its lock
 
 
 @around(checkpoint_utils, "torch_persistent_save")
@@ -96,12 +98,6 @@ def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
     return path
 
 
-# --- --keep-best-checkpoints ----------------------------------------------------------------------
-
-BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
-_best = SimpleNamespace(number=0, highest=False)
-
-
 @around(checkpoint_utils, "save_checkpoint")
 def note_number_of_best(save_checkpoint, cfg, *args, **kwargs):
     """Note the settings for :func:`find_best`."""
@@ -126,12 +122,6 @@ def find_best(checkpoint_paths, path, pattern=r"checkpoint(\d+)\.pt", keep_match
     return paths
 
 
-# --- --save-dir -----------------------------------------------------------------------------------
-
-LOCK = ".lock"
-_held = {}  # closing a file, even another of the same name, would release the lock
-
-
 @around(Trainer, "__init__")
 def lock_save_dir(init, self, cfg, *args, **kwargs):
     """Lock ``--save-dir``: fairseq 0.12 lets two runs mix their checkpoints."""
@@ -151,7 +141,7 @@ def lock(folder):
     if folder in _held:
         return
     os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, LOCK)  # the target of a link is not overwritten
+    path = os.path.join(folder, ".lock")  # the target of a link is not overwritten
     file = open(path, "a+", opener=lambda *how: os.open(how[0], how[1] | os.O_NOFOLLOW, 0o666))  # noqa: SIM115
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

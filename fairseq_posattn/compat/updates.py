@@ -17,13 +17,10 @@ from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.patching import around, instead, when_applied
 
-# --- Dummy batches --------------------------------------------------------------------------------
-# At the end of an epoch some processes may have a batch less, and compute a dummy batch instead.
-
 
 @around(FairseqTask, "train_step")
 def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
-    """Exclude dummy batches from token counts and losses."""
+    """Exclude dummy batches of processes that have a batch less from token counts and losses."""
     loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
     if ignore_grad:
         return loss, 0 * sample_size, {name: 0 * value for name, value in logged.items()}
@@ -39,9 +36,6 @@ def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
     """
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     return train_step(self, samples, *args, **kwargs)
-
-
-# --- Adam ----------------------------------------------------------------------------------------
 
 
 @around(FairseqAdam, "__init__")
@@ -114,9 +108,6 @@ class FusedAdam(Adam):
             eps=group["eps"] / math.sqrt(1 - beta2**number),
             maximize=False,
         )
-
-
-# --- Gradients -----------------------------------------------------------------------------------
 
 
 @when_applied

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
-from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.collect import AttentionCall, collect
 from fairseq_posattn.inspection.places import Place
+from fairseq_posattn.inspection.sentences import load_split
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 # --- Locality: Fan et al., 2021, "Mask Attention Networks", eq. 13 and Table 5 -------------------
@@ -82,17 +82,9 @@ MEGABYTE = 1 << 20
 def inference_seconds(
     model: PosAttnClassifier, task: FairseqTask, split: str, batch_size: int, device: torch.device
 ) -> float:
-    """Return the mean time of several passes over a split, with batches already on the device.
-
-    Raises:
-        UsageError: there is no such split.
-    """
-    try:
-        task.load_dataset(split)
-    except FileNotFoundError as error:
-        raise UsageError(f"--split {split}: {error}; name the folder with --data") from error
+    """Return the mean time of several passes over a split, with batches already on the device."""
     iterator = task.get_batch_iterator(
-        task.dataset(split), max_sentences=batch_size, max_positions=model.max_positions()
+        load_split(task, split), max_sentences=batch_size, max_positions=model.max_positions()
     )
     batches = [
         utils.apply_to_sample(lambda tensor: tensor.to(device), batch)

@@ -76,10 +76,7 @@ def weight_numbers(*runs: Sequence[Place]) -> dict:
 def layout(places: Sequence[Place]) -> list:
     """Return what must be equal in runs to be averaged: places, parameters and heads."""
     learned = [(place.labels, learned_parameters(place.owner)) for place in places]
-    return [
-        (labels, [(name, len(values)) for name, values in parameters.items()])
-        for labels, parameters in learned
-    ]
+    return [(labels, {name: len(one[name]) for name in one}) for labels, one in learned]
 
 
 def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:
@@ -129,13 +126,10 @@ def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
         owner = place.owner
         by_weighted = _mapped(owner, WEIGHTED_DISTANCES).tolist()
         by_distance = owner.coefficients(distances).tolist()  # [H, N+1]
-        heads = [
-            {
-                **{"head": index + 1, "parameters": parameters},
-                **{"by_weighted_distance": by_weighted[index], "by_distance": by_distance[index]},
-            }
-            for index, parameters in enumerate(head_parameters(owner))
-        ]
+        heads = []
+        for index, parameters in enumerate(head_parameters(owner)):
+            curves = {"by_weighted_distance": by_weighted[index], "by_distance": by_distance[index]}
+            heads.append({"head": index + 1, "parameters": parameters, **curves})
         kind = {"mapping": owner.mapping, "adjustment": owner.adjustment}
         sublayers.append({**place.labels, **kind, "heads": heads})
     return {

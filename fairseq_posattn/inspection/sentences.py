@@ -6,7 +6,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq import utils
+from fairseq.data import FairseqDataset
 from fairseq.models import FairseqEncoder
+from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -76,9 +78,8 @@ def _longest(trained: TrainedModel) -> int:
     return longest[0] if isinstance(longest, tuple) else longest
 
 
-def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the source sentences of a split by line, each ``[T]``; too long ones are refused."""
-    task, longest = trained.task, _longest(trained)
+def load_split(task: FairseqTask, split: str) -> FairseqDataset:
+    """Return a split of the binarized data."""
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:
@@ -86,7 +87,12 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
             f"--split {split}: there is no such split in {task.cfg.data}; name another, or the "
             "folder of the binarized data with --data"
         ) from error
-    dataset = task.dataset(split)
+    return task.dataset(split)
+
+
+def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
+    """Return the source sentences of a split by line, each ``[T]``; too long ones are refused."""
+    dataset, longest = load_split(trained.task, split), _longest(trained)
     sentences = {}
     for number in range(len(dataset)):
         batch = dataset.collater([dataset[number]])

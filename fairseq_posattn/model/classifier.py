@@ -1,7 +1,8 @@
 """Networks of ``posattn_classifier``: embeddings, encoder, pooling and classification head."""
 
+import math
 from argparse import Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -44,14 +45,12 @@ class SequenceEncoder(nn.Module):
         super().__init__()
         self.dropout = Dropout(get_input_dropout(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
+        dim = self.encoder.output_dim
         self.pooling = POOLINGS[str(cfg.pooling)](
-            self.encoder.output_dim,
-            cfg.pooling_queries,
-            cfg.pooling_window,
-            build_activation(cfg),
-            get_linear_dropout(cfg),
+            *(dim, cfg.pooling_queries, cfg.pooling_window),
+            *(build_activation(cfg), get_linear_dropout(cfg)),
         )
-        self.output_dim = getattr(self.pooling, "output_dim", self.encoder.output_dim)
+        self.output_dim = getattr(self.pooling, "output_dim", dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         hidden = self.encoder(self.dropout(vectors), key_padding_mask)
@@ -84,30 +83,24 @@ class SentenceEncoder(nn.Module):
         self.embed_tokens = embed_tokens
         self.marks = marks
         self.language_model = language_model
-        self.ngrams = None
+        self.ngrams = self.sentences = None
         if cfg.word_ngrams > 1:
             if str(cfg.encoder) != "none":
                 raise ValueError(f"--word-ngrams {cfg.word_ngrams}: needs --encoder none")
             self.ngrams = NGramEmbedding(cfg.word_ngrams, cfg.ngram_buckets, dim)
         self.words = SequenceEncoder(cfg, dim)
-        self.sentences = None
         if cfg.hierarchical:
             self.sentences = SequenceEncoder(cfg, self.words.output_dim)
         self.output_dim = (self.sentences or self.words).output_dim
-        self.longest = cfg.max_positions
-        if language_model is not None:
-            self.longest = min(self.longest, language_model.longest)
+        self.longest = min(cfg.max_positions, getattr(language_model, "longest", math.inf))
 
     @property
     def layers(self):
-        """Return the layers of ``--encoder transformer`` over tokens, else an empty list."""
+        """Layers of ``--encoder transformer`` over tokens, else an empty list."""
         return getattr(self.words.encoder, "layers", [])
 
     def forward(
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        losses: list[Tensor] | None = None,
+        self, src_tokens: Tensor, src_lengths=None, losses: list[Tensor] | None = None
     ) -> Tensor:
         """Encode sentences to ``[B, output_dim]``.
 
@@ -129,7 +122,7 @@ class SentenceEncoder(nn.Module):
         if self.language_model is not None:
             return self.words(*self.language_model(tokens, losses))
         if self.sentences is None:
-            return self._encode_words(tokens)
+            return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
         vectors, padding = documents.gather(self._encode_groups(documents.sentences))
@@ -138,12 +131,12 @@ class SentenceEncoder(nn.Module):
     def _encode_groups(self, tokens: Tensor) -> Tensor:
         """Encode groups of similar length, so that one long sentence does not pad all others."""
         if torch.compiler.is_exporting():  # a graph has a fixed number of groups
-            return self._encode_words(tokens)
+            return self._encode_tokens(tokens)
         rows, groups = zip(*group_by_length(tokens, self.marks.pad), strict=True)
-        vectors = torch.cat([self._encode_words(group) for group in groups])
+        vectors = torch.cat([self._encode_tokens(group) for group in groups])
         return vectors[torch.cat(rows).argsort()]
 
-    def _encode_words(self, tokens: Tensor) -> Tensor:
+    def _encode_tokens(self, tokens: Tensor) -> Tensor:
         """Encode ``[N, L]``, padded on the right, to ``[N, D]``."""
         vectors, padding = self.embed_tokens(tokens), tokens.eq(self.marks.pad)
         if self.ngrams is not None:
@@ -158,33 +151,21 @@ def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
 
 
 def distance_and_product(first: Tensor, second: Tensor) -> Tensor:
-    """Return the symmetric ``[|a - b|, a * b]``, two ``[B, D]`` to ``[B, 2 D]``.
-
-    Tai, Socher and Manning (2015), Improved semantic representations from tree-structured long
-    short-term memory networks, eq. 15.
-    """
+    """Return ``[|a - b|, a * b]`` (Tai et al., 2015, eq. 15): two ``[B, D]`` to ``[B, 2 D]``."""
     return torch.cat([(first - second).abs(), first * second], dim=-1)
 
 
 # Functions by the names of --pair-features, and their output features as a multiple of D.
-PAIR_FEATURES: dict[str, tuple[Callable[[Tensor, Tensor], Tensor], int]] = {
-    "difference": (difference_and_product, 4),
-    "distance": (distance_and_product, 2),
-}
+PAIR_FEATURES = {"difference": (difference_and_product, 4), "distance": (distance_and_product, 2)}
 
 
 class Highway(nn.Module):
     """Highway layer ``g * f(W x) + (1 - g) * x``, ``g = sigmoid(V x)`` (Srivastava et al., 2015).
 
-    Args:
-        dim: features of input and output.
-        activation: f.
-        map_dropout: probability of zeroing a feature of the input of W and of V, drawn separately.
+    ``map_dropout`` zeroes features of the inputs of W and V, drawn separately. f is ``activation``.
     """
 
-    def __init__(
-        self, dim: int, activation: Callable[[Tensor], Tensor] = F.elu, map_dropout: float = 0.0
-    ):
+    def __init__(self, dim: int, activation=F.elu, map_dropout: float = 0.0):
         super().__init__()
         self.activation = activation
         self.map_dropout = map_dropout
@@ -200,17 +181,15 @@ class Highway(nn.Module):
 
 
 class ClassificationHead(nn.Module):
-    """Optional hidden layer and highway layers, then a linear layer to the classes.
+    """Optional hidden layer and highway layers, then a linear layer to the logits.
 
     Args:
-        input_dim: features of the input.
-        num_classes: number of logits.
-        hidden_dim: features of the hidden layer; 0, the default, for none.
-        highway_layers: number of highway layers after it; default 0.
-        dropout: probability of zeroing a feature before each layer; default 0.
+        hidden_dim: features of the hidden layer; 0 for none.
+        highway_layers: number of highway layers after it.
+        dropout: probability of zeroing a feature before each layer.
         activation: of hidden and highway layers, default ELU.
         drop_carried: drop features of a highway layer's whole input, not only of its linear ones.
-        bias: whether the linear layer to the classes has a bias.
+        bias: whether the linear layer to the logits has a bias.
     """
 
     def __init__(
@@ -238,8 +217,7 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``[B, input_dim]`` to logits ``[B, num_classes]``."""
-        logits: Tensor = self.layers(features)
-        return logits
+        return self.layers(features)
 
 
 def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool):

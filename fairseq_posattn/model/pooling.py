@@ -84,7 +84,6 @@ def multi_query_attention(
         keys: ``[B, T, K]``, u of eq. 10; in CSPAN K is C.
         queries: ``[M, K]``, Q.
         key_padding_mask: bool ``[B, T]``, True where padded.
-        need_weights: also return the weights.
 
     Returns:
         ``[B, M, C]``, or ``([B, M, C], weights [B, M, T])``; zero for rows of padding alone.
@@ -114,13 +113,10 @@ class MultiQueryPooling(nn.Module):
         nn.init.xavier_uniform_(self.queries)
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, C]`` to ``[B, C]`` or ``[B, M C]``; the mask is bool ``[B, T]``."""
         keys = torch.tanh(self.key_map(hidden))  # [B, T, C]
         attended = self.attend(hidden, keys, self.queries, key_padding_mask=key_padding_mask)
         vectors = context_of(attended).flatten(1)  # [B, M C]
-        if self.fusion is not None:
-            vectors = self.fusion(vectors)
-        return vectors
+        return vectors if self.fusion is None else self.fusion(vectors)
 
 
 class AdditivePooling(nn.Module):

@@ -1,62 +1,18 @@
-"""The output projection to logits, and int8 linear layers for CPUs."""
+"""Linear layers for inference on a CPU: with packed weights, or in int8."""
 
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.cpu import Linear, is_recorded, library, product
+from fairseq_posattn.attention.cpu import Linear, library
 
 INT8_MAX = 127
 # CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.
 REDUCE_RANGE = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
-
-
-class OutputProjection(Linear):
-    """Linear layer from features to logits, without bias; embeddings may share its weight.
-
-    On a CPU the gradient of its weight owns its memory, so that PyTorch adds the gradient of the
-    embeddings in place. PyTorch's linear layer returns a view, which costs a third such table.
-
-    Args:
-        features: C, features of the input.
-        vocab_size: V, tokens of the dictionary.
-    """
-
-    def __init__(self, features: int, vocab_size: int, device: str | None = None):
-        super().__init__(features, vocab_size, bias=False, device=device)
-
-    def product(self, x: Tensor) -> Tensor:
-        if x.device.type != "cpu" or is_recorded() or torch.is_autocast_enabled("cpu"):
-            return super().product(x)
-        # torch has no types for apply
-        logits: Tensor = _Logits.apply(x, self.weight)  # type: ignore[no-untyped-call]
-        return logits
-
-
-class _Logits(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return product(x.flatten(0, -2), weight).view(*x.shape[:-1], -1)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        needs_x, needs_weight = ctx.needs_input_grad
-        rows = gradient.flatten(0, -2)
-        return (
-            product(rows, weight.t()).view(x.shape) if needs_x else None,
-            product(rows.t(), x.flatten(0, -2).t()) if needs_weight else None,
-        )
-
-
 # Rows of the matmul for which weights are packed; other numbers are served as well.
 PACKED_ROWS = 160
 FEWEST_ROWS = 4
@@ -72,16 +28,17 @@ def pack_linear_layers(model: nn.Module) -> None:
     """
     if not torch.backends.mkl.is_available():
         return
-    is_right: dict[torch.Size, bool] = {}
+    agrees: dict[torch.Size, bool] = {}
     for layer in model.modules():
-        if isinstance(layer, Linear) and "product" not in vars(layer):
-            weight = layer.weight
-            if weight.device.type == "cpu" and weight.dtype == torch.float32:
-                product = _packed_product(layer)
-                if weight.shape not in is_right:
-                    is_right[weight.shape] = _agrees(product, layer)
-                if is_right[weight.shape]:
-                    layer.product = product  # type: ignore[method-assign]
+        if not isinstance(layer, Linear) or "product" in vars(layer):
+            continue
+        weight = layer.weight
+        if weight.device.type == "cpu" and weight.dtype == torch.float32:
+            product = _packed_product(layer)
+            if weight.shape not in agrees:
+                agrees[weight.shape] = _agrees(product, layer)
+            if agrees[weight.shape]:
+                layer.product = product
 
 
 def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
@@ -90,9 +47,8 @@ def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
     for rows in CHECKED_ROWS:
         x = torch.arange(rows * weight.size(1), dtype=torch.float32).sin().view(rows, -1)
         expected = F.linear(x, weight, bias)
-        if not torch.allclose(
-            product(x), expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max())
-        ):
+        tolerance = 1e-4 * float(expected.abs().max())
+        if not torch.allclose(product(x), expected, rtol=1e-3, atol=tolerance):
             return False
     return True
 
@@ -109,8 +65,7 @@ def _packed_product(layer: Linear) -> Callable[[Tensor], Tensor]:
         if rows < FEWEST_ROWS:
             return F.linear(x, weight, bias)
         # PyTorch ignores weights packed for another number of rows. MKL uses them: see _agrees.
-        result: Tensor = torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
-        return result
+        return torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
 
     return product
 
@@ -134,8 +89,7 @@ def quantize_linear_layers(model: nn.Module) -> int:
 
 
 def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    output: Tensor = torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCE_RANGE)
-    return output
+    return torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCE_RANGE)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
@@ -148,7 +102,6 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+        return torch.ops.quantized.linear_prepack(weight, layer.bias)
     finally:
         torch.backends.quantized.engine = engine
-    return packed

@@ -13,13 +13,8 @@ from fairseq_posattn.common.errors import UsageError
 def strip_eos(tokens: Tensor, pad: int, eos: int) -> Tensor:
     """Remove the ``</s>`` that ends each row of ``[B, T]``, and pad on the right.
 
-    A ``</s>`` within a row, as between two sentences joined by fairseq, stays.
-
-    Returns:
-        ``[B, T']`` with T' tokens in the longest row.
-
-    Raises:
-        UsageError: a row has no tokens.
+    A ``</s>`` within a row, as between two sentences joined by fairseq, stays. The result
+    ``[B, T']`` has T' tokens in the longest row. Raise UsageError if a row has no tokens.
     """
     tokens = pad_right(tokens, pad)
     lengths = tokens.ne(pad).sum(1)  # [B]
@@ -33,7 +28,7 @@ def strip_eos(tokens: Tensor, pad: int, eos: int) -> Tensor:
     if shortest == 0:
         empty = (lengths == 0).nonzero()[0].item()
         raise UsageError(
-            f"sentence {empty + 1} of a batch of {len(lengths)} has no words; remove empty lines "
+            f"sentence {empty + 1} of a batch of {len(lengths)} has no tokens; remove empty lines "
             "from the text, with their labels, and prepare the data again"
         )
     beyond = torch.arange(longest, device=tokens.device) >= lengths[:, None]
@@ -67,8 +62,7 @@ class SplitDocuments:
     def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Arrange the sentences' vectors ``[N, C]`` by document.
 
-        Returns:
-            ``[B, S, C]`` with S sentences in the longest document, and the padding ``[B, S]``.
+        The result is ``[B, S, C]``, S sentences in the longest document, and padding ``[B, S]``.
         """
         longest = cast(int, self.number.max().item()) + 1  # symbolic in a graph
         shape = (self.documents, longest)
@@ -94,14 +88,14 @@ def split_documents(
         UsageError: a document has no tokens.
     """
     separates = tokens.eq(separator)
-    is_word = tokens.ne(pad) & ~separates  # [B, T]
-    if not torch.compiler.is_exporting() and not is_word.any(1).all():
+    is_token = tokens.ne(pad) & ~separates  # [B, T]
+    if not torch.compiler.is_exporting() and not is_token.any(1).all():
         raise UsageError("a document has nothing but sentence separators; remove it from the data")
     closes = separates if ends is None else separates | tokens[..., None].eq(ends).any(-1)
-    begins = is_word & F.pad(closes, (1, 0), value=True)[:, :-1]  # [B, T], first tokens
+    begins = is_token & F.pad(closes, (1, 0), value=True)[:, :-1]  # [B, T], first tokens
     document, first = begins.nonzero(as_tuple=True)  # [N], in order of reading
     number = begins.cumsum(1)[document, first] - 1
-    sentence = begins.flatten().cumsum(0)[is_word.flatten()] - 1  # [W], of each token
+    sentence = begins.flatten().cumsum(0)[is_token.flatten()] - 1  # of each token
     lengths = torch.zeros_like(first).index_add(0, sentence, torch.ones_like(sentence))  # [N]
     within = torch.arange(lengths.max().item(), device=tokens.device)  # [L]
     beyond = within >= lengths[:, None]  # [N, L]
@@ -113,8 +107,7 @@ def split_documents(
 def group_by_length(tokens: Tensor, pad: int) -> list[tuple[Tensor, Tensor]]:
     """Group sentences ``[N, L]`` by length: up to 16 tokens, up to 32, up to 64, and so on.
 
-    Returns:
-        for each group its rows ``[G]`` and their tokens ``[G, L']``, padded to the group's longest.
+    A group is its rows ``[G]`` and their tokens ``[G, L']``, padded to the group's longest.
     """
     lengths = tokens.ne(pad).sum(1)  # [N]
     doublings = lengths.clamp(min=16).log2().ceil()  # [N]

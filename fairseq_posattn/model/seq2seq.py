@@ -11,12 +11,12 @@ from argparse import Namespace
 import torch
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.multihead import IncrementalState
-from fairseq_posattn.model.projections import OutputProjection
 from fairseq_posattn.model.transformer_layer import (
     build_decoder_layer,
     build_encoder_layer,
@@ -219,7 +219,7 @@ class Decoder(DecoderPass, nn.Module):
         features = cfg.decoder.output_dim
         narrowed = features != layer.embed_dim
         self.project_out_dim = nn.Linear(layer.embed_dim, features, False) if narrowed else None
-        self.output_projection = OutputProjection(features, embed_tokens.num_embeddings)
+        self.output_projection = Linear(features, embed_tokens.num_embeddings, False)
         if cfg.share_decoder_input_output_embed:
             self.output_projection.weight = embed_tokens.weight
 

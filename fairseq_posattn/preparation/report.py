@@ -97,16 +97,18 @@ def report_labels(labels):
         print(f"(and {len(names) - MOST_LABELS:,} more)")
 
 
-def next_commands(corpus, dest, folder=None, data=None, extra=()):
+def next_commands(corpus, dest, by_name=False, folder=None, extra=()):
     """Print the commands that train on prepared data; return the words of the first one.
 
-    ``folder`` is the first fold, ``data`` the recipe's options that name the data (empty: none do),
-    ``extra`` flags of fairseq-train.
+    ``by_name`` is for recipes that find data sets by their folders' names. ``folder`` is the first
+    fold, ``extra`` are flags of fairseq-train.
     """
     train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")
-    data = ["--data", str(shown(dest))] if data is None else data
-    if corpus.recipe is not None and data:
+    data = ["--data", str(shown(dest))]
+    if by_name:
+        data = ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
+    if corpus.recipe is not None and (not by_name or dest.name == corpus.name):
         words = ["posattn", "recipe", corpus.recipe, *data]
         print(f"or, for the paper's table,\n    {shlex.join(words)}")
     return train
@@ -118,13 +120,6 @@ def explain(train):
     result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
     if result.returncode == 0:
         print(f"posattn train stands for\n{indent(result.stdout.rstrip(), '    ')}")
-
-
-def named_by_folder(corpus, dest):
-    """Return the options of a recipe that finds data sets by their folders' names."""
-    if dest.name != corpus.name:
-        return ()
-    return ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
 
 
 def shown(path):

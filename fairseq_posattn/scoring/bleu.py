@@ -1,14 +1,8 @@
 """BLEU in the forms that papers report, chrF and TER by sacreBLEU, and COMET by unbabel-comet.
 
-=====================  ============================================================================
-sacrebleu              of detokenized text, with sacreBLEU's tokenizer for the language; the only
-                       form that is comparable between tokenizers. chrF2 and TER use the same text
-tokenised              of the tokens, as by multi-bleu.perl and fairseq-score
-tokenised-lowercase    the same, case-insensitive, as reported on IWSLT14
-compound-split         of the tokens, split at hyphens, as reported on WMT14 English-German:
-                       "rich-text" becomes "rich ##AT##-##AT## text" (tensor2tensor's
-                       get_ende_bleu.sh, fairseq's compound_split_bleu.sh)
-=====================  ============================================================================
+``posattn score bleu --help`` explains the forms. Only sacrebleu is comparable between tokenizers;
+chrF2 and TER use the same detokenized text. compound-split is that of fairseq's
+compound_split_bleu.sh: "rich-text" becomes "rich ##AT##-##AT## text".
 
 sacreBLEU's tokenizer 13a serves languages with spaces between words. Chinese is split into
 characters; Japanese and Korean into MeCab's words if MeCab is installed, else into characters.
@@ -172,11 +166,8 @@ def text_of(form: str, pairs: Pairs, running: Pairs) -> Pairs:
 
 
 def split_compounds(lines: Sequence[str]) -> list[str]:
-    """Return lines in which hyphens within words are separate tokens.
-
-    Hyphens that Moses has split, ``rich @-@ text``, are joined first: the @ would count as words.
-    """
-    joined = (line.replace(" @-@ ", "-") for line in lines)
+    """Return lines in which hyphens within words are separate tokens."""
+    joined = (line.replace(" @-@ ", "-") for line in lines)  # which Moses has split
     return [HYPHENATED.sub(r"\1 ##AT##-##AT## \2", line) for line in joined]
 
 

@@ -63,13 +63,12 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
 
 
 def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
-    """Read pairs from the output of fairseq-generate, in any order.
+    """Read pairs from the output of fairseq-generate or its ``generate-test.txt``, in any order.
 
     The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
     else before it (line H).
 
     Args:
-        path: its output, or its ``generate-test.txt``.
         references: a file in the order of the test set; by default the output's (line T).
         marks: as in :func:`remove_marks`.
 
@@ -101,11 +100,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 
 
 def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str | None]:
-    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language.
-
-    Raises:
-        UsageError: a hypothesis has no score.
-    """
+    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language."""
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
     references: dict[int, str] = {}
     language = None

@@ -44,9 +44,8 @@ class Counts:
         """Return the counts and scores of each type of argument."""
         table = {}
         for label in sorted({*self.correct, *self.excess, *self.missed}):
-            right, excess, missed = self.correct[label], self.excess[label], self.missed[label]
-            counts = {"correct": right, "excess": excess, "missed": missed}
-            table[label] = {**counts, **_scores(right, excess, missed)}
+            counts = {name: getattr(self, name)[label] for name in ("correct", "excess", "missed")}
+            table[label] = {**counts, **_scores(**counts)}
         return table
 
 

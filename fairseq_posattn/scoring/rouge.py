@@ -5,11 +5,10 @@ https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl
 ROUGE-L is the summary-level union of longest common subsequences over sentences, which end at
 " . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
 
-Each summary's F1 equals that of ROUGE-1.5.5.pl in all five digits, stemmed or not (measured with
-the first three sentences of 250 articles of CNN/DailyMail and the first eight words of 1,000 of
-Gigaword). Averages differ by up to 0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random
-resamples. Where its list of irregular forms was rebuilt by the command that many guides give, the
-list is empty, and the Perl program prints up to 0.4 percent less.
+Each summary's F1 equals that of ROUGE-1.5.5.pl in all five digits, stemmed or not (measured on
+1,250 of CNN/DailyMail and Gigaword). Averages differ by up to 0.0002 (of 1): ROUGE-1.5.5 prints the
+mean of 1,000 random resamples. Where its list of irregular forms was rebuilt by the command
+that many guides give, the list is empty, and the Perl program prints up to 0.4 percent less.
 """
 
 import os
@@ -51,8 +50,7 @@ def stemmer() -> Callable[[str], str]:
     """Return a function from a word of lower-case letters and digits to its stem.
 
     It has WordNet's irregular forms and Porter's algorithm with the changes of his later programs.
-    Words of up to three characters stay. For 9,000 frequent words of English all stems equal those
-    of ``ROUGE-1.5.5.pl -m``.
+    Words of up to three characters stay. Stems of 9,000 frequent words are ``ROUGE-1.5.5.pl -m``'s.
     """
     from nltk.stem.porter import PorterStemmer  # NLTK is optional
 

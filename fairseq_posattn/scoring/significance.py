@@ -10,10 +10,9 @@ two-sided test that counts ties. Equal scores have p = 1, where sacreBLEU prints
 
 Several runs: the bootstrap resamples runs as well as sentences (Sellam et al., 2022, The
 MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer than there are, so that
-the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p is two-sided. Few
-seeds are unreliable: if seeds vary more than sentences, the false positive rate at p < 0.05 is a
-third with two runs each, 11% with three and 8% with five (simulated, normal). A single run beside
-three counts as representative of its seeds: 47%.
+the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p is two-sided. If
+seeds vary more than sentences, the false positive rate at p < 0.05 is a third with two runs each,
+11% with three, 8% with five, and 47% for a single run beside three (simulated, normal).
 
 Randomization permutes the outputs of a sentence among all runs of both systems (Clark et al.,
 2011). It takes the sentences of a run as independent, and is the more lenient test.

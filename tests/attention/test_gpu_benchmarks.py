@@ -44,7 +44,7 @@ def test_every_step_runs_and_is_not_run_again(tmp_path):
     text = {name: re.sub(" +", " ", write(results)) for name, write in PLACES.items()}
     assert "| dman | triton | 8 | training |" in text["times"]
     assert text["end to end"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2
-    assert "| optimizer step | `dman_iwslt_de_en` |" in text["parts of an update"]
+    assert "| both, half precision |" in text["updates"]
     assert "| distance_scores float16 16 |" in text["tiles"]
     (path,) = unpacked.glob("switches_*.json")
     names = [row["name"] for row in json.loads(path.read_text())["rows"]]

@@ -60,9 +60,3 @@ def test_output_errors_are_one_line(setting, output, status, words):
         )
     assert (finished.returncode, finished.stderr[: len(words)]) == (status, words)
     assert finished.stderr.count("\n") == status
-
-
-def test_other_errors_print_a_traceback():
-    output = last_words("ValueError('a bug')")
-    assert output.startswith("Traceback")
-    assert output.endswith("ValueError: a bug\n")

@@ -37,10 +37,6 @@ def test_the_suffix_selects_the_format(tmp_path, suffix, start):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_the_first_28_line_styles_differ():
-    assert len({tuple(figures.line_style(index).values()) for index in range(28)}) == 28
-
-
 @pytest.fixture
 def font(tmp_path):
     """Return a function that writes a font of these characters and returns its path."""
@@ -99,8 +95,3 @@ def test_characters_that_no_font_has_are_reported_in_one_line(font, drawn):
     fonts = [font("Cats", "猫")]
     (line,) = drawn(lambda: fonts, "猫 犬 鳥", "犬")[2].splitlines()
     assert line.startswith("warning: no font of this machine has 犬 鳥: boxes stand for them")
-
-
-def test_no_font_is_searched_for_characters_of_the_default_font(drawn):
-    before, after, error = drawn(lambda: pytest.fail("looked"), "Straße", "$x^2$", "a\nb")
-    assert (after, error) == (before, "")

@@ -130,17 +130,6 @@ def test_a_full_disk_names_the_file_and_leaves_the_old_content(tmp_path):
     assert os.listdir(tmp_path) == ["text"]
 
 
-def test_errors_of_the_block_keep_the_old_content(tmp_path):
-    path, other = tmp_path / "text", tmp_path / "other"
-    path.write_text("before")
-    with pytest.raises(FileNotFoundError) as error, writing(path) as file:
-        file.write("half")
-        other.read_text()
-    assert error.value.filename == str(other)
-    assert path.read_text() == "before"
-    assert os.listdir(tmp_path) == ["text"]
-
-
 def test_a_second_run_waits_and_reports_it_once(tmp_path):
     messages, ended = [], threading.Event()
 
@@ -159,17 +148,3 @@ def test_a_second_run_waits_and_reports_it_once(tmp_path):
         ended.set()
     thread.join()
     assert messages == ["waiting for another run that is at work on it", "done"]
-
-
-def test_a_second_run_may_give_up(tmp_path):
-    def give_up():
-        raise KeyboardInterrupt
-
-    with (
-        locked(tmp_path / ".lock", "it"),
-        pytest.raises(KeyboardInterrupt),
-        locked(tmp_path / ".lock", "it", meanwhile=give_up),
-    ):
-        pytest.fail("it had the lock")
-    with locked(tmp_path / ".lock", "it", meanwhile=give_up):
-        pass

@@ -85,15 +85,11 @@ def test_restored_files_keep_missing_options(tmp_path, caplog, flag):
     cfg = trained_on(tmp_path, path, flag, path, "--attention-dropout=0.2")
     assert cfg.attention_dropout == 0.2
     assert trained_on(tmp_path, path).attention_dropout == 0.1
-
-
-@pytest.mark.slow
-def test_a_resumed_run_keeps_missing_options(tmp_path):
-    (tmp_path / "saved").mkdir()
-    path = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
-    assert trained_on(tmp_path, path).attention_dropout == 0
-    other = saved(tmp_path / "new.pt")  # what would be restored counts, and nothing else
-    assert trained_on(tmp_path, path, "--restore-file", other).attention_dropout == 0.1
+    (tmp_path / "saved").mkdir()  # what would be restored counts, and nothing else
+    last = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
+    assert trained_on(tmp_path, last).attention_dropout == 0
+    other = saved(tmp_path / "new.pt")
+    assert trained_on(tmp_path, last, "--restore-file", other).attention_dropout == 0.1
 
 
 RELEASED = {ARCH: {"heads_activation": "relu"}}

@@ -21,27 +21,19 @@ SERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cl
 
 
 def fairseq_command(name, *arguments):
-    def call(path, data, folder):
+    def call(**places):
         command = __import__(f"fairseq_cli.{name}", fromlist=["cli_main"])
-        words = [
-            str(argument).format(path=path, data=data, folder=folder) for argument in arguments
-        ]
+        words = [str(argument).format(**places) for argument in arguments]
         sys.argv = [f"fairseq-{name}", *words, "--user-dir", USER_DIR, "--cpu"]
         command.cli_main()
 
     return call
 
 
-def script(name, *arguments):
-    def call(path, data, folder):
-        words = [
-            str(argument).format(path=path, data=data, folder=folder) for argument in arguments
-        ]
-        sys.argv = [name, *words]
-        if name.endswith(".py"):
-            runpy.run_path(str(ROOT / "scripts" / name), run_name="__main__")
-        else:
-            runpy.run_module(name, run_name="__main__")
+def posattn(*arguments):
+    def call(**places):
+        sys.argv = ["posattn", *(str(argument).format(**places) for argument in arguments)]
+        runpy.run_module("fairseq_posattn.cli", run_name="__main__")
 
     return call
 
@@ -79,25 +71,14 @@ TRANSLATION = {
     "validate": fairseq_command(
         "validate", *GENERATION, "--task", "translation", "--valid-subset", "test"
     ),
-    "average": script(
-        "average_checkpoints.py", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"
-    ),
-    "analysis": script(
-        *(
-            "fairseq_posattn.cli",
-            "analysis",
-            "locality",
-            "{path}",
-            "--data",
-            "{data}",
-            "--split",
-            "test",
-        )
+    "average": posattn("average", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"),
+    "analysis": posattn(
+        *("analysis", "locality", "{path}", "--data", "{data}", "--split", "test"),
     ),
     "from_pretrained": from_pretrained,
 }
 CLASSIFICATION = {
-    "predict": script("predict.py", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"),
+    "predict": posattn("predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"),
 }
 ENTRIES = TRANSLATION | CLASSIFICATION
 
@@ -150,17 +131,15 @@ def _try_all(entry, files, path, data, folder, results):
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")
-    os._exit(exit_code(ENTRIES[entry], path, data, folder))
+    os._exit(exit_code(ENTRIES[entry], path=path, data=data, folder=folder))
 
 
-def exit_code(call, *arguments):
+def exit_code(call, **places):
     """Return the exit code of a call; print errors as Python does."""
     code = 0
     try:
-        call(*arguments)
+        call(**places)
     except SystemExit as end:
-        if isinstance(end.code, str):
-            print(end.code, file=sys.stderr)
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())

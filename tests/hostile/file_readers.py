@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 
 import entry_points
-from entry_points import GENERATION, TRAINING, fairseq_command, script
+from entry_points import GENERATION, TRAINING, fairseq_command, posattn
 from hostile_checkpoints import touch
 
 LOAD = "load_model_ensemble_and_task"
@@ -29,10 +29,6 @@ CLASSIFIER = [
 ]
 
 
-def posattn(*arguments):
-    return script("fairseq_posattn.cli", *arguments)
-
-
 def interactive(*arguments):
     return fairseq_command("interactive", TRANSLATION, *MODEL, "--buffer-size", "8", *arguments)
 
@@ -45,10 +41,8 @@ generate = fairseq_command("generate", TRANSLATION, *MODEL)
 validate = fairseq_command(
     "validate", TRANSLATION, *MODEL, "--task", "translation", "--valid-subset", "test"
 )
-analysis = posattn(
-    *("analysis", "locality", "{data}/translation/checkpoint.pt"),
-    *("--data", TRANSLATION, "--split", "test"),
-)
+LOCALITY = ("analysis", "locality", "{data}/translation/checkpoint.pt")
+analysis = posattn(*LOCALITY, "--data", TRANSLATION, "--split", "test")
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
@@ -78,28 +72,12 @@ READERS = {
             "file",
             interactive("--bpe", "sentencepiece", "--sentencepiece-model", "{path}"),
         ),
-        "generate": (
-            "file",
-            fairseq_command(
-                *("generate", TRANSLATION, *MODEL, "--bpe", "sentencepiece"),
-                *("--sentencepiece-model", "{path}"),
-            ),
-        ),
     },
     "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
     "text": {
         "predict": ("file", posattn(*PREDICT, "--input", "{path}")),
-        "documents": (
-            "file",
-            posattn(*PREDICT, "--input", "{path}", "--tokenizer", "documents"),
-        ),
-        "analysis": (
-            "file",
-            posattn(
-                *("analysis", "locality", "{data}/translation/checkpoint.pt"),
-                *("--data", TRANSLATION, "--sentences", "{path}"),
-            ),
-        ),
+        "documents": ("file", posattn(*PREDICT, "--input", "{path}", "--tokenizer", "documents")),
+        "analysis": ("file", posattn(*LOCALITY, "--data", TRANSLATION, "--sentences", "{path}")),
         "bleu": ("file", posattn("score", "bleu", "--generated", "{path}")),
     },
 }
@@ -213,7 +191,7 @@ def _try_all(kind, reader, folder, results):
             setattr(module, name, after(try_each, getattr(module, name)))
     else:
         try_each()
-    os._exit(entry_points.exit_code(call, path, world, folder))
+    os._exit(entry_points.exit_code(call, path=path, data=world, folder=folder))
 
 
 def after(first, function):

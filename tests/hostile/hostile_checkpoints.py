@@ -281,15 +281,6 @@ def nested_load(path, base, canary):
 
 
 @collected
-def script(path, base, canary):
-    class Module(torch.nn.Module):
-        def forward(self, x):
-            return x
-
-    torch.jit.script(Module()).save(str(path))
-
-
-@collected
 def tar(path, base, canary):
     with tarfile.open(path, "w") as archive:
         for name in ("storages", "tensors", "pickle", "../outside"):
@@ -392,13 +383,6 @@ def absolute_names(path, base, canary):
     with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
             new.writestr(f"/{name}", old.read(name))
-
-
-@collected
-def names_that_climb(path, base, canary):
-    rewritten(path, base)
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("../../outside", "x")
 
 
 def _flagged(path, base, flag=0, method=0):

@@ -2,11 +2,7 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.model.sentence_batches import (
-    group_by_length,
-    split_documents,
-    strip_eos,
-)
+from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 
 PAD, EOS, SEP = 1, 2, 9
 
@@ -33,18 +29,14 @@ def test_only_the_last_end_of_a_row_is_taken_away():
 
 @pytest.mark.parametrize("empty", [[EOS, PAD, PAD], [PAD, PAD, EOS], [PAD, PAD, PAD]])
 def test_a_row_without_words_is_named(empty):
-    with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no words") as error:
+    with pytest.raises(UsageError, match="sentence 2 of a batch of 2 has no tokens") as error:
         strip_eos(torch.tensor([[4, 5, EOS], empty]), PAD, EOS)
     assert "\n" not in str(error.value)
 
 
 def test_documents_are_taken_apart():
     tokens = torch.tensor(
-        [
-            [4, 5, SEP, 6, SEP, 7, 8],
-            [3, 3, 3, 3, PAD, PAD, PAD],
-            [SEP, 4, SEP, SEP, 5, 6, SEP],
-        ]
+        [[4, 5, SEP, 6, SEP, 7, 8], [3, 3, 3, 3, PAD, PAD, PAD], [SEP, 4, SEP, SEP, 5, 6, SEP]]
     )
     split = split_documents(tokens, PAD, SEP)
     assert split.sentences.tolist() == [

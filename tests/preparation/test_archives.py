@@ -60,14 +60,6 @@ def test_all_kinds_are_read_alike(archive):
     assert not archive.has("EADME")  # not a whole name
 
 
-def test_two_members_can_be_read_at_once(archive):
-    with archive.open("de/text") as german, archive.open("en/text") as english:
-        assert list(zip(german, english, strict=True)) == [
-            (b"eins\n", b"one\n"),
-            (b"zwei\n", b"two\n"),
-        ]
-
-
 def test_missing_member_gives_a_one_line_error(archive):
     with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
         archive.open("fr/text").__enter__()

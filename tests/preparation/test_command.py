@@ -52,21 +52,6 @@ def test_options_have_defaults(command, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [
-        ["trek"],
-        ["trec", "--jobs", "0"],
-        ["trec", "--limit", "x"],
-        ["trec", "--valid-fraction", "1"],
-    ],
-)
-def test_bad_options_are_refused(arguments, capsys):
-    with pytest.raises(SystemExit):
-        prepare("classification", arguments)
-    assert arguments[-1] in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     ("error", "status", "line"),
     [
         (UsageError("text:2: bad"), 1, "error: text:2: bad"),
@@ -102,9 +87,7 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
 @pytest.mark.parametrize(("kind", "name"), RECIPES)
 def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     corpus, dest = RECIPES[kind, name], Path("data-bin") / name
-    has_folder = kind in ("translation", "summarization")
-    data = None if has_folder else report.named_by_folder(corpus, dest)
-    report.next_commands(corpus, dest, data=data)
+    report.next_commands(corpus, dest, by_name=kind not in ("translation", "summarization"))
     program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert (program, command) == ("posattn", "recipe")
     assert recipe([*words, "--dry-run"]) == 0

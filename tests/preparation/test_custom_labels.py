@@ -108,17 +108,6 @@ def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsy
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
 
 
-def test_a_changed_file_and_another_column_are_read_again(tmp_path, custom, fairseq_here):
-    train = table(tmp_path / "train.csv", moods(40))
-    assert custom(train)[0] == 0
-    train.write_bytes(train.read_bytes().replace(b"number", b"figure"))
-    status, dest = custom(train)
-    assert status == 0
-    assert all("text figure" in line for line in lines(dest / "text/train.input0"))
-    assert custom(train, target=("--label", "stars"))[0] == 0
-    assert "3" in lines(dest / "text/train.label")
-
-
 @pytest.mark.parametrize("text", ["a <pad> b", "a <PAD> b", "<s>"])
 def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys, text):
     train = table(tmp_path / "train.csv", [*moods(20), (text, "glad", 1)])
@@ -217,22 +206,15 @@ LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_folds_are_complete_and_stratified(seed):
-    folds = labeled_text.cross_validation(LABELS, seed, 0.1)
+    folds = list(labeled_text.cross_validation(LABELS, seed, 0.1))
     tested = [index for fold in folds for index in fold["test"]]
     assert sorted(tested) == list(range(len(LABELS)))
     for fold in folds:
-        parts = [fold["train"], fold["valid"], fold["test"]]
-        assert sorted(index for part in parts for index in part) == list(range(len(LABELS)))
+        assert not fold["valid"] & fold["test"]
         assert len(fold["test"]) in (10, 11)
         assert len(fold["valid"]) == 9
         counts = Counter(LABELS[index] for index in fold["test"])
         assert counts["a"] in (6, 7) and counts["b"] in (3, 4) and counts["c"] in (0, 1)
-
-
-def test_tenths_are_complete():
-    parts = labeled_text.tenths(LABELS, 1)
-    assert [len(parts[split]) for split in ("train", "valid", "test")] == [81, 11, 11]
-    assert sorted(set().union(*parts.values())) == list(range(len(LABELS)))
 
 
 def test_held_out_examples_are_stratified_and_seeded():

@@ -3,11 +3,9 @@
 import contextlib
 import os
 import shutil
-import threading
 
 import pytest
 
-from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.stages import Stages
 
@@ -167,19 +165,6 @@ def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
-def test_a_failed_first_run_keeps_its_finished_stages(tmp_path):
-    with pytest.raises(UsageError):
-        Failing(tmp_path)()
-    assert Pipeline(tmp_path)() == ["sums"]
-
-
-def test_unchanged_outputs_are_not_copied(tmp_path):
-    Pipeline(tmp_path)()
-    inode = (tmp_path / "text/a").stat().st_ino
-    assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
-    assert (tmp_path / "text/a").stat().st_ino == inode  # not copied
-
-
 def refused(run):
     with pytest.raises(UsageError) as caught:
         run()
@@ -252,15 +237,3 @@ def test_a_run_after_a_kill_equals_an_uninterrupted_one(tmp_path, monkeypatch, b
         if countdown.left:
             break
     assert changes > 15
-
-
-def test_a_second_run_waits_for_the_first(tmp_path, monkeypatch):
-    waits = threading.Event()
-    monkeypatch.setattr(files, "say", lambda message: "waiting" in message and waits.set())
-    second = threading.Thread(target=Pipeline(tmp_path), daemon=True)
-    with Stages(tmp_path).locked():
-        second.start()
-        assert waits.wait(timeout=60)
-        assert tree(tmp_path) == {}
-    second.join(timeout=60)
-    assert tree(tmp_path) == WHOLE

@@ -184,35 +184,24 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "result",
+    "place, result, message",
     [
-        {},
-        {"scores": {"auc": nan}, "settings": {"seed": "1"}, "examples": {"test": 1, "train": 1}},
-        {"scores": {"auc": 0.5}, "settings": {"seed": "1"}, "examples": 5},
+        ("seed1", {}, "{}: a result in it is malformed"),
+        ("seed1", {"scores": {"rouge1": nan}}, "{}: a result in it is malformed"),
+        ("seed1", {"counts": 5}, "{}: a result in it is malformed"),
+        ("seedling", {}, "{}/seedling/result.json is no result of a recipe"),
+        ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
+        ("seed1", {"updates": 1e400}, "{}: updates is .*; remove the file or"),
+        ("seed1", {"versions": {"torch": "<b>"}}, "{}: versions is .*; remove the file or"),
     ],
 )
-def test_a_malformed_result_is_one_line_with_its_folder(result, tmp_path):
-    (tmp_path / "seed1").mkdir()
-    (tmp_path / "seed1" / "result.json").write_text(json.dumps(result))
-    with pytest.raises(UsageError, match=f"^{tmp_path}: a result in it is malformed .*; re"):
-        rows_of("da_transformer/table5_mind", tmp_path, ("auc",))
-
-
-def test_a_folder_without_a_seed_is_named(tmp_path):
-    (tmp_path / "seedling").mkdir()
-    (tmp_path / "seedling" / "result.json").write_text("{}")
-    with pytest.raises(UsageError, match="seedling/result.json is no result of a recipe"):
-        rows_of("dman/gigaword", tmp_path, ("rouge1",))
-
-
-@pytest.mark.parametrize(
-    "key, value", [("metric", "\x1b[31m"), ("updates", 1e400), ("versions", {"torch": "<b>"})]
-)
-def test_a_value_of_another_form_is_one_line(translated, key, value):
-    result = recorded(translated)
-    translated.result.write_text(json.dumps({**result, key: value}))
+def test_a_malformed_result_is_one_line_with_its_folder(translated, place, result, message):
+    written = {**recorded(translated), **result} if result else {}
+    translated.result.unlink(missing_ok=True)
     folder = translated.folder.parent
-    with pytest.raises(UsageError, match=f"^{folder}: {key} is .*; remove the file or") as refused:
+    (folder / place).mkdir(exist_ok=True)
+    (folder / place / "result.json").write_text(json.dumps(written))
+    with pytest.raises(UsageError, match=f"^{message.format(folder)}") as refused:
         rows_of("dman/gigaword", folder, ("rouge1",))
     assert str(refused.value).isprintable()
 

@@ -121,11 +121,6 @@ def test_no_batch_is_larger_and_an_update_hardly_smaller(workers):
     assert 24 * 12288 - workers * frequency < size * frequency * workers <= 24 * 12288
 
 
-def test_more_workers_than_tokens_are_refused():
-    with pytest.raises(UsageError, match="9 workers cannot share an update of 2 x 4"):
-        share(4, 2, 9)
-
-
 @pytest.mark.parametrize(
     ("arguments", "end"),
     [

@@ -53,11 +53,6 @@ def test_malformed_files_are_reported_with_line_and_byte(content, message):
     assert str(caught.value) == message
 
 
-def test_parallel_lines_are_tuples():
-    sides = {"de": ["eins", "zwei"], "en": ["one", "two"]}
-    assert list(parallel_lines(**sides)) == [("eins", "one"), ("zwei", "two")]
-
-
 @pytest.mark.parametrize(
     ("german", "english", "third", "counts"),
     [

@@ -9,7 +9,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora, stages
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.recipes.papers import RECIPES
-from fairseq_posattn.text import manifest, moses, words
+from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest, read
 
 COUNTED = {"examples": {"train": 80, "test": 20}, "features": None}
@@ -51,11 +51,6 @@ def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
         assert read(folder).versions == expected
 
 
-def test_older_folders_have_no_manifest(tmp_path):
-    assert read(tmp_path) is None
-    assert read(tmp_path / "nowhere") is None
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -86,13 +81,6 @@ def test_unknown_fields_are_ignored(tmp_path):
     rules = json.loads(path.read_text())
     path.write_text(json.dumps({**rules, "color": "green"}))
     assert read(tmp_path).corpus == "cr"
-
-
-def test_every_corpus_names_a_known_rule():
-    for corpus in (*corpora.CLASSIFICATION.values(), *corpora.SUMMARIZATION.values()):
-        assert corpus.word_rule in words.RULES
-    for corpus in corpora.TRANSLATION.values():
-        assert corpus.word_rule in moses.RULES
 
 
 @pytest.mark.parametrize(

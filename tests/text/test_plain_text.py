@@ -12,7 +12,6 @@ from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import CODES, copy_companions, joiner, splitter
-from fairseq_posattn.text.subwords import whole_words
 
 CAPTIONS = {
     "de": "Ein Mann sieht „zwei“ Bälle & lacht, in der U-Bahn Nr. {}.",
@@ -68,7 +67,7 @@ def stories(tmp_path_factory):
 )
 def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
     words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
-    words += ["--vocabulary-size", "120", "--max-encoded", "9", "--subwords", *options]
+    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
     assert prepare("summarization", list(map(str, words))) == 0
     split = splitter(tmp_path, manifest.read(tmp_path), "source")
     prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
@@ -92,14 +91,6 @@ def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
     split = splitter(tmp_path / "data", manifest.read(tmp_path / "data"), "fr")
     prefix = {"subword_nmt": "bpe.", "sentencepiece": "spm.", "none": ""}[subwords]
     assert [split(line) for line in texts] == lines(tmp_path / f"data/text/{prefix}test.fr")
-
-
-@pytest.mark.slow
-def test_codes_may_lie_beside_the_manifest(multi30k, tmp_path):
-    rules = manifest.read(multi30k)
-    (tmp_path / "bpe.codes").write_bytes((multi30k / "text/bpe.codes").read_bytes())
-    line = CAPTIONS["de"]
-    assert splitter(tmp_path, rules, "de")(line) == splitter(multi30k, rules, "de")(line)
 
 
 @pytest.mark.parametrize(
@@ -132,19 +123,6 @@ def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
         path = tmp_path / manifest.NAME
         path.write_text(json.dumps({**rules, "subwords": "wordpiece"}))
         assert splitter(tmp_path, manifest.read(tmp_path), "source")("A a") == encoded
-
-
-@pytest.mark.parametrize(
-    "kind, encoded, words",
-    [
-        ("subword_nmt", "lo@@ w er@@", "low er"),
-        ("sentencepiece", "\u2581lo w \u2581er", "low er"),
-        ("wordpiece", "lo ##w er", "low er"),
-        (None, "lo@@ w ##er", "lo@@ w ##er"),
-    ],
-)
-def test_subwords_are_joined_to_words(kind, encoded, words):
-    assert whole_words(encoded, kind) == words
 
 
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}

@@ -2,8 +2,6 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.text.props import (
-    Proposition,
-    Sentence,
     Span,
     read_props,
     spans_of_tags,
@@ -52,13 +50,6 @@ def test_written_props_are_read_back(props, tmp_path):
     assert [s.length for s in read] == [5, 1]
 
 
-def test_a_cell_may_close_several_arguments():
-    text = "".join(
-        write_props([Sentence(3, [Proposition("do", 1, [Span("A0", 0, 2), Span("V", 1, 1)])])])
-    )
-    assert text == "-\t(A0*\ndo\t(V*)\n-\t*)\n\n"
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -73,13 +64,6 @@ def test_a_cell_may_close_several_arguments():
 def test_malformed_input_is_reported_with_file_and_line(props, text, message):
     with pytest.raises(UsageError, match=message):
         read_props(props(text))
-
-
-def test_another_encoding_gives_a_one_line_error(tmp_path):
-    path = tmp_path / "latin.props"
-    path.write_bytes("caf\xe9 *\n".encode("latin-1"))
-    with pytest.raises(UsageError, match="latin.props:1: not UTF-8"):
-        read_props(path)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +82,11 @@ def test_invalid_tags_are_read(tags, spans):
     assert spans_of_tags(tags.split()) == [Span(*span) for span in spans]
 
 
-def test_tags_and_pieces_convert_into_each_other():
+def test_tags_and_spans_convert_into_each_other():
     tags = ["B-A0", "I-A0", "B-V", "O", "B-C-A0", "B-AM-TMP", "I-AM-TMP"]
     assert tags_of_spans(spans_of_tags(tags), len(tags)) == tags
 
 
-def test_pieces_that_share_a_word_have_no_tags():
+def test_spans_that_share_a_word_have_no_tags():
     with pytest.raises(ValueError, match="A1 at words 1 to 2 lies on another"):
         tags_of_spans([Span("A0", 0, 1), Span("A1", 1, 2)], 3)

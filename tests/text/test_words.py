@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 from fairseq.data import Dictionary
 
-from fairseq_posattn.text.vocabulary import choose_words, count_words, write_dictionary
-from fairseq_posattn.text.words import PUBLISHED, RULES, document_words, plain_text, split_sentences
+from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
+from fairseq_posattn.text.words import PUBLISHED, RULES, plain_text, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,6 @@ from fairseq_posattn.text.words import PUBLISHED, RULES, document_words, plain_t
 )
 def test_rules_of_published_text(rule, text, words):
     assert PUBLISHED[rule](text) == words
-
-
-def test_text_cannot_contain_separators():
-    assert "<sep>" not in document_words("this <sep> and <SEP>").split()
 
 
 @pytest.mark.parametrize(
@@ -125,14 +121,6 @@ def test_text_is_split_into_sentences(text, sentences):
 
 
 # --- Dictionaries --------------------------------------------------------------------------------
-
-
-def test_words_are_counted_over_files(tmp_path):
-    (tmp_path / "a").write_text("the cat\nthe <sep> dog\n")
-    (tmp_path / "b").write_text("the end\n")
-    assert count_words([tmp_path / "a", tmp_path / "b"]) == Counter(
-        {"the": 3, "cat": 1, "<sep>": 1, "dog": 1, "end": 1}
-    )
 
 
 def test_a_word_needs_occurrences_or_a_vector():

@@ -76,7 +76,7 @@ class Finding:
 
     @property
     def models(self) -> str:
-        """The kind of models, from the end of the table's title."""
+        """The kind of models, from the end of the family."""
         return self.family.rpartition(", ")[2]
 
     @property
@@ -119,9 +119,6 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
             gain = tested["metrics"][metric]["difference"]
         baseline = ours(plain, metric)
         yield Finding(mechanism, family or data, data, metric, baseline, gain, len(scores), tested)
-
-
-# --- Blocks ------------------------------------------------------------------------------------
 
 
 def in_short(results: Results) -> str:

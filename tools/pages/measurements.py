@@ -14,7 +14,6 @@ MECHANISMS = ("mpsan", "mtsa", "cspan", "da_transformer", "dman")
 FILES = {
     "speed of training": "training_cpu*.md",
     "speed of switches": "switches_cpu*.md",
-    "speed of parts": "update_cpu.md",
     "speed of launches": "launches.md",
     "speed of translating": "decoding_cpu*.md",
     "speed of preparing": "preparation_cpu*.md",
@@ -24,7 +23,7 @@ FILES = {
     "counted": "launches_attention.md",
     "times": "gpu/attention_*.md",
     "end to end": "gpu/*ing_*.md",  # training and decoding
-    "parts of an update": "gpu/update_*.md",
+    "updates": "gpu/switches_*.md",
     "tiles": "gpu/tiles_*.md",
     "scale": "scale.md",
     "scale here": "scale_here.md",

@@ -51,7 +51,7 @@ class Results:
 
     @cached_property
     def rows(self) -> Mapping[tuple[str, str], TableRow]:
-        """The rows, by names of table and row."""
+        """The rows, as in :attr:`files`."""
         return {key: row for key, (_, row) in self.files.items()}
 
     def folder_of(self, title: str) -> Path:
@@ -82,7 +82,7 @@ def add(path: Path, results: Results) -> None:
     if table.get("tiny"):
         raise UsageError(f"{path}: results of --tiny are not added; run the recipe without it")
     listed = table.get("rows")
-    if not isinstance(listed, list) or not all(isinstance(row, dict) for row in listed):
+    if not isinstance(listed, list):
         raise UsageError(f"{path}: no list of rows; give the JSON file that a recipe wrote")
     rows = [row for row in listed if row.get("seeds")]
     for row in rows:
@@ -110,9 +110,6 @@ def check(row: TableRow, path: Path) -> None:
 
 def _short(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
-
-
-# --- Tables ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -171,7 +168,6 @@ def write_all(results: Results) -> str:
 
 
 def write_table(title: str, results: Results) -> str:
-    """Return the measured rows of the table of this title, without its heading."""
     return _content(title, _measured_entries(title, results), results)
 
 
@@ -198,18 +194,17 @@ def _measured_entries(title: str, results: Results) -> list[Entry]:
 
 def _published(tables: Sequence[Table]) -> list[str]:
     """Return heading, command and one table of published numbers; a column for each data set."""
-    rows: dict[str, dict[int, str]] = {}
+    rows: dict[str, list[str]] = {}
+    header = [""]
     for number, table in enumerate(tables):
         for entry in table.published:
-            rows.setdefault(entry.row, {})[number] = " / ".join(entry.paper)
-    title = tables[0].title if len(tables) == 1 else _family(tables[0].title)
-    header = [""]
-    for table in tables:
+            cells = rows.setdefault(entry.row, [entry.row] + [""] * len(tables))
+            cells[number + 1] = " / ".join(entry.paper)
         data = "" if len(tables) == 1 else f"{table.title.rpartition(': ')[2]}, "
         header.append(data + " / ".join(map(name_of, table.entries[0].metrics)))
-    cells = [[row, *(of.get(i, "") for i in range(len(tables)))] for row, of in rows.items()]
+    title = tables[0].title if len(tables) == 1 else _family(tables[0].title)
     command = f"`bash examples/{tables[0].recipe}.sh`"
-    return [f"### {title}", command, markdown_table(header, cells)]
+    return [f"### {title}", command, markdown_table(header, list(rows.values()))]
 
 
 def _content(title: str, entries: Sequence[Entry], results: Results) -> str:
@@ -229,9 +224,6 @@ def _family(title: str) -> str:
     return title.rpartition(": ")[0]
 
 
-# --- Differences from the baseline -------------------------------------------------------------
-
-
 def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison]:
     """Return the comparison with the baseline of each row, where both have several runs."""
     first = baseline_of(list(results))
@@ -248,13 +240,11 @@ def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison
 
 def _is_current(stored: Comparison, row: TableRow, baseline: TableRow) -> bool:
     """Return whether a stored comparison was made with the baseline's present scores."""
-    means = [
-        (name, one["difference"], fmean(row["scores"][name]) - fmean(baseline["scores"][name]))
-        for name, one in stored["metrics"].items()
-        if name in baseline["scores"].keys() & row["scores"].keys()
-    ]
-    # Both scores may have been rounded.
-    return len(means) == len(stored["metrics"]) and all(
-        isclose(before, now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2))
-        for name, before, now in means
-    )
+    for name, one in stored["metrics"].items():
+        if name not in row["scores"] or name not in baseline["scores"]:
+            return False
+        now = fmean(row["scores"][name]) - fmean(baseline["scores"][name])
+        # Both scores may have been rounded.
+        if not isclose(one["difference"], now, abs_tol=1.1 * 0.1 ** DIGITS.get(name, 2)):
+            return False
+    return True

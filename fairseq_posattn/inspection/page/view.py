@@ -42,12 +42,9 @@ class View:
         self._notes: dict[int, dict] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> dict:
-        """Translate or classify a text and record its attention.
+        """Translate or classify a plain text, or take a translation, and record the attention.
 
-        Args:
-            text: plain.
-            target: a translation, plain; None for the model's own.
-            room: largest number of weights; more raise :class:`TooMuchError`.
+        More weights than ``room`` raise :class:`TooMuchError`.
 
         Returns:
             ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
@@ -83,10 +80,8 @@ class View:
             nonlocal size
             shown = call.weights[0]
             if not shown.isfinite().all():
-                raise UsageError(
-                    f"{self.trained.path}: the model's attention is NaN or infinite; choose "
-                    "another checkpoint"
-                )
+                path = self.trained.path
+                raise UsageError(f"{path}: attention is NaN or infinite; choose another checkpoint")
             size += shown.numel()
             if room is not None and size > room:
                 raise TooMuchError("the page has no room for all its weights")

@@ -11,14 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
-from fairseq_posattn.model.encoders import (
-    bi_blosan,
-    cnn,
-    cspan,
-    mtsa,
-    recurrent,
-    transformer,
-)
+from fairseq_posattn.model.encoders import bi_blosan, cnn, cspan, mtsa, recurrent, transformer
 from fairseq_posattn.model.encoders.flags import (
     build_activation,
     check_hidden_dim,

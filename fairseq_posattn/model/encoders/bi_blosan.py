@@ -7,8 +7,8 @@ parameters of MTSA's Table 1, with 240 the 2.8m of the Bi-BloSAN paper.
 """
 
 from argparse import Namespace
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -82,22 +82,16 @@ class MaskedSelfAttention(nn.Module):
         self.query_map = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
-        seen = drop(x, self.dropout, self.training)
-        length = x.size(1)
-        return directional_attention(
-            self.key_map(seen),
-            self.query_map(seen),
-            x,
-            mask=self.masks(length, length, device=x.device, dtype=x.dtype),
-            key_padding_mask=key_padding_mask,
-        )
+        seen, length = drop(x, self.dropout, self.training), x.size(1)
+        mask = self.masks(length, length, device=x.device, dtype=x.dtype)
+        scores = self.key_map(seen), self.query_map(seen)
+        return directional_attention(*scores, x, mask=mask, key_padding_mask=key_padding_mask)
 
 
 class BlockSelfAttention(nn.Module):
     """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, C]``.
 
     Args:
-        input_dim: features of a token.
         dim: C.
         mask: ``past`` or ``future``.
         block_length: tokens of a block, see :func:`cut_into_blocks`.
@@ -114,7 +108,7 @@ class BlockSelfAttention(nn.Module):
         block_length: int = 0,
         dropout: float = 0.0,
         map_dropout: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = F.elu,
+        activation=F.elu,
     ):
         super().__init__()
         self.block_length = block_length
@@ -149,29 +143,20 @@ class BlockSelfAttention(nn.Module):
 class BiBloSAN(nn.Module):
     """Concatenated block self attention of the past and of the future.
 
-    ``output_dim`` features, an even number, are half of each direction. Other arguments: see
+    ``output_dim`` features, an even number, are half of each direction. Options: see
     :class:`BlockSelfAttention`.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        block_length: int = 0,
-        dropout: float = 0.0,
-        map_dropout: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-    ):
+    def __init__(self, input_dim: int, output_dim: int, block_length: int = 0, **options: Any):
         super().__init__()
         dim = halve_features(output_dim)
         self.directions = nn.ModuleList(
-            BlockSelfAttention(input_dim, dim, mask, block_length, dropout, map_dropout, activation)
+            BlockSelfAttention(input_dim, dim, mask, block_length, **options)
             for mask in ("past", "future")
         )
         self.output_dim = output_dim
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, input_dim]``, padded on the right, to ``[B, T, output_dim]``."""
         if key_padding_mask is None:
             key_padding_mask = tokens.new_zeros(tokens.shape[:2], dtype=torch.bool)
         return torch.cat([one(tokens, key_padding_mask) for one in self.directions], dim=-1)

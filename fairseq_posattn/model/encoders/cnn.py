@@ -26,14 +26,11 @@ class NGramConvolutions(nn.Module):
                 f"--encoder-hidden-dim {output_dim}: must be a multiple of the {len(widths)} "
                 "convolutions of --cnn-widths"
             )
-        features = output_dim // len(widths)
-        self.convolutions = nn.ModuleList(
-            build_convolution(input_dim, features, width) for width in widths
-        )
+        sizes = input_dim, output_dim // len(widths)
+        self.convolutions = nn.ModuleList(build_convolution(*sizes, width) for width in widths)
         self.output_dim = output_dim
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, input_dim]`` to ``[B, T, output_dim]``; the mask is bool ``[B, T]``."""
         if key_padding_mask is not None:
             tokens = tokens.masked_fill(key_padding_mask.unsqueeze(-1), 0.0)
         tokens = tokens.transpose(1, 2)  # [B, C, T]
@@ -55,23 +52,17 @@ class HierarchicalCNN(nn.Module):
     """
 
     def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        widths: Sequence[int] = (5, 5, 5),
-        dropout: float = 0.0,
+        self, input_dim: int, output_dim: int, widths: Sequence[int] = (5, 5, 5), dropout=0.0
     ):
         super().__init__()
         self.input_map = glorot_linear(input_dim, output_dim)
-        self.convolutions = nn.ModuleList(
-            build_convolution(output_dim, 2 * output_dim, width) for width in widths
-        )
+        sizes = output_dim, 2 * output_dim
+        self.convolutions = nn.ModuleList(build_convolution(*sizes, width) for width in widths)
         self.output_map = glorot_linear(output_dim, output_dim)
         self.dropout = dropout
         self.output_dim = output_dim
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, input_dim]`` to ``[B, T, C]``; the mask is bool ``[B, T]``."""
         x = self.input_map(tokens).transpose(1, 2)  # [B, C, T]
         for layer in self.convolutions:
             if key_padding_mask is not None:
@@ -104,10 +95,9 @@ def parse_widths(text: str) -> list[int]:
 
 
 def build(cfg: Namespace, dim: int) -> NGramConvolutions:
-    widths = parse_widths(cfg.cnn_widths)
-    return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, widths)
+    return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, parse_widths(cfg.cnn_widths))
 
 
 def build_hierarchical(cfg: Namespace, dim: int) -> HierarchicalCNN:
-    widths = parse_widths(cfg.cnn_widths)
-    return HierarchicalCNN(dim, cfg.encoder_hidden_dim or dim, widths, cfg.dropout)
+    sizes = dim, cfg.encoder_hidden_dim or dim
+    return HierarchicalCNN(*sizes, parse_widths(cfg.cnn_widths), cfg.dropout)

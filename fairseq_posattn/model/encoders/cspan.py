@@ -30,15 +30,9 @@ def unprojected_attention(
     impl: str = "auto",
     need_weights: bool = False,
 ) -> Attended:
-    """Return ``softmax(X X' / sqrt(C)) X`` (eq. 4 before the layer norm).
+    """Return ``softmax(X X' / sqrt(C)) X``, ``[B, T, C]`` (eq. 4 before the layer norm).
 
-    Args:
-        x: ``[B, T, C]``.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-        impl, need_weights: see :func:`~fairseq_posattn.attention.san.dot_product_attention`.
-
-    Returns:
-        ``[B, T, C]``, or ``([B, T, C], weights [B, 1, T, T])``.
+    With ``need_weights`` return also the weights ``[B, 1, T, T]``.
     """
     x = x.unsqueeze(1)  # [B, 1, T, C]: one head
     attended = dot_product_attention(
@@ -62,7 +56,7 @@ class SemanticPositionalAttention(nn.Module):
         residual: whether S is added to P (eq. 9); otherwise P is the result (Table 3).
         max_distance: distance beyond which relative positions share an embedding.
         dropout: probability of zeroing a feature of S, of P and between layers of the Bi-LSTM.
-        impl: see :func:`unprojected_attention`.
+        impl: implementation of the attention function.
 
     Raises:
         ValueError: the fusion is unknown, or C is odd and there is a Bi-LSTM.
@@ -99,7 +93,6 @@ class SemanticPositionalAttention(nn.Module):
             self.positional_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, C]``, padded on the right, to ``[B, T, C]``; the mask is bool ``[B, T]``."""
         semantic = self.semantic_norm(self._attend_to_tokens(tokens, key_padding_mask))  # S
         semantic = drop(semantic, self.dropout, self.training)
         if self.lstm is None:
@@ -113,10 +106,8 @@ class SemanticPositionalAttention(nn.Module):
 
     def _attend_to_tokens(self, tokens, key_padding_mask):
         if self.relative is not None:
-            head = tokens.unsqueeze(1)  # [B, 1, T, C]
-            return self.relative(
-                tokens, head, head, head, key_padding_mask=key_padding_mask
-            ).squeeze(1)
+            heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
+            return self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
         if self.fusion == "position":
             tokens = with_positions(tokens)
         return self.semantic_attention(tokens, key_padding_mask, self.impl)

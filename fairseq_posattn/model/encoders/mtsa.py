@@ -32,7 +32,6 @@ class TensorizedEncoder(nn.Module):
     """Value projection, tensorized attention and fusion gate.
 
     Args:
-        input_dim: features of a token.
         output_dim: H D, features of the result.
         attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
             modules").
@@ -65,19 +64,14 @@ class TensorizedEncoder(nn.Module):
         for weight in self.value_map.weight.chunk(num_heads):
             nn.init.xavier_uniform_(weight)
         self.attention = attention
-        head_dim = output_dim // num_heads
+        head_dim, initial_bias = output_dim // num_heads, 0.0 if bias else None
+        sizes = num_heads, head_dim, head_dim
         self.query_map = self.key_map = None
         if attention is not None and token2token:
-            initial_bias = 0.0 if bias else None
-            self.query_map, self.key_map = (
-                HeadwiseLinear(
-                    num_heads, head_dim, head_dim, bias=initial_bias, dropout=map_dropout
-                )
-                for _ in range(2)
-            )
+            self.query_map = HeadwiseLinear(*sizes, initial_bias, map_dropout)
+            self.key_map = HeadwiseLinear(*sizes, initial_bias, map_dropout)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, input_dim]`` to ``[B, T, H D]``; the mask is bool ``[B, T]``."""
         dropout = self.map_dropout
         value = map_to_heads(self.value_map, tokens, self.num_heads, dropout, self.training)
         value = self.activation(value)  # [B, H, T, D]

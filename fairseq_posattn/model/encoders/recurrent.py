@@ -1,6 +1,6 @@
 """``--encoder lstm``, ``bilstm`` and ``bigru``: recurrent networks over padded sentences.
 
-A Bi-GRU pooled by one attention query, over words and over sentences, is a hierarchical attention
+A Bi-GRU pooled by one attention query, over tokens and over sentences, is a hierarchical attention
 network (HAN, Yang et al., 2016).
 """
 
@@ -17,15 +17,10 @@ ONNX_GATES = {"LSTM": [0, 3, 1, 2], "GRU": [1, 0, 2]}
 def run_network(
     network: nn.RNNBase, tokens: Tensor, key_padding_mask: Tensor | None = None
 ) -> Tensor:
-    """Return the hidden states; the backward direction starts at the last token before padding.
+    """Return the states of a ``batch_first`` network, ``[B, T, output_dim]``; zero where padded.
 
-    Args:
-        network: with ``batch_first``.
-        tokens: ``[B, T, input_dim]``, padded on the right.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-
-    Returns:
-        ``[B, T, output_dim]``; zero where padded, except at the first position of a row of padding.
+    Tokens are padded on the right; the backward direction starts at the last token before padding.
+    The first position of a row of padding alone is not zero.
     """
     if key_padding_mask is None:
         return network(tokens)[0]
@@ -74,17 +69,6 @@ def halve_features(output_dim: int) -> int:
     return output_dim // 2
 
 
-def _build_network(kind, input_dim, output_dim, layers, dropout, bidirectional):
-    return kind(
-        input_dim,
-        halve_features(output_dim) if bidirectional else output_dim,
-        layers,
-        batch_first=True,
-        bidirectional=bidirectional,
-        dropout=dropout if layers > 1 else 0.0,
-    )
-
-
 class Recurrent(nn.Module):
     """Hidden states of a recurrent network, the directions concatenated.
 
@@ -92,6 +76,7 @@ class Recurrent(nn.Module):
         kind: :class:`torch.nn.LSTM` or :class:`torch.nn.GRU`.
         output_dim: features of the result; even if there are two directions.
         dropout: probability of zeroing a feature between layers.
+        name: of the network in the state dictionary.
     """
 
     def __init__(
@@ -102,25 +87,30 @@ class Recurrent(nn.Module):
         layers: int = 1,
         dropout: float = 0.0,
         bidirectional: bool = False,
+        name: str = "network",
     ):
         super().__init__()
-        self.network = _build_network(kind, input_dim, output_dim, layers, dropout, bidirectional)
         self.output_dim = output_dim
+        network = kind(
+            input_dim,
+            halve_features(output_dim) if bidirectional else output_dim,
+            layers,
+            batch_first=True,
+            bidirectional=bidirectional,
+            dropout=dropout if layers > 1 else 0.0,
+        )
+        self.add_module(name, network)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        return run_network(self.network, tokens, key_padding_mask)
+        (network,) = self.children()
+        return run_network(network, tokens, key_padding_mask)
 
 
-class BiLSTM(nn.Module):
+class BiLSTM(Recurrent):
     """Bidirectional LSTM of CSPAN and ``--encoder bilstm``; arguments as :class:`Recurrent`."""
 
     def __init__(self, input_dim: int, output_dim: int, layers: int = 1, dropout: float = 0.0):
-        super().__init__()
-        self.lstm = _build_network(nn.LSTM, input_dim, output_dim, layers, dropout, True)
-        self.output_dim = output_dim
-
-    def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        return run_network(self.lstm, tokens, key_padding_mask)
+        super().__init__(nn.LSTM, input_dim, output_dim, layers, dropout, True, name="lstm")
 
 
 def build_lstm(cfg: Namespace, dim: int) -> Recurrent:

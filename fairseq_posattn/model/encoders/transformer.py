@@ -17,11 +17,7 @@ from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
-from fairseq_posattn.model.transformer_layer import (
-    EncoderLayer,
-    build_encoder_layer,
-    parse_sublayers,
-)
+from fairseq_posattn.model.transformer_layer import build_encoder_layer, parse_sublayers
 
 
 class TransformerEncoder(nn.Module):
@@ -30,20 +26,13 @@ class TransformerEncoder(nn.Module):
     Args:
         dim: features of a token.
         hidden_dim: C, features of the layers and of the result.
+        layers: list of encoder layers.
         positions: whether sinusoidal positions are added to the input.
         normalize_after: whether a layer norm follows the last layer.
         scale: factor of the input before positions are added.
     """
 
-    def __init__(
-        self,
-        dim: int,
-        hidden_dim: int,
-        layers: list[EncoderLayer],
-        positions: bool,
-        normalize_after: bool,
-        scale: float = 1.0,
-    ):
+    def __init__(self, dim, hidden_dim, layers, positions, normalize_after, scale=1.0):
         super().__init__()
         self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
         self.layers = nn.ModuleList(layers)
@@ -54,7 +43,6 @@ class TransformerEncoder(nn.Module):
 
     @model_pass
     def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
-        """Map ``[B, T, dim]`` to ``[B, T, C]``; the mask is bool ``[B, T]``."""
         x = tokens if self.input_map is None else self.input_map(tokens)  # [B, T, C]
         if self.positions:
             x = with_positions(self.scale * x)
@@ -67,9 +55,8 @@ class TransformerEncoder(nn.Module):
 
 def build(cfg: Namespace, dim: int) -> TransformerEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
-    names = parse_sublayers(
-        cfg.encoder_sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False
-    )
+    sublayers = cfg.encoder_sublayers
+    names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
     layer = describe_layer(cfg, hidden_dim, tuple(names))
     return TransformerEncoder(
         dim,
@@ -85,7 +72,6 @@ class AttentionEncoder(nn.Module):
     """Concatenated contexts of all heads; without positions, token order has no effect.
 
     Args:
-        input_dim: features of a token.
         output_dim: H D, features of the result.
         mechanism: attention within the heads.
         bias: whether the query, key and value projections have a bias.
@@ -113,7 +99,6 @@ class AttentionEncoder(nn.Module):
         self.mechanism = mechanism
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        """Map ``[B, T, input_dim]`` to ``[B, T, H D]``; the mask is bool ``[B, T]``."""
         if self.positions:
             tokens = with_positions(tokens)
         packed = map_to_heads(

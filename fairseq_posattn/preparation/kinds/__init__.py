@@ -136,9 +136,8 @@ def _make_parser(kind, prog, data_bin):
     commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
     for name, corpus in kind.corpora.items():
         command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
-        if corpus.source is None:
-            command.set_defaults(source=None)
-        else:
+        command.set_defaults(source=None)
+        if corpus.source is not None:
             source = f"{corpus.source} (default: download it)"
             command.add_argument("--source", type=Path, metavar="PATH", help=source)
         default = str(shown(data_bin / name)).replace("%", "%%")

@@ -28,25 +28,21 @@ EMPTY_SHOWN = 3
 
 def add_options(corpus, parser):
     vectors.add_word_options(parser)
-    parser.add_argument(
-        "--language-model",
-        type=Path,
-        metavar="FOLDER",
-        help="split words into the subwords of GPT (Radford et al., 2018), whose vocab.json and "
+    model = (
+        "split words into the subwords of GPT (Radford et al., 2018), whose vocab.json and "
         "merges.txt are in this folder of Hugging Face's openai-gpt, for fairseq-train with "
-        "--language-model FOLDER; instead of --glove, --min-count and --cased",
+        "--language-model FOLDER; instead of --glove, --min-count and --cased"
+    )
+    parser.add_argument("--language-model", type=Path, metavar="FOLDER", help=model)
+    share = (
+        "share of each class of the training set that is held out for validation if no validation "
+        "set is published (default: %(default)s)"
     )
     if corpus.source is None:
         parser.set_defaults(valid_fraction=None)
     else:
-        parser.add_argument(
-            "--valid-fraction",
-            type=vectors.fraction,
-            metavar="X",
-            default=0.1,
-            help="share of each class of the training set that is held out for validation if no "
-            "validation set is published (default: %(default)s)",
-        )
+        held = {"type": vectors.fraction, "metavar": "X", "default": 0.1}
+        parser.add_argument("--valid-fraction", help=share, **held)
     corpus.add_options(parser)
 
 
@@ -59,43 +55,28 @@ def prepare(corpus, options):
             given = obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
         digest = {"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}
-        stages.run(
-            "text",
-            corpus.texts,
-            partial(_write_text, corpus, options, given, downloads, tokenizer),
-            source=given and given.fingerprint(),
-            seed=options.seed,
-            valid_fraction=options.valid_fraction,
-            cased=options.cased,
-            **corpus.text_settings(options),
-            **digest,
-        )
+        chosen = {name: getattr(options, name) for name in ("seed", "valid_fraction", "cased")}
+        chosen |= corpus.text_settings(options) | digest
+        make = partial(_write_text, corpus, options, given, downloads, tokenizer)
+        stages.run("text", corpus.texts, make, given and given.fingerprint(), **chosen)
+        described = {"lower": not options.cased}
         if tokenizer:
             stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
+            described["subwords"] = gpt.SUBWORDS
         else:
             vectors.run_words(stages, corpus, options, glove, partial(_count_words, corpus))
-        stages.run(
-            "binarized data",
-            [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")],
-            partial(_binarize, corpus, options.jobs),
-        )
-        write_manifests(
-            stages,
-            corpus,
-            count=partial(_describe, corpus),
-            parts=corpus.parts,
-            lower=not options.cased,
-            **({"subwords": gpt.SUBWORDS} if tokenizer else {}),
-        )
+        outputs = [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")]
+        stages.run("binarized data", outputs, partial(_binarize, corpus, options.jobs))
+        count = partial(_describe, corpus)
+        write_manifests(stages, corpus, count=count, parts=corpus.parts, **described)
     return _report(corpus, options)
 
 
 def _read_tokenizer(options):
     if options.language_model is None:
         return None
-    for name in ("glove", "min_count", "cased"):
-        if getattr(options, name):
-            flag = f"--{name.replace('_', '-')}"
+    for flag in ("--glove", "--min-count", "--cased"):
+        if getattr(options, flag[2:].replace("-", "_")):
             raise UsageError(f"{flag}: --language-model brings its own vocabulary; leave it out")
     return gpt.read_tokenizer(options.language_model)
 
@@ -168,25 +149,17 @@ def _report(corpus, options):
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:
         _report_custom(corpus, dest / "text")
-    language_model = options.language_model and ("--language-model", str(options.language_model))
-    return report.next_commands(
-        corpus,
-        dest,
-        folder=dest / "fold0" if corpus.cross_validated else None,
-        data=report.named_by_folder(corpus, dest),
-        extra=language_model or (),
-    )
+    folder = dest / "fold0" if corpus.cross_validated else None
+    extra = ["--language-model", str(options.language_model)] if options.language_model else ()
+    return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
 
 
 def _report_custom(corpus, text):
-    def columns(*kinds):
-        paths = {split: [text / f"{split}.{kind}" for kind in kinds] for split in SPLITS}
-        return {
-            split: zip(*map(report.text_lines, files), strict=True)
-            for split, files in paths.items()
-        }
+    def columns(kind):
+        return {split: report.text_lines(text / f"{split}.{kind}") for split in SPLITS}
 
-    report.report_splits(columns(*corpus.inputs), corpus.inputs if corpus.pairs else ["words"])
+    inputs = [columns(kind) for kind in corpus.inputs]
+    examples = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}
+    report.report_splits(examples, corpus.inputs if corpus.pairs else ["words"])
     if not corpus.scored:
-        rows = columns("label").items()
-        report.report_labels({split: (label for (label,) in labels) for split, labels in rows})
+        report.report_labels(columns("label"))

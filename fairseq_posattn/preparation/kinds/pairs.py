@@ -38,18 +38,13 @@ def add_summarization_options(corpus, parser):
     )
     size = "subwords to learn on texts and summaries together"
     add_count(parser, "--vocabulary-size", 30_000, size)
-    parser.add_argument(
-        "--wordpiece-vocabulary",
-        type=Path,
-        metavar="FILE",
-        help="with --subwords wordpiece: use this vocabulary, one subword a line, such as BERT's "
-        "vocab.txt, as the published models do (default: learn one)",
+    vocabulary = (
+        "with --subwords wordpiece: use this vocabulary, one subword a line, such as BERT's "
+        "vocab.txt, as the published models do (default: learn one)"
     )
-    parser.add_argument(
-        "--cased",
-        action="store_true",
-        help="with --subwords wordpiece: keep case and accents (default: lowercase)",
-    )
+    parser.add_argument("--wordpiece-vocabulary", type=Path, metavar="FILE", help=vocabulary)
+    cased = "with --subwords wordpiece: keep case and accents (default: lowercase)"
+    parser.add_argument("--cased", action="store_true", help=cased)
     most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
     add_count(parser, "--max-pieces", 511, most)
     corpus.add_options(parser)
@@ -62,16 +57,9 @@ def prepare_translations(corpus, options):
 
 
 def prepare_summaries(corpus, options):
-    kind = KINDS[options.subwords](options)
-    return prepare(
-        replace(corpus, subwords=options.subwords),
-        options,
-        kind,
-        all_subwords=True,
-        lower=corpus.lower or kind.lower,
-        cased=not kind.lower,
-        longest=options.max_pieces,
-    )
+    kind, corpus = KINDS[options.subwords](options), replace(corpus, subwords=options.subwords)
+    described = {"lower": kind.lower, "cased": not kind.lower, "longest": options.max_pieces}
+    return prepare(corpus, options, kind, all_subwords=True, **described)
 
 
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
@@ -94,13 +82,9 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         raw = [f"test.{side}" for side in sides] if corpus.recipe is None else []
-        stages.run(
-            "text",
-            [*text_files(sides, splits=splits), *raw],
-            write_text,
-            source=given and corpus.fingerprint(given),
-            **corpus.text_settings(options),
-        )
+        outputs, source = [*text_files(sides, splits=splits), *raw], corpus.fingerprint
+        chosen = corpus.text_settings(options)
+        stages.run("text", outputs, write_text, given and source(given), **chosen)
         train = "train"
         if corpus.longest_words is not None:
             train = clean_in_words(stages, sides, corpus.longest_words, corpus.ratio)
@@ -121,25 +105,19 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         report.report_counts(counts, corpus.published, options.limit, "pairs")
     train = report.next_commands(corpus, options.dest)
     if corpus.recipe is None:
-        print(f"then, on the raw test set,\n    {shlex.join(_translate(corpus, options.dest))}")
+        saved, text = f"checkpoints/{options.dest.name}", f"{report.shown(options.dest)}/test"
+        words = ["posattn", "summarize" if sides == SIDES else "translate", saved]
+        words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
+        print(f"then, on the raw test set,\n    {shlex.join(words)}")
     return train
-
-
-def _translate(corpus, dest):
-    """Return the words of the command for the raw test set, once the model is trained."""
-    command = "summarize" if corpus.sides == SIDES else "translate"
-    saved, (source, target) = f"checkpoints/{dest.name}", corpus.sides
-    files = ["--input", f"{report.shown(dest)}/test.{source}", "--output", f"{saved}/test.{target}"]
-    return ["posattn", command, saved, *files]
 
 
 def clean_in_words(stages, sides, longest, ratio):
     """Drop training pairs of too many words or of another length ratio; return the text's name."""
 
     def clean(work):
-        pairs = (
-            pair for pair in _text_pairs(work, "train", sides) if is_clean(pair, longest, ratio)
-        )
+        pairs = _text_pairs(work, "train", sides)
+        pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
         write_pairs(pairs, work / "text/clean.train", sides)
 
     outputs = text_files(sides, "clean.", ["train"])

@@ -44,34 +44,29 @@ def prepare(corpus, options):
     parts = corpus.parts(options.source)
     splits = [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
 
+    def count(folder):
+        return count_words([folder / "text/titles.words"]), Counter()
+
     def describe(folder):
-        examples = {
-            split: report.count_lines(folder / f"text/{split}.impressions") for split in splits
-        }
+        files = {split: folder / f"text/{split}.impressions" for split in splits}
+        examples = {split: report.count_lines(file) for split, file in files.items()}
         return {"examples": examples, "features": vectors.features(folder)}
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         downloads = options.dest.parent / "download"
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-        stages.run(
-            "text",
-            ["text", "news.txt"],
-            partial(_write_text, corpus, options, parts),
-            source={name: archive.fingerprint() for name, archive in parts.items()},
-            cased=options.cased,
-            max_unknown=options.max_unknown,
-        )
-        vectors.run_words(
-            *(stages, corpus, options, glove),
-            lambda work: (count_words([work / "text/titles.words"]), Counter()),
-        )
-        outputs = ["titles", *COLUMNS]
-        stages.run("binarized data", outputs, partial(_binarize, options.jobs, splits))
+        source = {name: archive.fingerprint() for name, archive in parts.items()}
+        chosen = {"cased": options.cased, "max_unknown": options.max_unknown}
+        make = partial(_write_text, corpus, options, parts)
+        stages.run("text", ["text", "news.txt"], make, source, **chosen)
+        vectors.run_words(stages, corpus, options, glove, count)
+        make = partial(_binarize, options.jobs, splits)
+        stages.run("binarized data", ["titles", *COLUMNS], make)
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
     dest = options.dest
     report.report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
     print(f"news: {report.count_lines(dest / 'text/titles.words'):,}")
-    return report.next_commands(corpus, dest, data=report.named_by_folder(corpus, dest))
+    return report.next_commands(corpus, dest, by_name=True)
 
 
 def _write_text(corpus, options, parts, work):
@@ -114,10 +109,8 @@ def write_impressions(impressions, prefix, news, max_unknown):
     """Write ``{prefix}.{column}`` of a split, without articles that are not ``news``."""
     count, emptied, references, missing, first = 0, 0, 0, 0, None
     with ExitStack() as stack:
-        files = [
-            stack.enter_context(writing(f"{prefix}.{column}"))
-            for column in (*COLUMNS, "impressions")
-        ]
+        names = [f"{prefix}.{column}" for column in (*COLUMNS, "impressions")]
+        files = [stack.enter_context(writing(name)) for name in names]
         for one in impressions:
             labels = map(str, one.labels or [0] * len(one.candidates))
             candidates = zip(one.candidates, labels, strict=True)
@@ -151,10 +144,7 @@ def write_impressions(impressions, prefix, news, max_unknown):
 
 def _binarize(jobs, splits, work):
     write_dictionary(work / "labels.txt", LABELS)
-    for columns, dictionary in (
-        (("history", "candidates"), "news.txt"),
-        (("labels",), "labels.txt"),
-    ):
-        binarize_columns(work, columns, dictionary, splits, jobs)
+    binarize_columns(work, ("history", "candidates"), "news.txt", splits, jobs)
+    binarize_columns(work, ("labels",), "labels.txt", splits, jobs)
     titles = {work / "text/titles.words": work / "titles/all"}
     binarize_files(work, titles, "dict.txt", jobs)

@@ -9,8 +9,8 @@ example a line; ``text/{split}.props`` all sentences, also without predicates, f
 from collections import Counter
 from functools import partial
 
+from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import writing
 from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.download import obtain_any
@@ -44,14 +44,8 @@ def prepare(corpus, options):
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         given = options.source and obtain_any(corpus.alternatives, options.source, downloads)
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-        stages.run(
-            "text",
-            ["text"],
-            write_text,
-            source=given and given.fingerprint(),
-            cased=options.cased,
-            **corpus.text_settings(options),
-        )
+        chosen = {"cased": options.cased, **corpus.text_settings(options)}
+        stages.run("text", ["text"], write_text, given and given.fingerprint(), **chosen)
         vectors.run_words(stages, corpus, options, glove, count)
         stages.run("binarized data", list(COLUMNS), partial(_binarize, splits, options.jobs))
         write_manifests(stages, corpus, count=describe, lower=not options.cased)
@@ -60,32 +54,24 @@ def prepare(corpus, options):
     report.report_counts(sentences, corpus.published, options.limit, "sentences")
     examples = describe(options.dest)["examples"]
     report.report_counts(examples, corpus.predicates, options.limit, "predicates")
-    return report.next_commands(
-        corpus, options.dest, data=report.named_by_folder(corpus, options.dest)
-    )
+    return report.next_commands(corpus, options.dest, by_name=True)
 
 
 def _write_split(sentences, prefix, cased):
-    examples = [
-        (sentence.words, place, tags)
-        for sentence in sentences
-        for place, tags in sentence.examples()
-    ]
-    if not examples:
+    lines = {name: [] for name in ("roles", *COLUMNS)}
+    for sentence in sentences:
+        words = " ".join(sentence.words)
+        for place, tags in sentence.examples():
+            lines["roles"].append(readable(sentence.words, place, tags))
+            lines["words"].append(words if cased else words.lower())
+            flags = ("1" if at == place else "0" for at in range(len(sentence.words)))
+            lines["predicate"].append(" ".join(flags))
+            lines["tags"].append(" ".join(tags))
+    if not lines["roles"]:
         raise UsageError(f"there is no predicate for {prefix.name}: raise or drop --limit")
-    with writing(f"{prefix}.props") as file:
-        file.writelines(write_props(sentence.roles for sentence in sentences))
-    columns = {
-        "roles": readable,
-        "words": lambda words, _, tags: " ".join(words if cased else map(str.lower, words)),
-        "predicate": lambda words, place, _: " ".join(
-            str(+(at == place)) for at in range(len(words))
-        ),
-        "tags": lambda words, place, tags: " ".join(tags),
-    }
-    for name, column in columns.items():
-        with writing(f"{prefix}.{name}") as file:
-            file.writelines(f"{column(*example)}\n" for example in examples)
+    for name, texts in lines.items():
+        files.write_text(f"{prefix}.{name}", "".join(f"{line}\n" for line in texts))
+    files.write_text(f"{prefix}.props", "".join(write_props(one.roles for one in sentences)))
 
 
 def _binarize(splits, jobs, work):

@@ -28,7 +28,7 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
-from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, tokenised_sides
+from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenised_sides
 from fairseq_posattn.scoring.commands.score import (
     check_lines,
     read_baseline,
@@ -88,7 +88,12 @@ def score(options: argparse.Namespace) -> Result:
     language, warnings = find_language(pairs[0], options.language)
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
     shown = forms
-    if options.forms is None and not options.json and all(is_plain(run, options) for run in pairs):
+    plain = (
+        tokenised_sides(run, options.text) == Sides(False, False)
+        and bleu.looks_tokenised(run.references) is False
+        for run in pairs
+    )
+    if options.forms is None and not options.json and all(plain):
         shown = ["sacrebleu"]
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
@@ -147,13 +152,6 @@ def score(options: argparse.Namespace) -> Result:
         printed = {name: called for name, called in CALLED.items() if name not in unprinted}
         result.compare(scores, main_scores(before), printed)
     return result
-
-
-def is_plain(pairs: Pairs, options: argparse.Namespace) -> bool:
-    """Return whether no side of a run is tokenized."""
-    sides = tokenised_sides(pairs, options.text)
-    untokenized = bleu.looks_tokenised(pairs.references) is False
-    return untokenized and not (sides.hypotheses or sides.references)
 
 
 def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:

@@ -14,11 +14,11 @@ from fairseq.models.transformer import (
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.multihead import is_identity_order, select_sentences
-from fairseq_posattn.model.projections import OutputProjection
 from fairseq_posattn.model.seq2seq import (
     DecoderPass,
     EncoderPass,
@@ -160,7 +160,7 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
         super().build_output_projection(cfg, dictionary, embed_tokens)
         if type(self.output_projection) is nn.Linear:  # an adaptive softmax has none
             weight = self.output_projection.weight
-            self.output_projection = OutputProjection(*weight.T.shape, device="meta")
+            self.output_projection = Linear(*weight.T.shape, bias=False, device="meta")
             self.output_projection.weight = weight
 
 
