@@ -397,13 +397,13 @@ FAULTS = [
         "model/encoders/cnn.py",
         "x = x + F.glu(",
         "x = F.glu(",
-        "tests/model/encoders/test_hierarchical_cnn.py",
+        "tests/model/encoders/test_cnn.py",
     ),
     Fault(
         "model/encoders/cnn.py",
         "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
         "pass",
-        "tests/model/encoders/test_hierarchical_cnn.py",
+        "tests/model/encoders/test_cnn.py",
     ),
     Fault(
         "model/encoders/recurrent.py",

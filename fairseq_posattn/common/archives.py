@@ -94,9 +94,8 @@ class Header(tarfile.TarInfo):
 def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """Unpack a tar archive, compressed or not, into a folder.
 
-    Raises:
-        UsageError: it is damaged, a member is a device or leads out of the folder, or the content
-            exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
+    A UsageError: it is damaged, a member is a device or leads out of the folder, or the content
+    exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
 

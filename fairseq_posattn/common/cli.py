@@ -66,10 +66,8 @@ def add_count(
     parser: argparse._ActionsContainer, flag: str, default: int | None, about: str
 ) -> None:
     """Add an option whose value is a positive number, with its default in the help."""
-    shown = "all" if default is None else default
-    parser.add_argument(
-        flag, type=positive, default=default, metavar="N", help=f"{about} (default: {shown})"
-    )
+    about += f" (default: {'all' if default is None else default})"
+    parser.add_argument(flag, type=positive, default=default, metavar="N", help=about)
 
 
 def add_data(parser: argparse._ActionsContainer) -> None:
@@ -83,12 +81,9 @@ def add_data(parser: argparse._ActionsContainer) -> None:
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
-    """Run a command and print user errors as one line.
+    """Run the command ``prog`` and print user errors as one line.
 
-    Args:
-        prog: name of the command.
-        work: its work; may return an exit status.
-        unnamed: file to name in a system error that names none.
+    System errors that name no file name ``unnamed``.
 
     Returns:
         the exit status: 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C.

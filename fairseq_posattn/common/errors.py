@@ -41,8 +41,7 @@ def shown(message: str) -> str:
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
     """Print an uncaught :class:`UsageError` as one line; calling it again changes nothing.
 
-    Args:
-        explain: returns the line for another error and its traceback, or None to print both.
+    ``explain`` returns the line for another error and its traceback, or None to print both.
     """
     otherwise = sys.excepthook
     if hasattr(otherwise, "shows_usage_errors"):

@@ -53,9 +53,7 @@ def can_draw() -> bool:
 def check_picture(path: str | None, instead: str = "") -> None:
     """Raise UsageError if the picture of --output cannot be drawn or written.
 
-    Args:
-        path: the picture, or None.
-        instead: text on what to do without matplotlib.
+    ``instead`` is what to do without matplotlib.
     """
     if path is None:
         return
@@ -110,12 +108,7 @@ def write_picture(figure: Any, path: str) -> None:
 def write_pages(pages: Iterable[Any], path: str) -> list[str]:
     """Write figures as pages of one PDF, or as ``NAME-1.png``, ``NAME-2.png`` and so on.
 
-    Args:
-        pages: the figures, drawn one at a time.
-        path: the file; a single picture has this name.
-
-    Returns:
-        the names of the files.
+    Returns the names of the files; a single picture is called ``path``.
     """
     from matplotlib.backends.backend_pdf import PdfPages
 

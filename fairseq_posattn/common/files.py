@@ -28,12 +28,7 @@ StrPath = str | os.PathLike[str]
 def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
     """Yield a file to write to, which gets its name when the ``with`` block ends without error.
 
-    Args:
-        path: its folder must exist.
-        binary: bytes; otherwise text in UTF-8 with ``\\n`` line ends.
-
-    Raises:
-        UsageError: it cannot be written; the message names ``path``.
+    Text is in UTF-8 with ``\\n`` line ends. A file that cannot be written is a UsageError.
     """
     check_writable(path)
     part = None
@@ -62,14 +57,9 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
 
 
 def check_writable(path: StrPath, option: str = "") -> None:
-    """Raise if a file cannot be written, before the work that produces its content.
+    """Raise UsageError if a file cannot be written, before the work that produces its content.
 
-    Args:
-        path: the file.
-        option: the flag that names it, for the message.
-
-    Raises:
-        UsageError: it is a folder, its folder is missing, or permission is denied.
+    ``option`` is the flag that names it, for the message.
     """
     named = f"{option} {path}".strip()
     target = Path(os.path.realpath(path))
@@ -138,11 +128,8 @@ def locked(
 ) -> Iterator[None]:
     """Hold the lock file ``path``; a second run waits until the first one ends.
 
-    Args:
-        path: the lock file.
-        work: what the other run works on, for the message while this one waits.
-        tell: prints that message; default :func:`say`.
-        meanwhile: called every second of waiting; may raise to give up.
+    While it waits, ``tell`` prints once that ``work`` is busy (default: :func:`say`), and
+    ``meanwhile`` is called every second; it may raise to give up.
     """
     lock, is_waiting = FileLock(path), False
     while not lock.is_locked:

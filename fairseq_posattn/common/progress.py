@@ -36,13 +36,8 @@ def say(message: str) -> None:
 class Progress:
     """A progress bar, and one line with the rate at the end.
 
-    Without a terminal, as in a job's log, it prints one line per minute.
-
-    Args:
-        title: the work.
-        unit: what is counted, in the plural.
-        total: final count, if known.
-        start: count at the start, which does not enter the rate.
+    Without a terminal, as in a job's log, it prints one line per minute. The count at the ``start``
+    does not enter the rate.
     """
 
     def __init__(self, title, unit="lines", total=None, start=0):
@@ -108,11 +103,9 @@ def map_lines(
 
     Args:
         function: any callable; its :class:`UsageError` is raised here.
-        lines: strings, or tuples of them.
-        jobs: processes; 1 works in this one.
+        lines: strings, or tuples of them; ``total`` is their number, if known.
+        jobs: processes, each of which takes ``chunk`` lines at a time; 1 works in this one.
         title: title of the progress bar.
-        total: number of lines, if known.
-        chunk: lines that a process takes at a time.
     """
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, chunk)), [])

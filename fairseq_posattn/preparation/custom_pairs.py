@@ -116,11 +116,10 @@ def _columns(options):
         columns, flags = options.columns or (), "--columns SOURCE TARGET"
     else:
         columns, flags = (options.text, options.summary), "--text COLUMN --summary COLUMN"
-    is_table = options.file is not None
-    names = [name for name in columns if name]
+    is_table, names = options.file is not None, tuple(filter(None, columns))
     if is_table == (options.train is not None) or len(names) != 2 * is_table:
         raise UsageError(f"name the training set: FILE {flags}, or two files with --train")
-    return tuple(columns) if is_table else None
+    return names or None
 
 
 def languages(options):
@@ -244,9 +243,8 @@ def divide(sources, options):
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):
-        for index, row in enumerate(sources["train"].pairs()):
-            if split_of.get(index, "train") == split:
-                yield row
+        rows = enumerate(sources["train"].pairs())
+        return (row for index, row in rows if split_of.get(index, "train") == split)
 
     return {**readers, **{split: partial(part, split) for split in ("train", *chosen)}}
 

@@ -14,7 +14,6 @@ from fairseq_posattn.text.subwords import (
     BytePairEncoder,
     SentencePieceEncoder,
     WordPieceEncoder,
-    bert_tokenizer,
     learn_bpe,
     learn_wordpiece,
     read_vocabulary,
@@ -29,7 +28,7 @@ MARKS = 3  # SentencePiece's own symbols, at the start of its vocabulary
 
 
 class BytePairs:
-    """Byte-pair encoding by subword-nmt, of tokenized text."""
+    """Byte-pair encoding of tokenized text."""
 
     prefix = "bpe."  # of the segmented text files
     files = ("text/bpe.codes",)  # learned files; ``settings`` are the options that affect them
@@ -90,7 +89,6 @@ class WordPieces:
 
     def __init__(self, options):
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
-        bert_tokenizer(None, self.cased)  # fails before any download without the library
         self.lower = not self.cased
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.given:
@@ -99,12 +97,11 @@ class WordPieces:
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
     def learn(self, lines, work):
-        path = work / self.files[0]
         if self.given:
-            shutil.copyfile(self.given, path)
+            shutil.copyfile(self.given, work / self.files[0])
         else:
             size = self.settings["vocabulary_size"]
-            learn_wordpiece(_sample(lines), size, self.cased, path)
+            learn_wordpiece(_sample(lines), size, self.cased, work / self.files[0])
 
     def encoder(self, dest):
         return WordPieceEncoder(dest / self.files[0], self.cased)

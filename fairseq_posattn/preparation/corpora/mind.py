@@ -18,7 +18,7 @@ from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"
-LABELLED = re.compile(r"(.+)-([01])")
+LABELED = re.compile(r"(.+)-([01])")
 
 
 class Impression(NamedTuple):
@@ -55,8 +55,8 @@ def titles(archive):
 def impressions(archive):
     for (name, _, time, history, shown), place in _rows(archive, "behaviors.tsv", 5):
         words, labels = shown.split(), None
-        matches = list(map(LABELLED.fullmatch, words))
-        if any(matches) or "-" in shown or not words:
+        if "-" in shown or not words:
+            matches = list(map(LABELED.fullmatch, words))
             if not words or not all(matches):
                 raise UsageError(f"{place}: candidates are such as N1-0 N2-1, not {shown[:60]!r}")
             words, labels = [one[1] for one in matches], [int(one[2]) for one in matches]

@@ -68,11 +68,11 @@ def _part(archive, names, part, trees):
     words = list(_part_words(archive, names, part, trees))
     if len(words) != len(roles):
         raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
-    for one, its_roles in zip(words, roles, strict=True):
-        at = f"{place}:{its_roles.line}"
-        if len(one) != its_roles.length:
-            raise UsageError(f"{at}: roles of {its_roles.length} words, but {len(one)} words")
-        yield RoleSentence(one, its_roles, at)
+    for one, its in zip(words, roles, strict=True):
+        at = f"{place}:{its.line}"
+        if len(one) != its.length:
+            raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
+        yield RoleSentence(one, its, at)
 
 
 def _part_words(archive, names, part, trees):
