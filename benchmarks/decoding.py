@@ -1,7 +1,6 @@
 """Time of translating: the plugin's models beside fairseq's Transformer and CTranslate2.
 
     python benchmarks/decoding.py
-    python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
     python benchmarks/decoding.py --int8
 
 Models with random weights translate random sentences into exactly --target-length tokens with beam

@@ -1,7 +1,6 @@
 """Memory and time of a training step by sentence length: Figure 1(a, b) of MTSA.
 
     python benchmarks/sequence_length.py
-    python benchmarks/sequence_length.py --device cuda --lengths 16 32 64 128 256 512
 
 As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs, multi-head
 attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward, without an

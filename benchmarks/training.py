@@ -1,7 +1,6 @@
 """Time of a training update: the plugin's models beside fairseq's.
 
     python benchmarks/training.py
-    python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
     python benchmarks/training.py switches --device cuda --json FILE
 
 Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
