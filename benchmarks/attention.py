@@ -74,9 +74,6 @@ def make_step(name, length, arguments, dtype, training=True, **options):
     return step
 
 
-# --- By length ---------------------------------------------------------------------------------
-
-
 def steps(arguments, length, training):
     """Return steps by name and implementation, and why the others do not serve the call."""
     pairs_gib = max(1, arguments.tokens // length) * arguments.heads * length**2 * 4 / 2**30
@@ -140,8 +137,6 @@ def tables(report):
         texts.append(f"Not measured at {', '.join(lengths)}: {name} by {impl}: {reason}.")
     return {"": "\n\n".join(texts)}
 
-
-# --- Tiles -------------------------------------------------------------------------------------
 
 KERNELS = dict.fromkeys(("dman", "da"), "distance_scores")
 KERNELS |= dict.fromkeys(("mtsa", "mtsa_identity"), "tensor_scores")

@@ -37,13 +37,10 @@ ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 @contextmanager
 def recording(compiling=True):
     """Yield a list that collects (kernel, compiled, keyword arguments) instead of launching."""
-    launches = []
-    run = JITFunction.run
+    launches, run = [], JITFunction.run
 
     def note(kernel, *args, grid, warmup, **options):
-        compiled = None
-        if compiling:
-            compiled = run(kernel, *args, grid=grid, warmup=warmup, **options)
+        compiled = run(kernel, *args, grid=grid, warmup=warmup, **options) if compiling else None
         launches.append((kernel, compiled, options))
         return compiled
 

@@ -33,9 +33,6 @@ DEVICE = {
 }
 
 
-# --- Programs and reports ----------------------------------------------------------------------
-
-
 def describe(arguments: argparse.Namespace) -> dict:
     """Return hardware, versions and date of a measurement."""
     from fairseq_posattn.attention.cpu import library  # after fairseq, which it patches
@@ -136,9 +133,6 @@ def processor() -> str:
     return ", ".join(sorted(names)) or platform.processor()
 
 
-# --- Tables ------------------------------------------------------------------------------------
-
-
 def table(rows: Sequence[dict]) -> str:
     """Return rows as a Markdown table; the columns are the keys of all rows."""
     from fairseq_posattn.recipes.tables import markdown_table
@@ -163,9 +157,6 @@ def ratio(row: dict, rounds: str = "") -> str:
     count = f", {row[rounds]}" if rounds else ""
     low, high = row["time_ratio_lowest"], row["time_ratio_highest"]
     return f"{row['time_ratio']:.2f} ({low:.2f} to {high:.2f}{count})"
-
-
-# --- Time and memory ---------------------------------------------------------------------------
 
 
 def seconds_of(work: Callable, device: str) -> float:

@@ -68,8 +68,6 @@ def cells_of_updates(pair, report):
     }
 
 
-# --- Switches of fairseq's trainer -------------------------------------------------------------
-
 TRAINING = "--no-save --optimizer adam --adam-betas (0.9,0.98) --lr 1e-5 --label-smoothing 0.1"
 OLD_ADAM = "--use-old-adam"
 FUSED_LOSS = "--criterion label_smoothed_cross_entropy_fused"
