@@ -6,10 +6,11 @@ from importlib import import_module
 from fairseq_posattn import __version__
 from fairseq_posattn.common.cli import end
 
-# By name: the module, whose main(arguments, prog) returns the exit status, and a line for --help.
+# By name: the module, with :function unless it is all of its module and called main, and a line for
+# --help. The function takes (arguments, prog) and returns the exit status.
 COMMANDS = {
     "analysis": (
-        "fairseq_posattn.inspection.commands.analysis",
+        "fairseq_posattn.inspection.analysis",
         "attention statistics and heatmaps of a trained model",
     ),
     "average": (
@@ -21,7 +22,7 @@ COMMANDS = {
         "plot losses, scores and learning rates",
     ),
     "export": (
-        "fairseq_posattn.export.commands.export",
+        "fairseq_posattn.export.command",
         "export a model to Hugging Face, ONNX or int8",
     ),
     "hydra-train": (
@@ -29,7 +30,7 @@ COMMANDS = {
         "train with the settings of a YAML file",
     ),
     "look": (
-        "fairseq_posattn.inspection.commands.look",
+        "fairseq_posattn.inspection.look",
         "browser page with the attention of a text",
     ),
     "predict": (
@@ -37,7 +38,7 @@ COMMANDS = {
         "predict labels and scores of new text",
     ),
     "prepare": (
-        "fairseq_posattn.preparation.commands.prepare",
+        "fairseq_posattn.preparation.kinds:main",
         "prepare published or custom data for training",
     ),
     "rank": (
@@ -45,14 +46,17 @@ COMMANDS = {
         "rank the news of MIND's impressions",
     ),
     "recipe": (
-        "fairseq_posattn.recipes.commands.recipe",
+        "fairseq_posattn.recipes.command",
         "train and score the rows of a paper's table",
     ),
     "score": (
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, F1 of roles, ranking metrics",
     ),
-    "summarize": ("fairseq_posattn.inference.commands.summarize", "summarize plain text"),
+    "summarize": (
+        "fairseq_posattn.inference.commands.translate:summarize",
+        "summarize plain text",
+    ),
     "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),
     "translate": ("fairseq_posattn.inference.commands.translate", "translate plain text"),
     "user-dir": ("fairseq_posattn.__main__", "print the directory for --user-dir, or the flags"),
@@ -94,7 +98,8 @@ def main(arguments: list[str] | None = None) -> int:
     prog = f"posattn {name}"
     if name in WITH_SUBCOMMANDS and not rest:
         rest = ["--help"]
-    return end(prog, lambda: import_module(COMMANDS[name][0]).main(rest, prog=prog))
+    module, _, function = COMMANDS[name][0].partition(":")
+    return end(prog, lambda: getattr(import_module(module), function or "main")(rest, prog=prog))
 
 
 if __name__ == "__main__":

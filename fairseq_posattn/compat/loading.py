@@ -23,8 +23,7 @@ from omegaconf import OmegaConf
 from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.checkpoints import settings
-from fairseq_posattn.compat.checkpoints.reading import find_checkpoint, read_checkpoint
+from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint, settings
 from fairseq_posattn.compat.matching import complete
 from fairseq_posattn.compat.patching import around, instead, when_applied
 

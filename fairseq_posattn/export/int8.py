@@ -12,7 +12,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
-from fairseq_posattn.hugging_face.int8 import in_int8
+from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.outputs import Pairs
 

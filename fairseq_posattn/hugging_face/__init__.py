@@ -8,7 +8,9 @@
 ``posattn export`` writes such a folder from a checkpoint. fairseq is not needed.
 """
 
+import copy
 import sys
+from typing import TypeVar
 
 # fairseq requires torchaudio, which may be built for another PyTorch. transformers imports it if it
 # is installed, so hide one that fails to load.
@@ -25,6 +27,7 @@ try:
         AutoModelForSeq2SeqLM,
         AutoModelForSequenceClassification,
         AutoTokenizer,
+        PreTrainedModel,
     )
     from transformers.utils.import_utils import is_torchaudio_available
 
@@ -41,6 +44,7 @@ from fairseq_posattn.hugging_face.tokenizers import (
     PosAttnClassifierTokenizer,
     PosAttnSeq2SeqTokenizer,
 )
+from fairseq_posattn.model.projections import quantize_linear_layers
 
 AutoModelForSeq2SeqLM.register(PosAttnSeq2SeqConfig, PosAttnForSeq2SeqLM, exist_ok=True)
 AutoModelForSequenceClassification.register(
@@ -60,4 +64,14 @@ __all__ = [
     "PosAttnForSequenceClassification",
     "PosAttnSeq2SeqConfig",
     "PosAttnSeq2SeqTokenizer",
+    "in_int8",
 ]
+
+Model = TypeVar("Model", bound=PreTrainedModel)
+
+
+def in_int8(model: Model) -> Model:
+    """Return a copy for inference on a CPU; embeddings, attention and layer norms stay float32."""
+    copied = copy.deepcopy(model).eval()
+    quantize_linear_layers(copied)
+    return copied

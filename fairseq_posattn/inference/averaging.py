@@ -16,7 +16,7 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
+from fairseq_posattn.compat.checkpoints import find_checkpoint
 
 __all__ = ["average_checkpoints", "last_checkpoints", "main"]
 
@@ -110,7 +110,7 @@ def average_checkpoints(paths):
     """
     import torch
 
-    from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+    from fairseq_posattn.compat.checkpoints import read_checkpoint
 
     sums, first = {}, None
     for path in paths:

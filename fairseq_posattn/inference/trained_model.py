@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.reading import find_checkpoint
+from fairseq_posattn.compat.checkpoints import find_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 

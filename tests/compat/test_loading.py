@@ -25,8 +25,8 @@ from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import loading, resuming
+from fairseq_posattn.compat.checkpoints import EXTRA_BYTES, Contents, read_checkpoint
 from fairseq_posattn.compat.checkpoints.form import CheckpointError
-from fairseq_posattn.compat.checkpoints.reading import EXTRA_BYTES, Contents, read_checkpoint
 from fairseq_posattn.training.models import PosAttnTransformer
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))

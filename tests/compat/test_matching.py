@@ -13,7 +13,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from small_trainings import save_checkpoint
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.matching import file_to_train_on
 from fairseq_posattn.model.multihead import OutputLinear
 

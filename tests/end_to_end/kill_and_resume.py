@@ -29,7 +29,7 @@ from torch.utils._pytree import keystr, tree_leaves_with_path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))  # runs in a checkout, too
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint  # noqa: E402
+from fairseq_posattn.compat.checkpoints import read_checkpoint  # noqa: E402
 
 FIXTURES = ROOT / "tests" / "fixtures"
 FLAGS = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")

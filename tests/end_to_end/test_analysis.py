@@ -10,8 +10,8 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.inspection.commands.analysis import main
+from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.inspection.analysis import main
 
 MODULE = ["-m", "fairseq_posattn.cli", "analysis"]
 MPSAN = Path(__file__).parents[1] / "fixtures/classification"

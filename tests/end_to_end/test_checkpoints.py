@@ -13,7 +13,7 @@ import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import averaging
 from fairseq_posattn.training.plugin import register
 

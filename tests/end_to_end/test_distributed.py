@@ -19,7 +19,7 @@ import forked_commands
 import pytest
 import torch
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 DISTRIBUTED = Path(__file__).parents[2] / "examples" / "distributed"
 WORKER = DISTRIBUTED / "worker.py"

@@ -4,7 +4,7 @@ import forked_commands
 import pytest
 from test_mistakes import YAML
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 
 def test_fairseq_hydra_train_reads_a_yaml_file(run, corpus, user_dir, tmp_path):

@@ -10,7 +10,7 @@ from pathlib import Path
 import forked_commands
 import pytest
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import prediction
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"

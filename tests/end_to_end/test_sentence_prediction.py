@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import prediction
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"

@@ -14,7 +14,7 @@ import pytest
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of, finish
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 # Ends after three minutes if a test fails to stop it.
 ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")

@@ -15,7 +15,7 @@ import forked_commands
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.inference.commands import translate
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.subwords import BytePairEncoder
 
@@ -250,7 +250,7 @@ def test_plain_text_is_summarized_like_the_prepared_test_set(summarised, user_di
     rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "D-"]
     expected = [text for _, _, text in sorted(rows, key=lambda row: int(row[0]))]
     words = ["--input", summarised / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
-    assert summarize.main(list(map(str, [path, *words]))) == 0
+    assert translate.summarize(list(map(str, [path, *words]))) == 0
     output = capsys.readouterr()
     assert output.out.splitlines() == expected
     assert len(set(expected)) > 3

@@ -9,8 +9,8 @@ import pytest
 import torch
 from forked_recipes import run_python
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
-from fairseq_posattn.recipes.commands.recipe import ask, find
+from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.recipes.command import ask, find
 from fairseq_posattn.training.plugin import register
 
 register()

@@ -8,10 +8,10 @@ from classifier_builder import sentences
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.export import command as command
 from fairseq_posattn.export import int8, onnx
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.export.commands import export as command
-from fairseq_posattn.hugging_face.int8 import in_int8
+from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.inference import translation
 
 pytestmark = pytest.mark.slow  # each exports a model
@@ -93,7 +93,7 @@ def test_translations_are_measured_beside_the_models(tmp_path, capsys):
     flags += ["--text", text, "--labels", right]
     assert command.main(list(map(str, flags)), prog="posattn export") == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-3] == "int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading"
+    assert said[-3] == "int8: call fairseq_posattn.hugging_face.in_int8(model) after loading"
     assert [line.partition(": ")[0] for line in said[-2:]] == ["PyTorch", "PyTorch, int8"]
     assert "BLEU 100.00, agrees on 100.0%, " in said[-2] and "BLEU " in said[-1]
     assert not (tmp_path / "out" / onnx.NAME).exists()

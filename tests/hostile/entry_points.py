@@ -103,11 +103,10 @@ def try_all(entry, files, data, folder):
 
 
 def _try_all(entry, files, path, data, folder, results):
-    from fairseq_posattn.compat import loading
-    from fairseq_posattn.compat.checkpoints import reading
+    from fairseq_posattn.compat import checkpoints, loading
     from fairseq_posattn.inference import prediction  # noqa: F401, registers
 
-    read = reading.read_checkpoint
+    read = checkpoints.read_checkpoint
     waiting = list(files)
 
     def read_each(path):
@@ -127,7 +126,7 @@ def _try_all(entry, files, path, data, folder, results):
                 os._exit(0)
         return read(path)
 
-    reading.read_checkpoint = loading.read_checkpoint = read_each
+    checkpoints.read_checkpoint = loading.read_checkpoint = read_each
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq import checkpoint_utils, hub_utils
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.training import plugin
 
 sys.path.append(str(Path(__file__).parents[1] / "end_to_end"))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference.trained_model import load
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest

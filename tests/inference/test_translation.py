@@ -22,7 +22,7 @@ from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load, writt
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, translation
-from fairseq_posattn.inference.commands import summarize, translate
+from fairseq_posattn.inference.commands import translate
 from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
@@ -157,7 +157,7 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
 
 
 @pytest.mark.parametrize(
-    "main, changed", [(translate.main, {}), (summarize.main, {"no_repeat_ngram_size": 3})]
+    "main, changed", [(translate.main, {}), (translate.summarize, {"no_repeat_ngram_size": 3})]
 )
 def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, changed, monkeypatch):
     passed = []

@@ -10,7 +10,7 @@ import pytest
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.kinds import KINDS, prepare
-from fairseq_posattn.recipes.commands.recipe import main as recipe
+from fairseq_posattn.recipes.command import main as recipe
 
 RECIPES = {
     (kind, name): corpus

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.commands.recipe import ask, find
+from fairseq_posattn.recipes.command import ask, find
 
 
 @pytest.fixture

@@ -26,6 +26,18 @@ from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import decode_lines, warn
 from fairseq_posattn.text.lines import read_lines
 
+SUMMARIZE = """Summarize plain text, one text a line, with a trained model.
+
+    %(prog)s checkpoints/cnn_dailymail/checkpoint_best.pt --input articles.txt
+
+prints a summary for each line, and a blank line for a blank one. Texts are tokenized and cut like
+the training data, and summaries are detokenized, as preparation.json beside the checkpoint or the
+data says. Without that file, texts are taken as subwords separated by spaces.
+
+Several checkpoints of the same data form an ensemble. CNN/DailyMail's published settings are
+--lenpen 2 --min-len 50, Gigaword's --max-len-b 30.
+"""
+
 
 def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     parser = cli.make_parser(about, prog)
@@ -171,3 +183,10 @@ def requests(groups, name, args):
         yield texts, forced, error
     if prefixes and next(prefixes, None) is not None:
         raise UsageError(f"{args.prefixes}: has more lines than {name}")
+
+
+summarize = partial(
+    main,
+    about=SUMMARIZE,
+    decoding=options.DECODING | {"no_repeat_ngram_size": 3, "attention": "none"},
+)

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.inspection.commands import look as command
+from fairseq_posattn.inspection import look as command
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -108,7 +108,7 @@ def write_graphs(args, exported, lines, labels):
         difference = onnx.write(exported.model, folder)
         print(f"{folder / onnx.NAME}: differs from the model by at most {difference:.1g}")
     if args.int8 and is_generator:
-        print("int8: call fairseq_posattn.hugging_face.int8.in_int8(model) after loading")
+        print("int8: call fairseq_posattn.hugging_face.in_int8(model) after loading")
     elif args.int8:
         onnx.quantise(folder)
         sizes = [(folder / name).stat().st_size / 1000 for name in (onnx.NAME, onnx.INT8)]

@@ -1,1 +1,0 @@
-"""The commands of this package; only ``cli`` imports them."""
