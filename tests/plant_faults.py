@@ -97,7 +97,7 @@ FAULTS = [
     ),
     Fault("model/seq2seq.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
     Fault("model/seq2seq.py", "activation=str(cfg.activation_fn),", "", FLAGS),
-    Fault("model/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
+    Fault("model/seq2seq.py", "normalize_before=side.normalize_before,", "", STOCK),
     Fault(
         "model/seq2seq.py",
         '"encoder_dim": cfg.encoder.embed_dim',
