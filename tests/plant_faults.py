@@ -313,7 +313,7 @@ FAULTS = [
         DROPOUTS,
     ),
     Fault("model/encoders/mtsa.py", "map_dropout=map_dropout)", ")", DROPOUTS),
-    Fault("model/encoders/mtsa.py", "        activation=activation,\n", "", FLAGS),
+    Fault("model/encoders/mtsa.py", "        activation=activation,\n", "", MTSA_LOOPS),
     Fault("model/encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
     Fault(
         "model/encoders/mtsa.py",

@@ -28,24 +28,6 @@ def test_scores_by_hand():
     assert torch.log(weights[0, 0, 0] / weights[0, 0, 1]).item() == pytest.approx(2 - math.exp(-1))
 
 
-def test_multi_dimensional_scores_are_features_as_heads():
-    """Table 4's M-D: eq. 6 with a score, and eq. 5 with a softmax, for each feature."""
-    key_score, query_score, value = leaves((4, 5, 3), (4, 5, 3), (4, 5, 3))
-    output = additive_attention(
-        key_score.transpose(1, 2),
-        query_score.transpose(1, 2),
-        value.transpose(1, 2).unsqueeze(-1),
-        mask=mask_by_name("past", 5),
-        key_padding_mask=PADDING,
-    )
-    scores = F.elu((key_score[:, None] + query_score[:, :, None]) / 5)  # [B, Tq, Tk, C]
-    seen = mask_by_name("past", 5).eq(0)[None, :, :, None] & ~PADDING[:, None, :, None]
-    exponentials = scores.exp() * seen
-    weights = exponentials / exponentials.sum(2, keepdim=True).clamp(min=1e-300)
-    expected = (weights * value[:, None]).sum(2)  # [B, Tq, C]
-    torch.testing.assert_close(output.squeeze(-1).transpose(1, 2), expected)
-
-
 def test_a_mask_has_its_gradient():
     *tensors, mask = leaves((4, 5), (4, 5), (4, 5, 3), (5, 5))
     output = additive_attention(*tensors, mask=mask)
@@ -75,16 +57,6 @@ def test_a_unit_is_initialized_as_in_the_paper():
         assert weight.abs().max() <= bound
         assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
     assert module.hidden_map.bias.eq(0).all() and module.query_bias.eq(0).all()
-
-
-def test_position_fusion_by_hand():
-    """Two units and one token with two features, each with its own weights."""
-    contexts = torch.tensor([[1.0, 10.0], [2.0, 20.0]]).view(1, 2, 1, 2)
-    tokens = torch.tensor([5.0, 50.0]).view(1, 1, 2)
-    even, tokens_only = 0.0, 100.0
-    logits = torch.tensor([[even, even], [even, even], [even, tokens_only]]).view(1, 3, 1, 2)
-    output = position_fusion(contexts, tokens, logits)
-    torch.testing.assert_close(output.flatten(), torch.tensor([8 / 3, 50.0]))
 
 
 def test_position_fusion_equals_the_equation():
