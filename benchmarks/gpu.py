@@ -93,7 +93,6 @@ class Step(NamedTuple):
 
 
 def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
-    """Return a step of ``PARTS``."""
     kind = name.partition("_")[0]
     words = shlex.split(command)
     if words[0] in ("attention.py", "training.py", "decoding.py"):
@@ -108,10 +107,7 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:
-    """Return the steps of every part; ``tiny`` for a rehearsal on a CPU.
-
-    ``multi30k`` is the folder of the published files; None if data-bin/ has the prepared ones.
-    """
+    """Return the steps of every part; ``multi30k`` is the folder of the published files."""
     return {
         part: [
             make_step(name, command, tiny, multi30k)
@@ -179,8 +175,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    names = list(PARTS)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(names)} (all)")
+    names = ", ".join(PARTS)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{names} (default: all)")
     parser.add_argument("--tiny", action="store_true", help="tiny sizes, on the CPU")
     about = "folder of the archive of results and logs"
     parser.add_argument("--results", type=Path, required=True, metavar="FOLDER", help=about)
@@ -188,8 +184,8 @@ def main() -> None:
     parser.add_argument("--multi30k", type=Path, metavar="FOLDER", help=about)
     parser.add_argument("--minutes", type=float, default=1e6, help="stop after so many minutes")
     arguments = parser.parse_args()
-    if unknown := set(arguments.parts) - set(names):
-        parser.error(f"no part {', '.join(sorted(unknown))}; choose of: {', '.join(names)}")
+    if unknown := set(arguments.parts) - PARTS.keys():
+        parser.error(f"no part {', '.join(sorted(unknown))}; choose from: {names}")
     deadline = time.monotonic() + 60 * arguments.minutes
     results = arguments.results.resolve()
     results.mkdir(parents=True, exist_ok=True)
@@ -197,7 +193,7 @@ def main() -> None:
         os.environ["TRITON_INTERPRET"] = "1"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     everything = parts(arguments.tiny, arguments.multi30k)
-    chosen = {name: everything[name] for name in arguments.parts or names}
+    chosen = {name: everything[name] for name in arguments.parts or PARTS}
     with tempfile.TemporaryDirectory() as folder:
         if (results / ARCHIVE).exists():
             with tarfile.open(results / ARCHIVE) as archive:

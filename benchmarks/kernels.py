@@ -1,6 +1,5 @@
 """Instructions, registers and shared memory of the compiled attention kernels, without a GPU.
 
-    python benchmarks/kernels.py
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
 Each kernel is compiled as for a training step and assembled for the GPU. The table has the number
@@ -37,13 +36,10 @@ ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 @contextmanager
 def recording(compiling=True):
     """Yield a list that collects (kernel, compiled, keyword arguments) instead of launching."""
-    launches = []
-    run = JITFunction.run
+    launches, run = [], JITFunction.run
 
     def note(kernel, *args, grid, warmup, **options):
-        compiled = None
-        if compiling:
-            compiled = run(kernel, *args, grid=grid, warmup=warmup, **options)
+        compiled = run(kernel, *args, grid=grid, warmup=warmup, **options) if compiling else None
         launches.append((kernel, compiled, options))
         return compiled
 

@@ -25,15 +25,10 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-M_MMAP_THRESHOLD = -3  # malloc.h: larger blocks are mapped separately
-# Options of benchmarks that run on a GPU, too; see Benchmark.
 DEVICE = {
     "device": ("cpu", "device", ["cpu", "cuda"]),
     "dtype": ("float32", "precision", ["float32", "float16", "bfloat16"]),
 }
-
-
-# --- Programs and reports ----------------------------------------------------------------------
 
 
 def describe(arguments: argparse.Namespace) -> dict:
@@ -136,9 +131,6 @@ def processor() -> str:
     return ", ".join(sorted(names)) or platform.processor()
 
 
-# --- Tables ------------------------------------------------------------------------------------
-
-
 def table(rows: Sequence[dict]) -> str:
     """Return rows as a Markdown table; the columns are the keys of all rows."""
     from fairseq_posattn.recipes.tables import markdown_table
@@ -163,9 +155,6 @@ def ratio(row: dict, rounds: str = "") -> str:
     count = f", {row[rounds]}" if rounds else ""
     low, high = row["time_ratio_lowest"], row["time_ratio_highest"]
     return f"{row['time_ratio']:.2f} ({low:.2f} to {high:.2f}{count})"
-
-
-# --- Time and memory ---------------------------------------------------------------------------
 
 
 def seconds_of(work: Callable, device: str) -> float:
@@ -236,7 +225,7 @@ def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> i
 
 
 def _measure_growth(work, first, send) -> None:
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    ctypes.CDLL(None).mallopt(-3, 2**16)  # M_MMAP_THRESHOLD: larger blocks are mapped separately
     first()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     work()

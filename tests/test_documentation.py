@@ -177,6 +177,7 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(str(script.parent))
     monkeypatch.setattr(logging, "disable", lambda level=None: None)
     monkeypatch.setattr(warnings, "filters", list(warnings.filters))
+    monkeypatch.setenv("POSATTN_LINEAR", "torch")  # set by the benchmark of scaling
     register()  # as for a script, which imports fairseq before the package
     runpy.run_path(str(script), run_name="__main__")
     assert capsys.readouterr().out

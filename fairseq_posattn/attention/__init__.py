@@ -33,10 +33,7 @@ from fairseq_posattn.attention.mpsan import (
     position_fusion,
 )
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
-from fairseq_posattn.attention.rpr import (
-    RelativePositionAttention,
-    relative_position_attention,
-)
+from fairseq_posattn.attention.rpr import RelativePositionAttention, relative_position_attention
 from fairseq_posattn.attention.san import (
     DotProductAttention,
     MaskedDotProductAttention,

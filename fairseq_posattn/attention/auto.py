@@ -2,12 +2,10 @@
 
 A kernel compiled by another version of Triton or for another GPU can silently return wrong numbers.
 Before ``auto`` takes kernels for the first call of a kind, it compares output and gradients with
-the reference on small inputs of one tile and of several. Kernels named by ``impl`` are not checked.
-
-Each kind of call is then timed once, forward and backward, on the tensors of its first call. Sizes
-count by powers of two. Times are stored per GPU and versions in ``~/.cache/fairseq_posattn``, or in
-the folder ``POSATTN_CACHE``. ``POSATTN_AUTO=kernels`` turns timing off: kernels are used wherever
-they can serve a call.
+the reference on small inputs of one tile and of several. Each kind of call is then timed once,
+forward and backward, on the tensors of its first call. Sizes count by powers of two. Times are
+stored per GPU and versions in ``~/.cache/fairseq_posattn``, or in the folder ``POSATTN_CACHE``.
+``POSATTN_AUTO=kernels`` turns timing off: kernels are used wherever they can serve a call.
 """
 
 import json
@@ -16,7 +14,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -61,34 +59,21 @@ class Declaration:
     causal: bool
     check: Callable[[Arguments], None] | None
     refuse: Callable[[str, Arguments], str | None] | None
-    spread: Mapping[str, float]
-
-    def random(self, sizes: Mapping[str, int], leading: Sequence[int], seed: int) -> Tensors:
-        """Return random tensors of the function's spreads: see :meth:`Shapes.random`."""
-        tensors = self.shapes.random(sizes, leading, seed)
-        return {name: tensor * self.spread.get(name, 1) for name, tensor in tensors.items()}
 
 
 class Kind(NamedTuple):
-    """Kind of a call: calls that run the same compiled kernels.
-
-    Attributes:
-        device, dtype, features, dimensions: of the value; the last is its number of dimensions.
-        precision: rounding step of float32 matmuls, which TF32 changes.
-        mask: ``distance``, ``pairs`` or empty.
-        options: other arguments of the function by name.
-    """
+    """Kind of a call: calls that run the same compiled kernels."""
 
     device: torch.device
-    dtype: torch.dtype
+    dtype: torch.dtype  # of the value, as features and dimensions
     features: int
     dimensions: int
-    precision: float
-    mask: str
+    precision: float  # rounding step of a matmul
+    mask: str  # "distance", "pairs" or empty
     causal: bool
     padded: bool
     dropout_p: float
-    options: tuple[tuple[str, object], ...]
+    options: tuple[tuple[str, object], ...]  # other arguments by name
 
     def __str__(self) -> str:
         words = [f"{name}={option!r}" for name, option in self.options]
@@ -101,8 +86,10 @@ def kind_of(attention: Declaration, call: Call, arguments: Arguments) -> Kind:
     """Return the kind of a call."""
     value, mask = arguments["value"], arguments.get("mask")
     tensors = {*attention.shapes.dimensions, "mask"}
+    rounds_to_tf32 = value.dtype == torch.float32 and tf32_allowed()  # 10 bits after the point
+    precision = 2.0**-10 if rounds_to_tf32 else torch.finfo(value.dtype).eps
     return Kind(
-        *(value.device, value.dtype, value.size(-1), value.dim(), _eps(value.dtype)),
+        *(value.device, value.dtype, value.size(-1), value.dim(), precision),
         "" if mask is None else "distance" if isinstance(mask, DistanceMask) else "pairs",
         *(call.causal, call.key_padding_mask is not None, call.dropout_p),
         tuple((name, option) for name, option in arguments.items() if name not in tensors),
@@ -110,11 +97,7 @@ def kind_of(attention: Declaration, call: Call, arguments: Arguments) -> Kind:
 
 
 def self_check_reason(attention: Declaration, kind: Kind) -> str | None:
-    """Return why ``auto`` must not use the kernels for calls of this kind, or None.
-
-    Raises:
-        torch.OutOfMemoryError: in the check; the next call tries again.
-    """
+    """Return why ``auto`` must not use the kernels for calls of this kind, or None."""
     key = attention, kind
     if key not in _reasons:
         if kind.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
@@ -135,7 +118,7 @@ def _check(attention: Declaration, kind: Kind) -> str | None:
             worst = max(_disagreement(attention, kind, length) for length in LENGTHS)
             reason = f"gave wrong results when it was tried on {device}"
         except torch.OutOfMemoryError:
-            raise
+            raise  # the next call tries again
         except Exception as error:  # any error of compiler, driver or launch
             worst, first_line = math.inf, str(error).partition("\n")[0]
             reason = f"failed when it was tried on {device}: {type(error).__name__}: {first_line}"
@@ -153,7 +136,7 @@ def _example(
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
     sizes |= dict.fromkeys(("D", "Dv", "C"), kind.features)
     heads = [HEADS] * (kind.dimensions - 3)  # sizes of ``*``
-    tensors = attention.random(sizes, heads, seed=length)
+    tensors = attention.shapes.random(sizes, heads, seed=length)
     tensors = {name: tensor.to(kind.device, kind.dtype) for name, tensor in tensors.items()}
     past: Tensor | DistanceMask | None = None
     if kind.mask:
@@ -169,8 +152,7 @@ def _example(
 def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     """Return the largest error of the kernels' results over the tolerance.
 
-    The tolerance is four times the error of the reference in the same type plus some roundings,
-    which grow as the root of the number of summands.
+    It is four times the reference's error in the same type plus some roundings.
     """
     (tensors, mask, padding), options = _example(attention, kind, length), dict(kind.options)
     if "mask" in attention.shapes.masks:
@@ -212,11 +194,6 @@ def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     return max(worst, _ratio((there.sum() - back.sum()).abs(), allowed))
 
 
-def _eps(dtype: torch.dtype) -> float:
-    """Return the relative rounding step of a matmul; TF32 has 10 bits after the point."""
-    return 2.0**-10 if dtype == torch.float32 and tf32_allowed() else torch.finfo(dtype).eps
-
-
 def _ratio(error: Tensor, allowed: Tensor) -> float:
     ratio = (error / allowed.clamp(min=1e-300)).item()
     return math.inf if math.isnan(ratio) else ratio
@@ -231,11 +208,7 @@ def _results(attend: Callable[[Tensors], Tensor], tensors: Tensors) -> list[Tens
 
 
 def is_timed() -> bool:
-    """Return whether ``auto`` times implementations, from ``POSATTN_AUTO``.
-
-    Raises:
-        UsageError: ``POSATTN_AUTO`` is unknown.
-    """
+    """Return whether ``auto`` times implementations, from ``POSATTN_AUTO``."""
     named = os.environ.get("POSATTN_AUTO", CHOICES[0])
     if named not in CHOICES:
         raise UsageError(f"POSATTN_AUTO={named}: unknown; choose one of: {', '.join(CHOICES)}")
@@ -262,10 +235,9 @@ def fastest(attention: Declaration, able: Iterable[str], call: Call, arguments: 
         described = f"{attention.name}, {kind}, {' x '.join(map(str, rounded))}"
         described += ", training" if training else ", inference"
         choices = list(able)
-        single = len(choices) == 1
-        _chosen[key] = (
-            choices[0] if single else _timed(attention, choices, described, call, arguments)
-        )
+        if len(choices) > 1:
+            choices = [_timed(attention, choices, described, call, arguments)]
+        _chosen[key] = choices[0]
     return _chosen[key]
 
 
@@ -284,8 +256,8 @@ def _timed(
         except OSError as error:
             logger.warning("%s: times are not stored: %s", path, error)
     chosen = min(able, key=lambda impl: times[impl])
-    text = ", ".join(f"{impl} {times[impl]:.3f} ms" for impl in able)
-    logger.info("%s: uses %s (%s)", described, chosen, text)
+    listed = ", ".join(f"{impl} {times[impl]:.3f} ms" for impl in able)
+    logger.info("%s: uses %s (%s)", described, chosen, listed)
     return chosen
 
 

@@ -60,7 +60,7 @@ class Case:
         """
         by_name = {"B": sizes.batch, "H": sizes.heads, "Tq": sizes.queries, "Tk": sizes.keys}
         by_name |= dict.fromkeys(("D", "Dv", "C"), sizes.features)
-        tensors = self.attention.random(by_name, [sizes.heads], seed=0)
+        tensors = self.attention.shapes.random(by_name, [sizes.heads], seed=0)
         arguments: dict[str, object] = {
             name: tensor.to(device, dtype).requires_grad_() for name, tensor in tensors.items()
         }

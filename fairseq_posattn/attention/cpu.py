@@ -49,10 +49,6 @@ class Linear(nn.Linear):
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Return ``x W' + b`` as :func:`torch.nn.functional.linear`, by the faster library.
 
-    Args:
-        x: ``[..., input]``.
-        weight: ``[output, input]``. bias: ``[output]``.
-
     Raises:
         UsageError: ``POSATTN_LINEAR`` is unknown, or this PyTorch lacks the library.
     """
@@ -142,11 +138,7 @@ class _ByOneDNN(torch.autograd.Function):
 
 
 def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
-    """Return dropout of ``x`` as :func:`torch.nn.functional.dropout`; on a CPU with faster draws.
-
-    Args:
-        p: probability of dropping a number, on a CPU rounded to a multiple of 1/65,536.
-    """
+    """Return dropout of ``x``; on a CPU ``p`` is rounded to a multiple of 1/65,536."""
     if not training or p == 0:
         return x
     if not uses_byte_masks(x, p):
@@ -156,12 +148,7 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
 
 
 def dropout_matmul(weights: Tensor, x: Tensor, p: float) -> Tensor:
-    """Return ``dropout(W) X``; on a CPU the backward pass stores no dropped weights.
-
-    Args:
-        weights: ``[..., Tq, Tk]``. x: ``[..., Tk, D]``.
-        p: probability of dropping a weight.
-    """
+    """Return ``dropout(W) X`` for ``W [..., Tq, Tk]``; on a CPU no dropped weights are stored."""
     if not uses_byte_masks(weights, p):
         return torch.matmul(drop(weights, p), x)
     result: Tensor = _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
@@ -177,11 +164,9 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
 
 
 def uses_byte_masks(x: Tensor, p: float) -> bool:
-    """Return whether to use :func:`draw_mask`: on a CPU, without tracing and autocast.
-
-    Under autocast a matmul has another type than its factors, which breaks custom gradients.
-    """
+    """Return whether to use :func:`draw_mask`: on a CPU, without tracing and autocast."""
     by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_recorded()
+    # Under autocast a matmul has another type than its factors, which breaks custom gradients.
     return by_bytes and not torch.is_autocast_enabled("cpu")
 
 

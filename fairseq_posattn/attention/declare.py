@@ -142,12 +142,11 @@ def attention(
         declared = Attention(
             name=equation.__name__,
             attend=_with_kernel(equation, kernel),
-            shapes=Shapes(**named),
+            shapes=Shapes(spread, **named),
             implementations=(*kernels, *(("sdpa",) if sdpa else ()), "reference"),
             causal=causal,
             check=check,
             refuse=refuse,
-            spread=spread or {},
         )
         signature = inspect.signature(equation)
         (_, *parameters) = signature.parameters.values()

@@ -7,17 +7,19 @@ log M is added to the scores. Fixed masks are in ``sman.py``.
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
-from fairseq_posattn.attention.softmax import biased_attention, sum_bias
+from fairseq_posattn.attention.softmax import biased_attention
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
@@ -48,20 +50,30 @@ def dynamic_mask_attention(
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
-    log_mask = sum_bias(rows, matrix, _log_mask, _log_mask_slope)  # [B, H, Tq, Tk]
+    log_mask = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]  # [B, H, Tq, Tk]
     return biased_attention(call, query, key, value, bias=log_mask)
 
 
-def _log_mask(logits: Tensor) -> Tensor:
-    """Return ``log max(sigmoid(x), floor)``; overwrites the logits."""
-    # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
+class _LogMask(torch.autograd.Function):
+    """Return ``log max(sigmoid(x), floor)``, x = rows + pairs, and save only rows and pairs."""
 
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, pairs: Tensor) -> Tensor:
+        ctx.save_for_backward(rows, pairs)
+        logits = rows + pairs
+        # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
+        wide = torch.promote_types(logits.dtype, torch.float32)
+        return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
 
-def _log_mask_slope(logits: Tensor) -> Tensor:
-    """Return ``1 - sigmoid(x)``, 0 under the floor; overwrites the logits."""
-    return F.threshold(logits, math.log(MASK_FLOOR), math.inf, inplace=True).neg_().sigmoid_()
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        rows, pairs = ctx.saved_tensors
+        logits = rows + pairs
+        # The slope is 1 - sigmoid(x), and 0 under the floor.
+        slope = F.threshold(logits, math.log(MASK_FLOOR), math.inf, inplace=True).neg_().sigmoid_()
+        d_logits = slope.mul_(gradient)
+        return d_logits.sum(-1, keepdim=True), d_logits.sum((0, 1))
 
 
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:

@@ -144,13 +144,8 @@ class DistanceMask:
 class MaskBank:
     """Masks of several heads, or units, for sentences of any length.
 
-    Functions of distance are cached up to the longest sentence so far, on the last device.
-
-    Args:
-        names: K names (:func:`mask_by_name`).
-
-    Raises:
-        ValueError: there are none, or a name is unknown.
+    Functions of distance are cached up to the longest sentence so far, on the last device. There
+    are K ``names`` (:func:`mask_by_name`).
     """
 
     def __init__(self, names: Sequence[str]):
@@ -170,9 +165,8 @@ class MaskBank:
         The names (:func:`mask_by_name`) are divided evenly among the heads in order: of two, the
         first half has the first.
 
-        Raises:
-            ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead
-                where ``causal``.
+        Raise ValueError if a name is unknown, the masks do not divide the heads, or one looks ahead
+        where ``causal``.
         """
         if not names or num_heads % len(names):
             raise ValueError(

@@ -214,9 +214,6 @@ class MultiplePositionalSelfAttention(nn.Module):
         dropout: probability of dropping a feature of a unit's context before the fusion.
         map_dropout: the same before each linear layer, those of the fusion included.
         masks, multi_dimensional, activation: see :class:`PositionalSelfAttention`.
-
-    Raises:
-        ValueError: a mask's or the fusion's name is unknown.
     """
 
     def __init__(

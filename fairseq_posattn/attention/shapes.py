@@ -30,7 +30,8 @@ ODD = {"2N-1", "2k+1"}
 class Shapes:
     """Shapes of a function's tensors by argument, in the order in which they are checked."""
 
-    def __init__(self, **shapes: str):
+    def __init__(self, spread: Mapping[str, float] | None = None, /, **shapes: str):
+        self.spread = spread or {}
         self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
         self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
         self._fit = lru_cache(maxsize=256)(self._fit_uncached)
@@ -114,7 +115,8 @@ class Shapes:
         tensors = {}
         for name, dimensions in self.dimensions.items():
             shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]
-            tensors[name] = torch.randn(shape, generator=generator, dtype=torch.float64)
+            tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
+            tensors[name] = tensor * self.spread.get(name, 1)
         del tensors["key_padding_mask"]
         return tensors
 

@@ -5,20 +5,15 @@ zero.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import either
-
-Elementwise = Callable[[Tensor], Tensor]
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -169,33 +164,3 @@ def sdpa_attention(
             mask = mask.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
     return context if dead is None else context.masked_fill(dead, 0.0)
-
-
-def sum_bias(rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise) -> Tensor:
-    """Return ``function(rows + pairs)``, saving only ``rows`` and ``pairs`` for backward.
-
-    Args:
-        rows: ``[B, H, Tq, 1]``.
-        pairs: ``[Tq, Tk]``, the same for all heads.
-        function, slope: elementwise, the derivative second; both may overwrite their argument.
-    """
-    # torch has no types for apply
-    bias: Tensor = _SumBias.apply(rows, pairs, function, slope)  # type: ignore[no-untyped-call]
-    return bias
-
-
-class _SumBias(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, rows: Tensor, pairs: Tensor, function: Elementwise, slope: Elementwise
-    ) -> Tensor:
-        ctx.save_for_backward(rows, pairs)
-        ctx.slope = slope
-        return function(rows + pairs)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        rows, pairs = ctx.saved_tensors
-        d_sums = ctx.slope(rows + pairs).mul_(gradient)
-        return d_sums.sum(-1, keepdim=True), d_sums.sum((0, 1)), None, None

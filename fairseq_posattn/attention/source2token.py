@@ -162,10 +162,7 @@ class Source2TokenPooling(nn.Module):
     """
 
     def __init__(
-        self,
-        embed_dim: int,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-        dropout: float = 0.0,
+        self, embed_dim: int, activation: Callable[[Tensor], Tensor] = F.elu, dropout: float = 0.0
     ):
         super().__init__()
         self.hidden = glorot_linear(embed_dim, embed_dim)

@@ -70,7 +70,11 @@ def average(args):
     from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
     compat.apply()
-    paths = chosen_checkpoints(args)
+    kind = "epoch" if args.num_epoch_checkpoints else "update"
+    if count := args.num_epoch_checkpoints or args.num_update_checkpoints:
+        paths = last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
+    else:
+        paths = [find_checkpoint(path) for path in args.inputs]
     state = average_checkpoints(paths)
     with writing(args.output, binary=True) as file:
         try:
@@ -78,14 +82,6 @@ def average(args):
         except RuntimeError as error:  # PyTorch wraps the error of the file
             raise error.__context__ or error from None
     print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
-
-
-def chosen_checkpoints(args):
-    """Return the paths of the checkpoints to average, oldest first."""
-    for kind in PATTERNS:
-        if count := getattr(args, f"num_{kind}_checkpoints"):
-            return last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
-    return [find_checkpoint(path) for path in args.inputs]
 
 
 def last_checkpoints(directory, kind, count, upper_bound=None):

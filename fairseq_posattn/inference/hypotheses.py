@@ -101,12 +101,10 @@ def align(
     kind: str | None,
     plain: Callable[[str], str] = str,
 ) -> Alignment:
-    """Return the alignment of words from the attention between subwords.
+    """Return the alignment of words from the attention ``[T, S + 1]`` between subwords.
 
     Args:
-        source: S subwords without the end symbol.
-        target: T subwords, 1 or more.
-        weights: ``[T, S + 1]``.
+        source, target: S subwords without the end symbol, and T subwords.
         kind: of subwords, a key of :data:`BEGINS`; None for words.
         plain: returns a word as it is shown.
     """

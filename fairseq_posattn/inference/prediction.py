@@ -67,13 +67,12 @@ class Prediction:
 
     def as_json(self) -> str:
         """Return a JSON object of the fields that are set, numbers rounded to six digits."""
-        if self == NOTHING:
-            return json.dumps({"label": None, "score": None})
-        result = {} if self.label is None else {"label": self.label}
-        result |= {} if self.score is None else {"score": round(self.score, 6)}
+        nothing = {"label": None, "score": None}
+        score = None if self.score is None else round(self.score, 6)
         rounded = {name: round(value, 6) for name, value in self.probabilities.items()}
-        result |= {"probabilities": rounded} if rounded else {}
-        return json.dumps(result, ensure_ascii=False)
+        fields = {"label": self.label, "score": score, "probabilities": rounded}
+        known = {name: value for name, value in fields.items() if value not in (None, {})}
+        return json.dumps(known or nothing, ensure_ascii=False)
 
 
 NOTHING = Prediction(None, None, {})
@@ -152,12 +151,7 @@ def word_rule(folder: str) -> str | None:
 
 
 class Predictor(LineReader):
-    """A classifier, called with texts; made by :func:`load`.
-
-    Attributes:
-        expects_pairs: whether a text is a pair of sentences.
-        unknown: counts of unknown words.
-    """
+    """A classifier, called with texts or pairs of them; made by :func:`load`."""
 
     def __init__(self, trained: TrainedModel, words: Callable[[str], str], device):
         info = manifest.read(trained.task.cfg.data)

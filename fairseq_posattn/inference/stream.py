@@ -16,7 +16,7 @@ BYTE_ORDER_MARK = "\ufeff"
 def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list[bytes]]:
     """Yield the lines of an open file in groups of those that have arrived, at most ``group_size``.
 
-    It waits while there is no line, and never waits for a group to fill up.
+    It never waits for a group to fill up.
 
     Raises:
         UsageError: a line of the file ``name`` is longer than :data:`MAX_LINE_BYTES`.
@@ -65,20 +65,13 @@ def batches(
     max_tokens: float = float("inf"),
     equal_lengths: bool = False,
 ) -> Iterator[list[int]]:
-    """Yield the indices of the lines of each batch, which have similar lengths.
+    """Yield the indices of the lines of each batch, which have similar or ``equal_lengths``.
 
     The longest come first, so that running out of memory shows at once. Lines of length 0 are left
-    out.
-
-    Args:
-        lengths: of the lines, in tokens.
-        batch_size: lines in a batch, at most.
-        max_tokens: tokens in a batch with padding, at most; a longer line is a batch by itself.
-        equal_lengths: batch only lines of equal length.
+    out. A line of more than ``max_tokens`` is a batch by itself; padding counts.
     """
-    order = sorted(
-        (row for row, length in enumerate(lengths) if length), key=lambda row: -lengths[row]
-    )
+    rows_with_text = (row for row, length in enumerate(lengths) if length)
+    order = sorted(rows_with_text, key=lambda row: -lengths[row])
     while order:
         longest = lengths[order[0]]
         rows = order[: int(max(1, min(batch_size, max_tokens // longest)))]
@@ -91,13 +84,8 @@ def batches(
 class LineReader:
     """Base of predictors that answer lines as they arrive.
 
-    A subclass has ``encode_line(text)``, which returns what ``predict(encoded, batch_size)`` takes.
-    ``predict`` takes None for a blank line; ``encode_line`` may return None, too.
-
-    Attributes:
-        dictionary: the model's vocabulary.
-        words: tokenizer of texts.
-        lower: whether texts are lower-cased.
+    A subclass has ``encode_line(text)``, which returns what ``predict(encoded, batch_size)`` takes;
+    both have None for a blank line. ``words`` tokenizes texts.
     """
 
     def __init__(self, trained, words: Callable[[str], str], lower: bool, device):
@@ -111,8 +99,7 @@ class LineReader:
     ) -> Iterator[list]:
         """Yield the predictions of each group of lines in UTF-8; ``name`` is their file's.
 
-        Raises:
-            UsageError: a line cannot be read; the lines before it have been answered.
+        An invalid line is an error after the lines before it have been answered.
         """
         number = 0
         for group in groups:

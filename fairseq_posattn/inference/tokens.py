@@ -58,19 +58,12 @@ class UnknownTokens:
 
 @dataclass(frozen=True)
 class Line:
-    """A line as token ids.
-
-    Attributes:
-        subwords: of the sentence.
-        tokens: ids of the sentence with the end symbol; empty for a blank line.
-        prefix: ids that the translation begins with.
-        constraints: ids of phrases that the translation contains.
-    """
+    """A line as token ids."""
 
     subwords: tuple[str, ...]
-    tokens: Tensor
-    prefix: Tensor
-    constraints: tuple[Tensor, ...]
+    tokens: Tensor  # with the end symbol; empty for a blank line
+    prefix: Tensor  # that the translation begins with
+    constraints: tuple[Tensor, ...]  # that the translation contains
 
 
 class Lines:
@@ -110,27 +103,24 @@ class Lines:
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
         """Return a line as token ids, cut to the maximum source length."""
-        subwords = self.split(text).split()
-        tokens = self._count(token_ids(subwords, self.dictionary), self.dictionary)
+        subwords, tokens = self._encode(text, self.split, self.dictionary)
         if len(tokens) >= self.longest:
             self.cut += 1
             tokens, subwords = tokens[: self.longest - 1], subwords[: self.longest - 1]
         end = tokens.new_tensor([self.dictionary.eos()] if subwords else [])
         parts = [constraints] if isinstance(constraints, str) else constraints
-        return Line(
-            tuple(subwords),
-            torch.cat([tokens, end]),
-            self._encode_target(prefix)[: self.prefix_size],
-            tuple(ids for ids in map(self._encode_target, parts) if len(ids)),
+        start, *forced = (
+            self._encode(part, self.split_target, self.target_dictionary)[1]
+            for part in (prefix, *parts)
         )
+        forced = tuple(ids for ids in forced if len(ids))
+        return Line(tuple(subwords), torch.cat([tokens, end]), start[: self.prefix_size], forced)
 
-    def _encode_target(self, text):
-        ids = token_ids(self.split_target(text).split(), self.target_dictionary)
-        return self._count(ids, self.target_dictionary)
-
-    def _count(self, ids, dictionary):
+    def _encode(self, text, split, dictionary):
+        subwords = split(text).split()
+        ids = token_ids(subwords, dictionary)
         self.unknown.add(ids, dictionary)
-        return ids
+        return subwords, ids
 
     def plain(self, subwords: str) -> str:
         """Return the plain text of subwords that are separated by spaces."""

@@ -26,12 +26,7 @@ OVERRIDES = {"attention_impl": "auto"}
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A model in evaluation mode, and its task.
-
-    Attributes:
-        path: the checkpoint.
-        config: the model's settings in training.
-    """
+    """A checkpoint's model in evaluation mode, its settings in training, and its task."""
 
     path: str
     model: BaseFairseqModel

@@ -7,8 +7,8 @@ from fairseq_posattn.common import figures
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.inference.trained_model import TrainedModel, load
-from fairseq_posattn.inspection import heatmap, measures, parameters, places, sentences
-from fairseq_posattn.inspection.sentences import encoder_of
+from fairseq_posattn.inspection import heatmap, inputs, measures, parameters, places
+from fairseq_posattn.inspection.inputs import encoder_of
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 # The mechanism that each `parameters --plot` needs, and how its numbers are drawn.
@@ -39,7 +39,7 @@ def run_heatmap(args):
             f"line is {max(texts)}"
         )
     sentence = texts[args.line]
-    labels = sentences.token_labels(sentence, trained.task.source_dictionary)
+    labels = inputs.token_labels(sentence, trained.task.source_dictionary)
     encoder = encoder_of(trained)
     numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
     write(numbers, args, heatmap.draw_attention)
@@ -118,9 +118,9 @@ def load_attention(args) -> tuple[TrainedModel, list[places.Place]]:
 def read_sentences(trained: TrainedModel, args) -> dict:
     """Return the sentences that the options name, by line."""
     if args.split:
-        return sentences.read_split(args.split, trained)
+        return inputs.read_split(args.split, trained)
     encoder_of(trained)
-    return sentences.read_file(args.sentences, trained)
+    return inputs.read_file(args.sentences, trained)
 
 
 def check_output(args):

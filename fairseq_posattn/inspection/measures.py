@@ -12,8 +12,8 @@ from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
 from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.inputs import load_split
 from fairseq_posattn.inspection.places import Place
-from fairseq_posattn.inspection.sentences import load_split
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 # --- Locality: Fan et al., 2021, "Mask Attention Networks", eq. 13 and Table 5 -------------------

@@ -66,9 +66,6 @@ class SentenceEncoder(nn.Module):
         marks: special symbols of the same dictionary.
         language_model: pre-trained model below the encoder, whose embeddings are
             ``embed_tokens``; None for the embeddings alone.
-
-    Raises:
-        ValueError: the flags contradict each other.
     """
 
     def __init__(
@@ -108,9 +105,6 @@ class SentenceEncoder(nn.Module):
             src_tokens: ``[B, T]``, padded on either side, rows ending with ``</s>``.
             src_lengths: unused; the padding symbol marks padding.
             losses: list to which the language model's losses, ``[B]``, are appended.
-
-        Raises:
-            UsageError: a sentence is empty or longer than ``--max-positions``.
         """
         if src_tokens.size(1) > self.longest:
             raise UsageError(

@@ -17,28 +17,20 @@ def count_positions(tokens: Tensor, pad: int) -> Tensor:
 
 
 class LearnedPositions(nn.Embedding):
-    """Learned position embeddings.
-
-    Args:
-        positions: number of positions. dim: C. pad: index of the padding symbol.
-    """
+    """Learned embeddings of so many positions, ``[B, T, C]``, from tokens ``[B, T]``."""
 
     def __init__(self, positions: int, dim: int, pad: int):
         super().__init__(positions + pad + 1, dim, pad)
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
-        """Return the embeddings of tokens ``[B, T]`` as ``[B, T, C]``; while decoding, too."""
-        assert self.padding_idx is not None
         return super().forward(count_positions(tokens, self.padding_idx))
 
 
 class SinusoidalPositions(nn.Module):
     """Sines, then cosines, of positions times frequencies from 1 to 1/10,000, as in tensor2tensor.
 
-    Padding is zero, and so is the last feature if C is odd.
-
-    Args:
-        positions: unused: there is no last position. dim: C. pad: index of the padding symbol.
+    Padding is zero, and so is the last feature if C is odd. There is no last position. Results are
+    float32 ``[B, T, C]``.
     """
 
     def __init__(self, positions: int, dim: int, pad: int):
@@ -46,7 +38,6 @@ class SinusoidalPositions(nn.Module):
         self.dim, self.pad = dim, pad
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
-        """Return the embeddings of tokens ``[B, T]`` as float32 ``[B, T, C]``."""
         half = self.dim // 2
         step = math.log(10000) / (half - 1)
         frequencies = torch.exp(torch.arange(half, device=tokens.device).float() * -step)

@@ -29,11 +29,7 @@ UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
 
 
 def read_config(folder: str) -> str:
-    """Return the settings of a folder's language model as JSON, for the checkpoint.
-
-    Raises:
-        UsageError: a file is missing, or ``config.json`` is another model's.
-    """
+    """Return the settings of a folder's language model as JSON, for the checkpoint."""
     gpt.check_folder(folder)
     path = Path(folder, "config.json")
     try:
@@ -55,9 +51,6 @@ class PretrainedLanguageModel(nn.Module):
 
     Attributes:
         longest: maximal tokens of a sentence, the end token included.
-
-    Raises:
-        UsageError: the settings are invalid.
     """
 
     def __init__(self, config: str, vocab_size: int, marks: Marks):
@@ -66,9 +59,8 @@ class PretrainedLanguageModel(nn.Module):
             known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
             settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
         except Exception as error:  # transformers raises various exceptions
-            raise UsageError(
-                f"--language-model-config: invalid settings of GPT ({error})"
-            ) from error
+            message = f"--language-model-config: invalid settings of GPT ({error})"
+            raise UsageError(message) from error
         self.gpt = OpenAIGPTModel(settings)
         self.marks = marks
         self.longest = settings.n_positions - 1
@@ -111,9 +103,6 @@ class PretrainedLanguageModel(nn.Module):
         Args:
             folder: local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
             symbols: V symbols of the dictionary, in order.
-
-        Raises:
-            UsageError: the weights or the dictionary do not belong to this model.
         """
         rows = gpt.read_vocabulary(folder)
         shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]

@@ -55,7 +55,7 @@ def known_language(code: str) -> str:
     return language
 
 
-def tokeniser(language: str | None) -> tuple[str, str | None]:
+def tokenizer_of(language: str | None) -> tuple[str, str | None]:
     """Return the name of sacreBLEU's tokenizer (13a for None), and a warning or None."""
     of_characters = "BLEU is of characters (tok:char), not comparable with "
     if language in WITHOUT_SPACES:
@@ -91,21 +91,21 @@ class Sides:
     references: bool
 
 
-def tokenised_sides(pairs: Pairs, text: str = "auto") -> Sides:
+def tokenized_sides(pairs: Pairs, text: str = "auto") -> Sides:
     """Return which sides are Moses' tokens; ``auto`` detects them by their punctuation.
 
     A side without punctuation is taken to be like the other.
     """
     if text != "auto":
         return Sides(text == "moses", text == "moses")
-    hypotheses, references = map(looks_tokenised, (pairs.hypotheses, pairs.references))
+    hypotheses, references = map(looks_tokenized, (pairs.hypotheses, pairs.references))
     return Sides(
         bool(references if hypotheses is None else hypotheses),
         bool(hypotheses if references is None else references),
     )
 
 
-def looks_tokenised(lines: Sequence[str]) -> bool | None:
+def looks_tokenized(lines: Sequence[str]) -> bool | None:
     """Return whether punctuation is mostly separate or escaped; None without punctuation."""
     apart = within = 0
     for line in lines:
@@ -117,7 +117,7 @@ def looks_tokenised(lines: Sequence[str]) -> bool | None:
     return apart > within if apart or within else None
 
 
-def detokenise(lines: Sequence[str], language: str) -> list[str]:
+def detokenize_lines(lines: Sequence[str], language: str) -> list[str]:
     """Return detokenized and unescaped lines."""
     from sacremoses import MosesDetokenizer  # slow to import
 
@@ -141,9 +141,9 @@ def running_text(
             )
         references = list(raw_references)
     elif sides.references:
-        references = detokenise(references, language or "en")
+        references = detokenize_lines(references, language or "en")
     if sides.hypotheses:
-        hypotheses = detokenise(hypotheses, language or "en")
+        hypotheses = detokenize_lines(hypotheses, language or "en")
     return replace(pairs, hypotheses=hypotheses, references=references)
 
 
@@ -153,7 +153,7 @@ def bleu_metric(form: str, language: str | None = None) -> "Metric":
 
     # force: no warning about tokenized text.
     if form == "sacrebleu":
-        return BLEU(tokenize=tokeniser(language)[0], force=True)
+        return BLEU(tokenize=tokenizer_of(language)[0], force=True)
     return BLEU(tokenize="none", lowercase=form == "tokenised-lowercase", force=True)
 
 

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from kernel_checks import DEVICE
+from kernel_checks import DEVICE, require_kernels
 
 from fairseq_posattn.attention import auto, declare
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cases import KERNELS, Sizes
 from fairseq_posattn.common.errors import UsageError
 
-pytest.importorskip("triton")
+require_kernels()
 
 
 @pytest.fixture(autouse=True)
@@ -23,26 +23,17 @@ def unchecked(monkeypatch):
     monkeypatch.setattr(auto, "BATCH", 1)
 
 
-def reason_of(
-    name="dman",
-    spoil=None,
-    padded=True,
-    causal=False,
-    dropout_p=0.0,
-    features=16,
-    dtype=torch.float32,
-):
+def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float32, **kind):
     """Return the self check's reason for a call; ``spoil`` changes the kernels' results."""
     case = KERNELS[name]
-    attention, right = case.attention, case.attention.attend
-    if spoil is not None:
 
-        def attend(call, **arguments):
-            context = right(call, **arguments)
-            return spoil(context, call, arguments) if call.impl == "triton" else context
+    def attend(call, **arguments):
+        context = case.attention.attend(call, **arguments)
+        return spoil(context, call, arguments) if call.impl == "triton" else context
 
-        attention = dataclasses.replace(attention, attend=attend)
-    arguments = case.arguments(Sizes(1, 2, 3, 3, features), dtype, DEVICE)
+    attention = dataclasses.replace(case.attention, attend=attend)
+    sizes = Sizes(1, 2, 3, 3, kind.get("features", 16))
+    arguments = case.arguments(sizes, dtype, DEVICE)
     defaults = {
         "dman": {},
         "da": {"mapping": "learnable_sigmoid", "adjustment": "early_multiply"}
@@ -51,10 +42,11 @@ def reason_of(
         "mtsa_identity": {"source_scale": "identity", "mask": None},
         "mpsan": {"constant": 5.0},
     }[name]
-    padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE) if padded else None
-    call = Call("auto", padding, causal, dropout_p)
-    kind = auto.kind_of(attention, call, {**defaults, **arguments})
-    return auto.self_check_reason(attention, kind)
+    padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE)
+    padding = padding if kind.get("padded", True) else None
+    call = Call("auto", padding, kind.get("causal", False), kind.get("dropout_p", 0.0))
+    described = auto.kind_of(attention, call, {**defaults, **arguments})
+    return auto.self_check_reason(attention, described)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -88,9 +80,16 @@ def test_a_wrong_output_is_reported(caplog):
     assert "float32, 16 features, padding: the implementation gave wrong results" in caplog.text
 
 
-def test_a_wrong_gradient_is_detected():
-    wrong = reason_of(spoil=lambda context, *_: 1.01 * context - 0.01 * context.detach())
-    assert "gave wrong results" in wrong
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda context, *_: 1.01 * context - 0.01 * context.detach(),
+        lambda context, *_: context * float("nan"),
+    ],
+    ids=["gradient", "nan"],
+)
+def test_a_wrong_gradient_and_nan_are_detected(spoil):
+    assert "gave wrong results" in reason_of(spoil=spoil)
 
 
 def test_tf32_is_a_kind_and_may_round_to_ten_bits(tf32):
@@ -103,10 +102,6 @@ def test_tf32_is_a_kind_and_may_round_to_ten_bits(tf32):
     assert reason_of() is None
     assert "gave wrong results" in reason_of(spoil=round_context)
     assert len(auto._reasons) == 4
-
-
-def test_nan_is_detected():
-    assert "gave wrong results" in reason_of(spoil=lambda context, *_: context * float("nan"))
 
 
 @pytest.mark.slow

@@ -5,13 +5,7 @@ import math
 import pytest
 import torch
 from oracles import loops
-from reference import (
-    PADDING,
-    assert_same_with_gradients,
-    gradients,
-    leaves,
-    saved_for_backward,
-)
+from reference import PADDING, assert_same_with_gradients, gradients, leaves, saved_for_backward
 
 from fairseq_posattn.attention import (
     DynamicMaskAttention,

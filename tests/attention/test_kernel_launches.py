@@ -265,7 +265,7 @@ def compile_kernels(cache, *options):
         # For heads of 128 on 9.0; smaller tiles need more instructions a pair.
         ("da", ["float16"], ["128"], 104),
         ("mtsa", ["float16", "bfloat16"], ["64", "128"], 64),
-        ("mpsan", ["float16"], ["64"], 0),
+        ("mpsan", ["float16"], ["64"], 64),
     ],
 )
 @pytest.mark.parametrize("capability", ["89", "90"])

@@ -8,7 +8,13 @@ from itertools import product
 
 import pytest
 import torch
-from kernel_checks import DEVICE, assert_as_exact_as_the_reference, call, padding_of
+from kernel_checks import (
+    DEVICE,
+    assert_as_exact_as_the_reference,
+    call,
+    padding_of,
+    require_kernels,
+)
 from reference import gradients
 
 from fairseq_posattn.attention import PositionalSelfAttention, TensorizedAttention
@@ -16,7 +22,7 @@ from fairseq_posattn.attention.cases import KERNELS
 from fairseq_posattn.attention.da import MAPPINGS
 from fairseq_posattn.attention.masks import MaskBank
 
-pytest.importorskip("triton")
+require_kernels()
 
 BATCH = 2
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
@@ -211,7 +217,7 @@ def test_beyond_all_range_a_context_of_mtsa_is_a_mean_of_what_is_seen(token_scal
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
 
 
-def test_mtsa_sees_a_lone_key_however_low_its_score():
+def test_mtsa_returns_the_value_of_a_lone_key_with_a_low_score():
     attend, tensors = call("mtsa", 1, mask=None)
     with torch.no_grad():
         tensors[0].copy_(-100 * tensors[1])
@@ -262,27 +268,19 @@ def test_float32_is_served_where_tf32_is_allowed(name, tf32):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("include_self", [False, True])
-def test_mtsas_module_equals_its_reference(include_self):
+@pytest.mark.parametrize("flag", [False, True])
+@pytest.mark.parametrize("name", ["mtsa", "mpsan"])
+def test_a_module_equals_its_reference(name, flag):
     torch.manual_seed(0)
-    module = TensorizedAttention(2, 16, include_self=include_self, fusion_gate=True).to(DEVICE)
-    vectors = call("mtsa", 20)[1][:3]
-    assert_module_equals_reference(module, (None, *vectors), vectors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("multi_dimensional", [False, True])
-def test_mpsans_module_equals_its_reference(multi_dimensional):
-    torch.manual_seed(0)
-    module = PositionalSelfAttention(6, multi_dimensional=multi_dimensional).to(DEVICE)
-    tokens = torch.randn(BATCH, 20, 6, device=DEVICE, requires_grad=True)
-    assert_module_equals_reference(module, (tokens,), [tokens])
-
-
-def assert_module_equals_reference(module, arguments, tensors):
+    if name == "mtsa":
+        module = TensorizedAttention(2, 16, include_self=flag, fusion_gate=True).to(DEVICE)
+        tensors, before = call("mtsa", 20)[1][:3], [None]
+    else:
+        module = PositionalSelfAttention(6, multi_dimensional=flag).to(DEVICE)
+        tensors, before = [torch.randn(BATCH, 20, 6, device=DEVICE, requires_grad=True)], []
     results = []
     for module.impl in ("triton", "reference"):
-        output = module(*arguments, key_padding_mask=padding_of(BATCH, 20))
+        output = module(*before, *tensors, key_padding_mask=padding_of(BATCH, 20))
         output = output[0] if isinstance(output, tuple) else output
         results.append((output, *gradients(output, [*tensors, *module.parameters()])))
     for ours, theirs in zip(*results, strict=True):

@@ -28,24 +28,6 @@ def test_scores_by_hand():
     assert torch.log(weights[0, 0, 0] / weights[0, 0, 1]).item() == pytest.approx(2 - math.exp(-1))
 
 
-def test_multi_dimensional_scores_are_features_as_heads():
-    """Table 4's M-D: eq. 6 with a score, and eq. 5 with a softmax, for each feature."""
-    key_score, query_score, value = leaves((4, 5, 3), (4, 5, 3), (4, 5, 3))
-    output = additive_attention(
-        key_score.transpose(1, 2),
-        query_score.transpose(1, 2),
-        value.transpose(1, 2).unsqueeze(-1),
-        mask=mask_by_name("past", 5),
-        key_padding_mask=PADDING,
-    )
-    scores = F.elu((key_score[:, None] + query_score[:, :, None]) / 5)  # [B, Tq, Tk, C]
-    seen = mask_by_name("past", 5).eq(0)[None, :, :, None] & ~PADDING[:, None, :, None]
-    exponentials = scores.exp() * seen
-    weights = exponentials / exponentials.sum(2, keepdim=True).clamp(min=1e-300)
-    expected = (weights * value[:, None]).sum(2)  # [B, Tq, C]
-    torch.testing.assert_close(output.squeeze(-1).transpose(1, 2), expected)
-
-
 def test_a_mask_has_its_gradient():
     *tensors, mask = leaves((4, 5), (4, 5), (4, 5, 3), (5, 5))
     output = additive_attention(*tensors, mask=mask)
@@ -68,31 +50,6 @@ def by_position(key_score, query_score, value, mask, padding):
     return loops("mpsan", arguments, padding).squeeze(1)
 
 
-@pytest.mark.parametrize("multi_dimensional", [False, True])
-def test_every_unit_equals_the_equations(multi_dimensional):
-    """Eq. 1, 6 and 7, one unit and one score at a time."""
-    names, dim = ("past+distance", "window:2", "future"), 4
-    module = perturbed(PositionalSelfAttention(dim, names, multi_dimensional))
-    (words,) = leaves((4, 5, dim))
-    contexts, hidden = module(words, PADDING)
-    assert contexts.shape == hidden.shape == (4, 3, 5, dim)
-    for unit, name in enumerate(names):
-        rows = slice(unit * dim, (unit + 1) * dim)
-        h = F.elu(words @ module.hidden_map.weight[rows].T + module.hidden_map.bias[rows])
-        torch.testing.assert_close(hidden[:, unit], h)
-        mask = mask_by_name(name, 5)
-        expected = []
-        for score in range(dim if multi_dimensional else 1):
-            bias = module.query_bias[unit, score]
-            if multi_dimensional:
-                bias = bias + module.key_bias[unit, score]
-            key_score = (h * module.key_weight[unit, score]).sum(-1)
-            query_score = (h * module.query_weight[unit, score]).sum(-1) + bias
-            value = h[..., [score]] if multi_dimensional else h
-            expected.append(by_position(key_score, query_score, value, mask, PADDING))
-        torch.testing.assert_close(contexts[:, unit], torch.cat(expected, dim=-1))
-
-
 def test_a_unit_is_initialized_as_in_the_paper():
     module = PositionalSelfAttention(50, ("past", "future"))
     bound = math.sqrt(6 / (50 + 50))  # Xavier, for each unit
@@ -102,46 +59,16 @@ def test_a_unit_is_initialized_as_in_the_paper():
     assert module.hidden_map.bias.eq(0).all() and module.query_bias.eq(0).all()
 
 
-def test_position_fusion_by_hand():
-    """Two units and one token with two features, each with its own weights."""
-    contexts = torch.tensor([[1.0, 10.0], [2.0, 20.0]]).view(1, 2, 1, 2)
-    words = torch.tensor([5.0, 50.0]).view(1, 1, 2)
-    even, words_only = 0.0, 100.0
-    logits = torch.tensor([[even, even], [even, even], [even, words_only]]).view(1, 3, 1, 2)
-    output = position_fusion(contexts, words, logits)
-    torch.testing.assert_close(output.flatten(), torch.tensor([8 / 3, 50.0]))
-
-
 def test_position_fusion_equals_the_equation():
-    contexts, words, logits = tensors = leaves((2, 3, 5, 4), (2, 5, 4), (2, 4, 5, 4))
+    contexts, tokens, logits = tensors = leaves((2, 3, 5, 4), (2, 5, 4), (2, 4, 5, 4))
     output = position_fusion(*tensors)
-    expected = torch.zeros_like(words)
+    expected = torch.zeros_like(tokens)
     for feature in range(4):
         exponentials = [logits[:, group, :, feature].exp() for group in range(4)]
-        groups = [*(contexts[:, unit, :, feature] for unit in range(3)), words[:, :, feature]]
+        groups = [*(contexts[:, unit, :, feature] for unit in range(3)), tokens[:, :, feature]]
         weighted = sum(e * s for e, s in zip(exponentials, groups, strict=True))
         expected = expected + (weighted / sum(exponentials))[..., None] * torch.eye(4)[feature]
     assert_same_with_gradients(output, expected, tensors)
-
-
-def test_fusions_of_a_module():
-    (words,) = leaves((4, 5, 6))
-    for fusion, features in (("position", 6), ("gate", 12), ("sum", 6)):
-        module = MultiplePositionalSelfAttention(6, ("past", "future"), fusion)
-        module = perturbed(module)
-        contexts, hidden = module.attention(words, PADDING)
-        output = module(words, PADDING)
-        assert output.shape == (4, 5, features) and module.output_dim == features
-        if fusion == "sum":
-            expected = contexts[:, 0] + contexts[:, 1]
-        elif fusion == "gate":
-            gates = zip(module.fusion.gates, hidden.unbind(1), contexts.unbind(1), strict=True)
-            expected = torch.cat([gate(h, s) for gate, h, s in gates], dim=-1)
-        else:
-            logits = module.fusion.map(words)  # groups one after the other
-            logits = torch.stack(logits.split(6, dim=-1), dim=1)
-            expected = position_fusion(contexts, words, logits)
-        torch.testing.assert_close(output, expected)
 
 
 @pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
@@ -163,48 +90,61 @@ def test_padding_changes_nothing(fusion, multi_dimensional):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_finite(dtype):
     module = MultiplePositionalSelfAttention(6).to(dtype)
-    (words,) = leaves((4, 5, 6), dtype=dtype)
-    output = module(words, PADDING)
+    (tokens,) = leaves((4, 5, 6), dtype=dtype)
+    output = module(tokens, PADDING)
     assert output.dtype == dtype and output.isfinite().all()
     output.sum().backward()
-    assert words.grad.isfinite().all()
+    assert tokens.grad.isfinite().all()
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
 
 
 def test_dropout_is_between_units_and_fusion():
-    (words,) = leaves((2, 5, 6), dtype=torch.float32)
+    (tokens,) = leaves((2, 5, 6), dtype=torch.float32)
     module = MultiplePositionalSelfAttention(6, fusion="sum", dropout=1.0)
-    assert module(words).eq(0).all()
-    assert module.eval()(words).ne(0).any()
+    assert module(tokens).eq(0).all()
+    assert module.eval()(tokens).ne(0).any()
 
 
-@pytest.mark.parametrize("fusion", ["position", "gate"])
-def test_drops_before_every_linear_layer(fusion, monkeypatch):
+@pytest.mark.parametrize("multi_dimensional", [False, True])
+@pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
+def test_equals_the_equations_with_dropout_before_every_linear_layer(
+    fusion, multi_dimensional, monkeypatch
+):
+    """Eq. 1, 6 and 7, one unit and one score at a time, and the fusion."""
     names = ("past", "window:2")
-    module = perturbed(MultiplePositionalSelfAttention(6, names, fusion, map_dropout=0.3)).train()
-    (words,) = leaves((4, 5, 6))
+    module = MultiplePositionalSelfAttention(6, names, fusion, multi_dimensional, map_dropout=0.3)
+    module = perturbed(module).train()
+    (tokens,) = leaves((4, 5, 6))
     draws = Draws(monkeypatch)
-    output = module(words, PADDING)
-    places = {"words": (4, 2, 5, 6), "scores": (4, 2, 5, 6)}
+    output = module(tokens, PADDING)
+    places = {"tokens": (4, 2, 5, 6), "scores": (4, 2, 5, 6)}
     fusions = {"position": {"fusion": (4, 5, 6)}, "gate": {f"gate {n}": (4, 5, 12) for n in names}}
+    fusions["sum"] = {}
     drawn = draws.named(0.3, **places, **fusions[fusion])
     monkeypatch.undo()
     attention, contexts, hidden = module.attention, [], []
     for unit, name in enumerate(names):
         rows = slice(6 * unit, 6 * unit + 6)
-        seen = words * drawn["words"][:, unit]
+        seen = tokens * drawn["tokens"][:, unit]
         h = F.elu(seen @ attention.hidden_map.weight[rows].T + attention.hidden_map.bias[rows])
         seen = h * drawn["scores"][:, unit]
-        key_score = (seen * attention.key_weight[unit, 0]).sum(-1)
-        query_score = (seen * attention.query_weight[unit, 0]).sum(-1)
-        query_score = query_score + attention.query_bias[unit, 0]
-        mask = mask_by_name(name, 5)
-        contexts.append(by_position(key_score, query_score, h, mask, PADDING))
+        parts = []
+        for score in range(6 if multi_dimensional else 1):
+            bias = attention.query_bias[unit, score]
+            if multi_dimensional:
+                bias = bias + attention.key_bias[unit, score]
+            key_score = (seen * attention.key_weight[unit, score]).sum(-1)
+            query_score = (seen * attention.query_weight[unit, score]).sum(-1) + bias
+            value = h[..., [score]] if multi_dimensional else h
+            parts.append(by_position(key_score, query_score, value, mask_by_name(name, 5), PADDING))
+        contexts.append(torch.cat(parts, dim=-1))
         hidden.append(h)
     if fusion == "position":
-        logits = (words * drawn["fusion"]) @ module.fusion.map.weight.T + module.fusion.map.bias
+        logits = (tokens * drawn["fusion"]) @ module.fusion.map.weight.T + module.fusion.map.bias
         logits = torch.stack(logits.split(6, dim=-1), dim=1)
-        expected = position_fusion(torch.stack(contexts, dim=1), words, logits)
+        expected = position_fusion(torch.stack(contexts, dim=1), tokens, logits)
+    elif fusion == "sum":
+        expected = sum(contexts)
     else:
         parts = []
         for name, h, context, gate in zip(
@@ -214,7 +154,7 @@ def test_drops_before_every_linear_layer(fusion, monkeypatch):
             g = torch.sigmoid(seen @ gate.map.weight.T + gate.map.bias)
             parts.append(g * h + (1 - g) * context)
         expected = torch.cat(parts, dim=-1)
-    assert_same_with_gradients(output, expected, [words, *module.parameters()])
+    assert_same_with_gradients(output, expected, [tokens, *module.parameters()])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from reference import (
     assert_same_with_gradients,
     gradients,
     leaves,
-    saved_for_backward,
 )
 
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
@@ -60,9 +59,7 @@ def test_keys_far_below_a_blocked_one_have_exact_weights(dtype, token_scale, imp
     options = {"mask": PAST, "token_scale": token_scale}
     expected = loops("mtsa", given | options, torch.zeros(1, 5, dtype=torch.bool))
     for ours, theirs in zip(
-        (output, *gradients(output, tensors)),
-        (expected, *gradients(expected, exact)),
-        strict=True,
+        (output, *gradients(output, tensors)), (expected, *gradients(expected, exact)), strict=True
     ):
         tolerance = 8 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
@@ -70,11 +67,10 @@ def test_keys_far_below_a_blocked_one_have_exact_weights(dtype, token_scale, imp
 
 @served
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("distance", [200, 20_000])
-def test_a_context_is_a_mean_of_the_seen_values_for_any_scores(dtype, token_scale, impl, distance):
+def test_a_context_is_a_mean_of_the_seen_values_for_any_scores(dtype, token_scale, impl):
     query, key, value, source = inputs(batch=1, dtype=dtype)
     with torch.no_grad():
-        source[:, :, -1] += distance
+        source[:, :, -1] += 20_000
         query *= 30
     tensors = [query, key, value, source]
     output = tensorized_attention(*tensors, mask=PAST, token_scale=token_scale, impl=impl)
@@ -84,15 +80,6 @@ def test_a_context_is_a_mean_of_the_seen_values_for_any_scores(dtype, token_scal
         assert (output[:, :, j] >= seen.amin(2) - slack * seen.abs().amax(2)).all()
         assert (output[:, :, j] <= seen.amax(2) + slack * seen.abs().amax(2)).all()
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors))
-
-
-def test_very_low_scores_still_differ():
-    """sigmoid(-200) is 0 in float32; the weights, 1 : exp(1), are not."""
-    query = torch.tensor([[[[1.0]]]])
-    key = torch.tensor([[[[-201.0], [-200.0]]]])
-    value = torch.tensor([[[[0.0], [1.0]]]])
-    output = tensorized_attention(query, key, value, torch.zeros_like(value))
-    torch.testing.assert_close(output.item(), 1 / (1 + math.exp(-1)))
 
 
 def test_autocast_leaves_the_weights_in_float32():
@@ -164,20 +151,6 @@ def test_no_tensor_has_a_query_a_key_and_a_feature_dimension(token_scale, impl):
     assert largest.elements <= batch * heads * length * max(length, 2 * features)
 
 
-def test_memory_grows_with_pairs_and_not_with_their_features():
-    """Figure 1(a)."""
-
-    def kept(attend, length, features):
-        tensors = inputs(1, 2, length, length, features, dtype=torch.float32)
-        saved = saved_for_backward(lambda: attend(*tensors, mask=directions(length)))
-        return sum(tensor.untyped_storage().nbytes() for tensor in saved)
-
-    # One number for each pair, or for each token and feature, is four bytes.
-    for length, features in ((32, 8), (64, 8), (128, 8), (32, 64), (128, 64)):
-        pairs, tokens = 2 * length * length, 2 * length * features
-        assert kept(tensorized_attention, length, features) <= 4 * (6 * pairs + 12 * tokens)
-
-
 # Modules
 
 
@@ -246,22 +219,12 @@ def test_the_fusion_gate_mixes_value_and_context():
     randomise(module)
     query, key, value, _ = inputs()
     output = module(None, query, key, value, key_padding_mask=PADDING)
-    context, weights = TensorizedAttention.forward(
-        _without_gate(module), None, query, key, value, key_padding_mask=PADDING, need_weights=True
-    )
-    gate = module.fusion_gate.gate
+    gate, module.fusion_gate = module.fusion_gate.gate, None
+    context = module(None, query, key, value, key_padding_mask=PADDING)
     for h in range(2):
         both = torch.cat([value[:, h], context[:, h]], dim=-1)
         g = torch.sigmoid(both @ gate.weight[h] + gate.bias[h])
         torch.testing.assert_close(output[:, h], g * value[:, h] + (1 - g) * context[:, h])
-
-
-def _without_gate(module):
-    twin = TensorizedAttention(2, 3).double()
-    twin.load_state_dict(
-        {name: p for name, p in module.state_dict().items() if "fusion_gate" not in name}
-    )
-    return twin
 
 
 def test_source_weights_of_tokens_are_averaged_over_features():

@@ -26,11 +26,6 @@ def test_distances(lengths, matrix):
     assert distance_matrix(signed_distances(*lengths), *lengths).tolist() == matrix
 
 
-def test_a_distance_matrix_has_the_leading_dimensions_of_its_line():
-    line = torch.tensor([[-1, 0, 1], [10, 20, 30]])
-    assert distance_matrix(line, 2, 2).tolist() == [[[0, -1], [1, 0]], [[20, 10], [30, 20]]]
-
-
 def test_the_gradient_of_a_line_sums_diagonals():
     line = torch.zeros(5, requires_grad=True)
     weights = torch.arange(9.0).view(3, 3)

@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from kernel_checks import DEVICE
+from kernel_checks import DEVICE, require_kernels
 
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.shapes import Shapes
 
-pytest.importorskip("triton")
+require_kernels()
 
 B, H, T, D = 3, 2, 5, 16
 SIZES = Sizes(B, H, T, T, D)

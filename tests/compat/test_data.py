@@ -1,4 +1,4 @@
-"""Binarised data, codes, and the dictionaries that a model was trained with."""
+"""Binarized data, codes, and the dictionaries that a model was trained with."""
 
 import argparse
 import shutil

@@ -224,8 +224,8 @@ def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named():
     assert [value(command, flag) for flag in flags] == ["16", "249", "1", "fully_sharded"]
 
 
-SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\\ngpu08\\n'"""
-SRUN = r"""printf '%s\\n' "$@" """
+SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\ngpu08\n'"""
+SRUN = r"""printf '%s\n' "$@" """
 
 
 def test_slurm_starts_torchrun_on_each_machine(tmp_path):

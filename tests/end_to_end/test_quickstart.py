@@ -43,31 +43,25 @@ def test_the_command_of_the_last_lines_translates(tmp_path, run):
     assert printed.splitlines()[-1].strip() == r"posattn look with\ space/checkpoints --serve"
 
 
-def test_a_wrong_option_is_one_line_and_keeps_the_model(tmp_path):
-    model = tmp_path / "checkpoints/checkpoint_last.pt"
-    model.parent.mkdir()
-    model.write_text("of an earlier run")
-    finished = quickstart("--out", tmp_path, "--encoder-sublayers", "nonsense,ffn", cwd=tmp_path)
-    assert finished.returncode == 1
-    assert finished.stderr.count("\n") == 1
-    assert "unknown sublayer 'nonsense'" in finished.stderr
-    assert model.read_text() == "of an earlier run"
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--out"], "--out: needs a directory"),
         (["--out", "file/below"], "--out file/below: cannot be created"),
         (["--save-dir", "elsewhere"], "--save-dir: give --out"),
+        (["--out", ".", "--encoder-sublayers", "nonsense,ffn"], "unknown sublayer 'nonsense'"),
     ],
 )
-def test_an_unusable_folder_is_one_line(tmp_path, arguments, message):
-    (tmp_path / "file").write_text("")
+def test_mistakes_are_one_line_and_keep_the_model(tmp_path, arguments, message):
+    model = tmp_path / "checkpoints/checkpoint_last.pt"
+    model.parent.mkdir()
+    for file in (model, tmp_path / "file"):
+        file.write_text("of an earlier run")
     finished = quickstart(*arguments, cwd=tmp_path)
     assert finished.returncode == 1
     assert finished.stderr.count("\n") == 1
     assert message in finished.stderr
+    assert model.read_text() == "of an earlier run"
 
 
 def test_help_makes_nothing(tmp_path):

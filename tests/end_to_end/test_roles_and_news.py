@@ -66,8 +66,9 @@ def train(folder, user_dir, *flags):
     return folder / "checkpoints/checkpoint_best.pt", log.read_text()
 
 
-def last_valid(log, metric):
-    return float(re.findall(rf"valid on .* \| {metric} ([\d.]+)", log)[-1])
+def validated(log, metric):
+    """Return the metric of each validation."""
+    return [float(found) for found in re.findall(rf"valid on .* \| {metric} ([\d.]+)", log)]
 
 
 # --- Roles -----------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ def tagger(tmp_path_factory, user_dir):
 
 def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys):
     checkpoint, log, lines, _ = tagger
-    assert last_valid(log, "f1") > 90
+    assert validated(log, "f1")[-1] > 90
     gold = []
     roles = tmp_path / "valid.roles"
     rows = list(zip(*(lines[name] for name in ("words", "predicate", "tags")), strict=True))
@@ -121,21 +122,15 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
         for words, flags, tags in rows:
             place = flags.split().index("1")
             file.write(f"{place} {words} ||| {tags}\n\n")  # blank lines have no predicate
-            gold.append(_sentence(place, tags))
+            spans = spans_of_tags(tags.split())
+            gold.append(Sentence(len(tags.split()), [Proposition("x", place, spans)]))
     props = tmp_path / "valid.props"
     props.write_text("".join(write_props(gold)))
     assert predict([str(checkpoint), "--input", str(roles), "--props", str(props), "--cpu"]) == 0
     predicted = tmp_path / "predicted.props"
     predicted.write_text(capsys.readouterr().out)
     scores = compare(read_props(props), read_props(predicted)).scores()
-    assert round(scores["f1"], 2) == max(
-        float(found) for found in re.findall(r"\| f1 ([\d.]+)", log)
-    )
-
-
-def _sentence(place, tags):
-    spans = spans_of_tags(tags.split())
-    return Sentence(len(tags.split()), [Proposition("x", place, spans)])
+    assert round(scores["f1"], 2) == max(validated(log, "f1"))
 
 
 def test_lines_may_give_the_predicates(tagger):
@@ -246,8 +241,8 @@ def recommender(news, user_dir):
 
 def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, capsys):
     checkpoint, log = recommender
-    assert last_valid(log, "auc") > 0.8
-    assert last_valid(log, "ndcg5") > 0.6
+    assert validated(log, "auc")[-1] > 0.8
+    assert validated(log, "ndcg5")[-1] > 0.6
     scores, submission = tmp_path / "scores.tsv", tmp_path / "prediction.txt"
     arguments = [str(checkpoint), "--split", "valid", "--scores", str(scores), "--cpu"]
     arguments += ["--submission", str(submission), "--batch-size", "7"]
@@ -255,8 +250,7 @@ def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, cap
     capsys.readouterr()
     assert score(["ranking", "--scores", str(scores), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    best = max(float(auc) for auc in re.findall(r"\| auc ([\d.]+)", log))
-    assert round(found["auc"], 4) == best
+    assert round(found["auc"], 4) == max(validated(log, "auc"))
     logged = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
     assert any(all(metric in line for metric in logged) for line in log.splitlines())
     rows = [line.split("\t") for line in scores.read_text().splitlines()]
@@ -284,8 +278,7 @@ def test_parameters_of_a_recommender_are_shown_without_sentences(recommender, tm
             values = sorted(model[mechanism + parameter].tolist())
             assert [bar["value"] for bar in found[f"{level}.da"][name]] == values
     assert picture.read_bytes().startswith(b"\x89PNG")
-    arguments = ["heatmap", str(checkpoint), "--split", "valid", "--json", str(numbers)]
-    assert analyse(arguments) == 1
+    assert analyse(["heatmap", str(checkpoint), "--split", "valid", *outputs[:2]]) == 1
     assert "only its parameters can be shown" in capsys.readouterr().err
 
 

@@ -4,10 +4,8 @@ import json
 import math
 import os
 import random
-import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import forked_commands
 import pytest
@@ -16,7 +14,6 @@ from scipy import stats
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inference import prediction
-from fairseq_posattn.inference.trained_model import TrainedModel
 
 PREDICT = Path(__file__).parents[2] / "scripts" / "predict.py"
 
@@ -78,13 +75,14 @@ def train(user_dir, tmp_path_factory):
 
 def validations(log):
     """Return the metrics of each validation by name."""
-    found = []
-    for line in log.read_text().splitlines():
-        if "| valid |" in line:
-            logged = json.loads(line[line.index("{") :])
-            found.append({key.removeprefix("valid_"): value for key, value in logged.items()})
+    lines = (line for line in log.read_text().splitlines() if "| valid |" in line)
     return [
-        {key: float(value) for key, value in metrics.items() if key != "split"} for metrics in found
+        {
+            name.removeprefix("valid_"): float(value)
+            for name, value in json.loads(line[line.index("{") :]).items()
+            if not name.endswith("split")
+        }
+        for line in lines
     ]
 
 
@@ -93,27 +91,28 @@ def best(metric):
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
+def best_of(checkpoint, metrics, metric):
+    """Return the checkpoint and the metrics of its validation."""
+    chosen = max(metrics, key=lambda found: (found[metric], found["epoch"]))
+    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen[metric]
+    return checkpoint, chosen
+
+
 @pytest.fixture(scope="module")
 def classifier(data, train):
     """Return the best checkpoint of a pair classifier and the metrics of its validation."""
-    folder = data("input0", "input1", "label")
     flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
-    checkpoint, metrics = train(folder, *flags, *best("macro_f1"))
+    checkpoint, metrics = train(data("input0", "input1", "label"), *flags, *best("macro_f1"))
     assert len({found["macro_f1"] for found in metrics}) > 1
-    chosen = max(metrics, key=lambda found: (found["macro_f1"], found["epoch"]))
-    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["macro_f1"]
-    return checkpoint, chosen
+    return best_of(checkpoint, metrics, "macro_f1")
 
 
 @pytest.fixture(scope="module")
 def relatedness(data, train):
     """Return the best checkpoint of a model of scores and the metrics of its validation."""
-    folder = data("input0", "input1", "score")
     flags = [*PAIRS, "--criterion", "relatedness", "--num-classes", "5"]
-    checkpoint, metrics = train(folder, *flags, *best("pearson"))
-    chosen = max(metrics, key=lambda found: (found["pearson"], found["epoch"]))
-    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["pearson"]
-    return checkpoint, chosen
+    checkpoint, metrics = train(data("input0", "input1", "score"), *flags, *best("pearson"))
+    return best_of(checkpoint, metrics, "pearson")
 
 
 def as_pairs(columns):
@@ -194,21 +193,6 @@ def test_two_processes_measure_the_metrics_of_one(kind, request, user_dir, tmp_p
         assert metrics[metric] == pytest.approx(alone[metric], abs=2e-4), metric
 
 
-def test_answers_come_line_by_line(classifier):
-    command = [sys.executable, PREDICT, classifier[0], "--json", "--buffer-size", "1", "--cpu"]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
-    ) as process:
-        for line in ("A b\tA b c", "h h h\ta"):
-            process.stdin.write(f"{line}\n")
-            answer = json.loads(process.stdout.readline())
-            assert set(answer["probabilities"]) == {"little", "some", "much"}
-            assert answer["label"] == max(answer["probabilities"], key=answer["probabilities"].get)
-            assert sum(answer["probabilities"].values()) == pytest.approx(1, abs=1e-5)
-        process.stdin.close()
-    assert process.returncode == 0
-
-
 def test_validation_writes_the_predictions(classifier, splits, user_dir, tmp_path):
     """Unpatched, fairseq accepts --results-path and writes nothing."""
     checkpoint, metrics = classifier
@@ -223,26 +207,6 @@ def test_validation_writes_the_predictions(classifier, splits, user_dir, tmp_pat
     assert list(right) == splits["valid"]["label"]
     share = sum(one == other for one, other in zip(predicted, right, strict=True)) / len(right)
     assert metrics["accuracy"] == round(100 * share, 2)
-
-
-def test_batch_size_changes_nothing(classifier, splits):
-    predictor = prediction.load(classifier[0])
-    pairs = as_pairs(splits["valid"])
-    alone = [predictor([pair])[0] for pair in pairs]
-    for one, other in zip(alone, predictor(pairs), strict=True):
-        assert one.label == other.label
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
-    assert predictor([]) == []
-
-
-def test_text_is_lowercased_for_a_lowercase_dictionary(classifier):
-    predictor = prediction.load(classifier[0])
-    assert predictor([("A B", "C")]) == predictor([("a b", "c")])
-
-
-def test_a_custom_tokenizer_is_used(classifier):
-    predictor = prediction.load(classifier[0], words=lambda text: text.replace("-", " "))
-    assert predictor([("a-b", "c")]) == predictor([("a b", "c")])
 
 
 @pytest.mark.parametrize(
@@ -267,22 +231,9 @@ def test_bad_texts_are_named(classifier, texts, complaint):
     ],
 )
 def test_a_bad_line_is_named_after_the_predictions_before_it(classifier, line, reason):
-    lines = [b"a\tb\n", b"b\tc\r\n", line, b"a\tb\n"]
+    lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\r\n", line, b"a\tb\n"]
     found = prediction.load(classifier[0]).read_groups([lines], "x.txt")
-    assert [len(predictions) for predictions in [next(found)]] == [2]
-    with pytest.raises(UsageError, match=f"^x.txt:3: .*{reason}"):
+    blank = [one == prediction.NOTHING for one in next(found)]
+    assert blank == [False, True, True, True, False]
+    with pytest.raises(UsageError, match=f"^x.txt:6: .*{reason}"):
         next(found)
-
-
-def test_blank_lines_and_sides_have_empty_predictions(classifier):
-    lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\n"]
-    (found,) = prediction.load(classifier[0]).read_groups([lines], "x.txt")
-    assert [one == prediction.NOTHING for one in found] == [False, True, True, True, False]
-
-
-def test_a_translation_checkpoint_is_refused(monkeypatch):
-    task = SimpleNamespace(cfg=SimpleNamespace(_name="translation"))
-    trained = TrainedModel("translation.pt", None, None, task)
-    monkeypatch.setattr(prediction, "load_checkpoint", lambda *paths: trained)
-    with pytest.raises(UsageError, match="neither a classifier nor a tagger; it was trained"):
-        prediction.load("translation.pt")

@@ -9,11 +9,9 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
 from fairseq_posattn.inference import prediction, stream
 from fairseq_posattn.inference.commands import predict
 from fairseq_posattn.inference.prediction import NOTHING
-from fairseq_posattn.text import manifest
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 CHECKPOINT = FIXTURE / "checkpoint.pt"
@@ -145,7 +143,7 @@ def write_manifest(data, **fields):
     (data / "preparation.json").write_text(json.dumps(fields))
 
 
-def test_text_is_tokenized_by_the_rule_of_the_data(data):
+def test_text_is_tokenized_and_lower_cased_like_the_data(data):
     for name, expected in (
         ("spaces", "It isn't (good)!"),
         ("moses", "It is n't ( good ) !"),
@@ -154,19 +152,21 @@ def test_text_is_tokenized_by_the_rule_of_the_data(data):
         write_manifest(data, word_rule=name)
         assert load(data).words("It isn't (good)!") == expected
     assert load(data, words="spaces").words("It isn't!") == "It isn't!"
-    assert load().words("It isn't!") == "It isn't!"  # data without a manifest
-
-
-def test_text_is_lower_cased_like_the_data(data):
+    without_manifest = load()
+    assert without_manifest.words("It isn't!") == "It isn't!"
+    assert without_manifest.lower  # the dictionary has no capitals
     for lower in (False, True):
         write_manifest(data, lower=lower)
         assert load(data).lower == lower
-    assert load().lower  # the dictionary has no capitals
 
 
-def test_unknown_tokenization_rules_are_reported(data):
+def test_wrong_data_is_reported(data):
     with pytest.raises(UsageError, match="words 'telepathy': no such rule; name one of"):
         load(data, words="telepathy")
+    for labels in (["back"], ["back", "forth", "up"]):
+        (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
+        with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
+            load(data)
     write_manifest(data, word_rule="telepathy")
     with pytest.raises(UsageError, match="unknown tokenization rule 'telepathy'; name one of"):
         load(data)
@@ -200,29 +200,11 @@ def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
 # --- Errors ----------------------------------------------------------
 
 
-def test_infinite_weights_give_a_one_line_error(tmp_path, capsys):
-    state = read_checkpoint(CHECKPOINT)
-    name = next(iter(state["model"]))
-    state["model"][name].flatten()[0] = float("nan")
-    torch.save(state, tmp_path / "nan.pt")
-    assert command(checkpoint=tmp_path / "nan.pt") == 1
-    error = capsys.readouterr().err
-    assert error.count("\n") == 1
-    assert f"error: {tmp_path / 'nan.pt'}: the weight {name} is not finite" in error
-
-
 def test_outputs_that_are_not_finite_are_an_error():
     predictor = load()
     predictor.model.forward = lambda *inputs, **options: (torch.tensor([[1, float("nan")]]), {})
     with pytest.raises(UsageError, match="the model's output is NaN"):
         predictor(["a"])
-
-
-@pytest.mark.parametrize("labels", [["back"], ["back", "forth", "up"]])
-def test_labels_of_other_data_are_refused(labels, data):
-    (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
-    with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
-        load(data)
 
 
 def test_unknown_words_are_reported_once(tmp_path, capsys):
@@ -243,10 +225,3 @@ def test_an_endless_line_is_refused(tmp_path, capsys):
         file.truncate(1 << 40)
     assert command("--input", tmp_path / "text") == 1
     assert f"{tmp_path / 'text'}: a line of more than 2,097,152 bytes" in capsys.readouterr().err
-
-
-def test_files_beside_the_checkpoint_suffice(data):
-    shutil.copy(CHECKPOINT, data / "best.pt")
-    manifest.write(data, manifest.Manifest("own", "sentence_prediction", "spaces"))
-    moved = prediction.load(str(data / "best.pt"), device="cpu")
-    assert moved(["a b", "b a"]) == load()(["a b", "b a"])

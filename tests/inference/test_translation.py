@@ -11,63 +11,25 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq import options as flags
-from fairseq.data import data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load, written
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference import prediction, tokens, translation
+from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.commands import summarize, translate
 from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.model.projections import quantize_linear_layers
-from fairseq_posattn.text import manifest
-from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import CODES
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
-CHECKPOINT = FIXTURE / "checkpoint.pt"
 CLASSIFIER = FIXTURE.parent / "classification"
-EXPECTED = (FIXTURE / "translations.txt").read_text().splitlines()
-
-
-def load(*checkpoints, data=FIXTURE / "data", **options):
-    options = {"device": "cpu", **options}
-    return translation.load(checkpoints or [CHECKPOINT], str(data), **options)
-
-
-@pytest.fixture(scope="module")
-def translator():
-    return load()
-
-
-@pytest.fixture(scope="module")
-def source(translator):
-    """Return the lines whose translations the fixture has."""
-    dictionary = translator.task.source_dictionary
-    tokens = data_utils.load_indexed_dataset(str(FIXTURE / "data/test.de-en.de"), dictionary)
-    return [dictionary.string(line) for line in tokens]
-
-
-def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
-    words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
-    return translate.main(list(map(str, words)), prog="posattn translate")
-
-
-def written(tmp_path, content):
-    path = tmp_path / "text"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-# --- Lines ---------------------------------------------------------------------------------------
 
 
 def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
@@ -93,12 +55,8 @@ def test_int8_changes_scores_and_no_translation(source, translator, tmp_path, ca
         for model in (translator, load(int8=True))
     )
     assert rounded != before == pytest.approx(rounded, abs=0.2)
-
-
-def test_int8_covers_all_linear_layers(translator):
-    """Check that the output layer is included."""
-    maps = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
-    assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(maps) > 10
+    layers = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
+    assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(layers) > 10
 
 
 def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch):
@@ -108,10 +66,14 @@ def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch)
 
 
 def test_buffers_keep_the_order_and_blank_lines(tmp_path, capsys, source):
-    path = written(tmp_path, "\n\n \t \r\n".join(source * 3) + "\n")
-    assert command("--input", path, "--buffer-size", "5", "--batch-size", "2") == 0
+    path, output = written(tmp_path, "\n\n \t \r\n".join(source * 3) + "\n"), tmp_path / "output"
+    options = ("--buffer-size", "5", "--batch-size", "2")
     expected = "\n\n\n".join(EXPECTED * 3) + "\n"
+    assert command("--input", path, *options) == 0
     assert capsys.readouterr().out == expected
+    assert command("--input", path, *options, "--output", output) == 0
+    assert output.read_text() == expected
+    assert not capsys.readouterr().out
 
 
 def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
@@ -162,6 +124,7 @@ def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
     attention = better["attention"]
     assert attention["source"] == [*source[0].split(), "</s>"]
     assert attention["target"] == EXPECTED[0].split()
+    assert all(weight == round(weight, 4) for row in attention["weights"] for weight in row)
     assert [sum(row) for row in attention["weights"]] == pytest.approx(
         [1.0] * len(attention["target"]), abs=1e-3
     )
@@ -174,12 +137,14 @@ def test_special_symbols_in_text_are_unknown_words(translator):
     assert [dictionary[token] for token in tokens] == ["a", "<unk>", "<unk>", "b", "</s>"]
 
 
-def test_cut_lines_are_reported(tmp_path, capsys, source):
-    path = written(tmp_path, f"{source[0]}\n{' '.join('abc' * 9)}\n")
+def test_cut_lines_and_unknown_tokens_are_reported(tmp_path, capsys, source):
+    path = written(tmp_path, f"{source[0]}\n{' '.join('abZ' * 9)}\n")
     assert command("--input", path) == 0
     output = capsys.readouterr()
     assert output.out.startswith(f"{EXPECTED[0]}\n")
     assert f"{path}: 1 line was cut to the 16 subwords" in output.err
+    question = "tokens are unknown to the model: is the text in its language, and tokenized"
+    assert question in output.err
 
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
@@ -189,15 +154,6 @@ def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monk
     line = translator.lines.encode(" ".join("a" * words))
     assert translator.lines.cut == cut
     assert (len(line.tokens), len(line.subwords)) == (16, 15)
-
-
-def test_unknown_words_are_reported(tmp_path, capsys, source):
-    path = written(tmp_path, f"{source[0]} Zug\n")
-    assert command("--input", path) == 0
-    assert (
-        "tokens are unknown to the model: is the text in its language, and tokenized"
-        in capsys.readouterr().err
-    )
 
 
 @pytest.mark.parametrize(
@@ -218,160 +174,6 @@ def fairseqs():
     names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
     names += ["nbest", "prefix_size", "constraints"]
     return {name: getattr(GenerationConfig(), name) for name in names}
-
-
-# --- Prefixes and constraints --------------------------------------------------------------------
-
-
-def test_one_sentence_gives_one_translation(source):
-    translator = translation.load(CHECKPOINT, FIXTURE / "data", device="cpu", constraints="ordered")
-    assert translator(source[0]).text == EXPECTED[0]
-    for constraints in (["C B"], "C B"):
-        assert "C B" in translator(source[0], constraints=constraints).text
-
-
-def test_translations_begin_with_their_prefixes_in_any_batch(source):
-    translator = load(min_len=4, nbest=5)
-    prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
-    together = translator(source, prefixes=prefixes)
-    alone = [
-        translator(text, prefixes=prefix) for text, prefix in zip(source, prefixes, strict=True)
-    ]
-    assert [result.text for result in together] == [result.text for result in alone]
-    for result, prefix in zip(together, prefixes, strict=True):
-        assert len(result.hypotheses) > 1
-        for one in result.hypotheses:
-            assert one.text.split()[: len(prefix.split())] == prefix.split()
-            assert len(one.text.split()) >= 4
-    assert not any(result.failed for result in together)
-
-
-def test_a_greedy_translation_continues_its_prefix(source):
-    translator = load(beam=1)
-    texts = [result.text for result in translator(source)]
-    prefixes = [" ".join(text.split()[: row % 3]) for row, text in enumerate(texts)]
-    assert [result.text for result in translator(source, prefixes=prefixes)] == texts
-
-
-def test_prefix_size_cuts_prefixes(source):
-    translator = load(prefix_size=2)
-    [result] = translator(source[:1], prefixes=["C B A A A A"])
-    assert result.text.split()[:2] == ["C", "B"]
-    assert result.text == load()(source[0], prefixes="C B").text
-
-
-@pytest.mark.parametrize("way", ["ordered", "unordered"])
-def test_translations_contain_their_constraints(way, source):
-    translator = load(constraints=way)
-    wanted = [["C C", "A"], [], ["B A B"], ["", "C"], *[()] * (len(source) - 4)]
-    together = translator(source, constraints=wanted)
-    for phrases, result, text, expected in zip(wanted, together, source, EXPECTED, strict=True):
-        assert result.text == translator(text, constraints=phrases).text
-        rest = f" {result.text} "
-        for phrase in filter(None, phrases):
-            assert f" {phrase} " in rest
-            if way == "ordered":
-                rest = rest[rest.index(f" {phrase} ") + len(phrase) + 1 :]
-        if not phrases:
-            assert result.text == expected
-
-
-def test_unsatisfiable_conditions_affect_no_other_line(source):
-    beginning, having = load(max_len_b=8), load(max_len_b=8, constraints="ordered")
-    long = " ".join("ABC" * 3)
-    expected = [result.text for result in beginning(source[:2])]
-    for translator, forced in (
-        (beginning, {"prefixes": ["", long, ""]}),
-        (having, {"constraints": [[], [long], []]}),
-    ):
-        result = translator([source[0], source[0], source[1]], **forced)
-        assert [one.text for one in result] == [expected[0], "", expected[1]]
-        assert [one.failed for one in result] == [False, True, False]
-
-
-def test_prefixes_and_constraints_are_tokenized_like_the_target(data, monkeypatch):
-    monkeypatch.setattr(
-        tokens, "splitter", lambda folder, rules, language: f"{{}} {language}".format
-    )
-    translator = load(data=data, constraints="unordered")
-    line = translator.lines.encode("a", "B", ["C"])
-    target = translator.task.target_dictionary
-    unknown = target.unk()
-    assert line.subwords == ("a", "de")
-    assert line.prefix.tolist() == [target.index("B"), unknown]
-    assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
-
-
-@pytest.mark.parametrize(
-    "options, forced, complaint",
-    [
-        ({}, {"constraints": [["a"]]}, "load the model with constraints='ordered'"),
-        ({"constraints": "ordered"}, {"prefixes": ["a"]}, "cannot be combined"),
-        ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 texts"),
-        ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
-    ],
-)
-def test_wrong_prefixes_and_constraints_are_errors(options, forced, complaint, source):
-    with pytest.raises(UsageError, match=complaint):
-        load(**options)(source[:1], **forced)
-
-
-def test_prefixes_are_read_from_a_file(tmp_path, capsys, source):
-    prefixes = tmp_path / "prefixes"
-    prefixes.write_text("C B\n\n B\r\n")
-    text = "\n".join([source[0], source[1], source[2]])
-    words = ["--prefixes", prefixes, "--buffer-size", "2", "--prefix-size", "1"]
-    assert command("--input", written(tmp_path, text), *words) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [lines[0][0], lines[1], lines[2][0]] == ["C", EXPECTED[1], "B"]
-
-
-@pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
-def test_prefixes_of_another_number_give_one_line_errors(
-    lines, complaint, tmp_path, capsys, source
-):
-    prefixes = tmp_path / "prefixes"
-    prefixes.write_text("\n" * lines)
-    text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
-    assert command("--input", text, "--prefixes", prefixes) == 1
-    output = capsys.readouterr()
-    assert output.out.splitlines() == EXPECTED[: min(lines, 2)]
-    assert output.err.splitlines()[-1] == (
-        f"posattn translate: error: {prefixes}: has {complaint} than {text}"
-    )
-
-
-def test_constraints_are_separated_by_tabs(tmp_path, capsys, source):
-    text = written(tmp_path, f"{source[0]}\tC C\tB\n{source[1]}\n{source[2]}\t{'A ' * 20}\n")
-    assert command("--input", text, "--constraints") == 0
-    output = capsys.readouterr()
-    first, second, third = output.out.splitlines()
-    assert " B" in first[first.index("C C") :]
-    assert (second, third) == (EXPECTED[1], "")
-    assert output.err.splitlines()[-1] == (
-        f"warning: {text}:3: answered with a blank line: no translation of {source[2]!r} with "
-        f"{'A ' * 20!r} in it within --max-len-a, --max-len-b and --no-repeat-ngram-size"
-    )
-
-
-def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsys, source):
-    """Check constraints in the second buffer, and prefixes."""
-    text = written(tmp_path, f"{source[0]}\n\n{source[1]}\tC\t{'A B ' * 6}\n{source[2]}\n")
-    assert command("--input", text, "--constraints", "--buffer-size", 2, "--max-len-b", 9) == 0
-    output = capsys.readouterr()
-    assert output.out.splitlines() == [EXPECTED[0], "", "", EXPECTED[2]]
-    said = [line for line in output.err.splitlines() if "answered with" in line]
-    assert len(said) == 1
-    assert f"{text}:3: " in said[0] and f"of {source[1]!r} with 'C', {'A B ' * 6!r} in" in said[0]
-
-    beginning = tmp_path / "prefixes"
-    beginning.write_text("\n\n" + "A B " * 6 + "\n\n")
-    text.write_text(f"{source[0]}\n\n{source[1]}\n{source[2]}\n")
-    assert command("--input", text, "--prefixes", beginning, "--max-len-b", 9) == 0
-    said = capsys.readouterr().err
-    assert (
-        f"{text}:3: " in said and f"no translation of {source[1]!r} that begins with 'A B" in said
-    )
 
 
 # --- Attention -----------------------------------------------------------------------------------
@@ -399,14 +201,8 @@ def test_attention_of_the_last_layer_is_returned(models, source):
 
 def test_fairseqs_transformer_returns_attention(source):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
-    torch.manual_seed(1)
-    sides = [
-        f"--{side}-{size}"
-        for side in ("encoder", "decoder")
-        for size in ("embed-dim=12", "ffn-embed-dim=12", "layers=2", "attention-heads=2")
-    ]
     parser = flags.get_training_parser()
-    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer", *sides])
+    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer_tiny"])
     cfg = convert_namespace_to_omegaconf(args).model
     model = trained.task.build_model(cfg).eval()
     stock = replace(trained, model=model, config=cfg)
@@ -437,33 +233,11 @@ def test_weights_of_subwords_are_added_at_keys_and_averaged_at_queries(kind):
     assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # gpt is of classifiers only
 
 
-def test_json_has_weights_of_words_with_four_digits():
-    result = align(["ab", "c", "d"], ["e", "f"], WEIGHTS[:2] / 3, None)
-    assert result.as_json() == {
-        "source": ["ab", "c", "d", "</s>"],
-        "target": ["e", "f"],
-        "weights": [[0.0333, 0.0667, 0.1, 0.1333], [0.1, 0.0667, 0.0333, 0.1333]],
-    }
-
-
 # --- Text ----------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def data(tmp_path):
-    """Return the dictionaries with the manifest and codes of prepared data."""
-    folder = tmp_path / "data"
-    folder.mkdir()
-    for dictionary in (FIXTURE / "data").glob("dict.*.txt"):
-        shutil.copy(dictionary, folder)
-    rule = {"word_rule": "moses-escaped", "lower": True, "subwords": "subword_nmt"}
-    manifest.write(folder, Manifest("own", "translation", **rule, languages=("de", "en")))
-    (folder / "bpe.codes").write_text("#version: 0.2\nz z</w>\n")
-    return folder
-
-
-def test_plain_text_is_split_into_subwords_and_joined(data, source, monkeypatch):
-    translator = load(data=data, attention="words")
+def test_plain_text_is_split_into_subwords_and_joined(plain_data, source, monkeypatch):
+    translator = load(data=plain_data, attention="words")
     assert translator.lines.split("AB,c") == "a@@ b , c"
     texts = [result.text for result in translator([f"  {line.upper()} " for line in source])]
     assert texts == EXPECTED
@@ -551,19 +325,23 @@ def test_the_largest_min_len_is_possible(source):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "forced", "words"),
     [
-        ({"beams": 3}, "beams: no such setting .* did you mean beam?"),
-        ({"len_pen": 2.0}, "did you mean lenpen?"),
-        ({"atention": "words"}, "did you mean attention?"),
-        ({"constraints": "sorted"}, "constraints 'sorted': must be ordered or unordered"),
-        ({"int8": True, "device": "meta"}, "int8: needs a CPU, not meta"),
-        ({"attention": "heads"}, "attention 'heads': must be words or pieces"),
+        ({"beams": 3}, {}, "beams: no such setting .* did you mean beam?"),
+        ({"len_pen": 2.0}, {}, "did you mean lenpen?"),
+        ({"atention": "words"}, {}, "did you mean attention?"),
+        ({"constraints": "sorted"}, {}, "constraints 'sorted': must be ordered or unordered"),
+        ({"int8": True, "device": "meta"}, {}, "int8: needs a CPU, not meta"),
+        ({"attention": "heads"}, {}, "attention 'heads': must be words or pieces"),
+        ({}, {"constraints": [["a"]]}, "load the model with constraints='ordered'"),
+        ({"constraints": "ordered"}, {"prefixes": ["a"]}, "cannot be combined"),
+        ({}, {"prefixes": ["a", "b"]}, "prefixes: 2 for 1 texts"),
+        ({"constraints": "ordered"}, {"constraints": []}, "constraints: 0 for 1 texts"),
     ],
 )
-def test_wrong_settings_are_reported(options, words):
+def test_wrong_settings_are_reported(options, forced, words):
     with pytest.raises(UsageError, match=words):
-        load(**options)
+        load(**options)(["a"], **forced)
 
 
 def test_loading_prints_no_log(tmp_path):
@@ -585,10 +363,3 @@ print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r
     assert first == f"[] Translator({str(CHECKPOINT)!r}, de-en, beam=5, device=cpu)"
     assert second.startswith(f"Predictor('{CLASSIFIER}/checkpoint.pt', [back, forth], device=")
     assert done.stderr == ""
-
-
-def test_output_can_be_a_file(source, tmp_path, capsys):
-    path = written(tmp_path, f"{source[0]}\n")
-    assert command("--input", path, "--output", tmp_path / "translations") == 0
-    assert (tmp_path / "translations").read_text() == f"{EXPECTED[0]}\n"
-    assert not capsys.readouterr().out

@@ -1,7 +1,8 @@
 import pytest
 import torch
+from reference import gradients, leaves
 
-from fairseq_posattn.model.pooling import POOLINGS
+from fairseq_posattn.model.pooling import POOLINGS, MultiQueryPooling, multi_query_attention
 
 HIDDEN = torch.tensor(
     [[[1.0, -2.0], [3.0, -4.0], [9.0, 9.0]], [[5.0, 6.0], [7.0, 8.0], [0.0, 1.0]]]
@@ -13,12 +14,12 @@ def build(name, dim=2, queries=3, window=2):
     return POOLINGS[name](dim, queries, window)
 
 
-def test_the_mean_of_the_words():
+def test_the_mean_of_the_tokens():
     pooled = build("mean")(HIDDEN, PADDING)
     torch.testing.assert_close(pooled, torch.tensor([[2.0, -3.0], [0.0, 0.0]]))
 
 
-def test_the_greatest_of_the_words():
+def test_the_greatest_of_the_tokens():
     pooled = build("max")(HIDDEN, PADDING)
     torch.testing.assert_close(pooled, torch.tensor([[3.0, -2.0], [0.0, 0.0]]))
 
@@ -38,9 +39,9 @@ def test_the_greatest_mean_of_neighbours(window):
     hidden = torch.randn(3, 5, 2, dtype=torch.float64)
     padding = torch.arange(5) >= torch.tensor(lengths)[:, None]
     for row, length in enumerate(lengths):
-        words = hidden[row, :length]
+        tokens = hidden[row, :length]
         starts = range(max(length - window, 0) + 1)
-        means = [words[start : start + window].mean(0) for start in starts]
+        means = [tokens[start : start + window].mean(0) for start in starts]
         expected = torch.stack(means).amax(0)
         pooled = build("window_max", window=window)(hidden, padding)
         torch.testing.assert_close(pooled[row], expected)
@@ -65,3 +66,57 @@ def test_nothing_but_padding_gives_zero_and_finite_gradients(name):
     pooled.sum().backward()
     assert hidden.grad.isfinite().all()
     assert hidden.grad[1].eq(0).all()
+
+
+SIDES = torch.tensor(
+    [
+        [False, False, False, False],
+        [False, False, True, True],
+        [True, False, False, True],
+        [True, True, True, True],
+    ]
+)
+
+
+def by_position(hidden, keys, queries, padding):
+    """Eq. 11 and 12, t over the tokens and i over the queries."""
+    rows = []
+    for b in range(hidden.size(0)):
+        for i in range(queries.size(0)):
+            tokens = [t for t in range(hidden.size(1)) if not padding[b, t]]
+            exponentials = [torch.exp((keys[b, t] * queries[i]).sum()) for t in tokens]
+            row = torch.zeros_like(hidden[b, 0])
+            for t, exponential in zip(tokens, exponentials, strict=True):
+                row = row + exponential / sum(exponentials) * hidden[b, t]
+            rows.append(row)
+    return torch.stack(rows).view(hidden.size(0), queries.size(0), -1)
+
+
+@pytest.mark.parametrize("queries", [1, 3])
+def test_multi_query_attention_equals_the_equations(queries):
+    tensors = leaves((4, 4, 5), (4, 4, 5), (queries, 5))
+    result = multi_query_attention(*tensors, key_padding_mask=SIDES)
+    expected = by_position(*tensors, SIDES)
+    torch.testing.assert_close(result, expected)
+    for ours, theirs in zip(gradients(result, tensors), gradients(expected, tensors), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_pooling_fuses_side_by_side_vectors():
+    torch.manual_seed(0)
+    pooling = MultiQueryPooling(5, queries=3).double()
+    (hidden,) = leaves((4, 4, 5))
+    keys = torch.tanh(hidden @ pooling.key_map.weight.T + pooling.key_map.bias)
+    result = by_position(hidden, keys, pooling.queries, SIDES)
+    expected = result.reshape(4, 15) @ pooling.fusion.weight.T  # eq. 13
+    torch.testing.assert_close(pooling(hidden, SIDES), expected)
+    assert pooling(hidden, SIDES)[3].eq(0).all()
+
+
+def test_parameters_of_multi_query_pooling():
+    """W^h, b^h and the queries; W^f has no bias, and one query alone needs none."""
+    count = sum(parameter.numel() for parameter in MultiQueryPooling(5, queries=3).parameters())
+    assert count == (25 + 5) + 3 * 5 + 3 * 5 * 5
+    single = MultiQueryPooling(5, queries=1, fuse=False)
+    assert sum(parameter.numel() for parameter in single.parameters()) == (25 + 5) + 5
+    assert single(torch.randn(2, 4, 5)).shape == (2, 5)

@@ -2,11 +2,7 @@ import pytest
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.model.sentence_batches import (
-    group_by_length,
-    split_documents,
-    strip_eos,
-)
+from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 
 PAD, EOS, SEP = 1, 2, 9
 
@@ -40,11 +36,7 @@ def test_a_row_without_words_is_named(empty):
 
 def test_documents_are_taken_apart():
     tokens = torch.tensor(
-        [
-            [4, 5, SEP, 6, SEP, 7, 8],
-            [3, 3, 3, 3, PAD, PAD, PAD],
-            [SEP, 4, SEP, SEP, 5, 6, SEP],
-        ]
+        [[4, 5, SEP, 6, SEP, 7, 8], [3, 3, 3, 3, PAD, PAD, PAD], [SEP, 4, SEP, SEP, 5, 6, SEP]]
     )
     split = split_documents(tokens, PAD, SEP)
     assert split.sentences.tolist() == [

@@ -10,17 +10,17 @@ from fairseq_posattn.scoring.bleu import (
     FORMS,
     Sides,
     bleu_metric,
-    detokenise,
+    detokenize_lines,
     group_of,
     known_language,
     language_by_script,
-    looks_tokenised,
+    looks_tokenized,
     running_metrics,
     running_text,
     split_compounds,
     text_of,
-    tokenised_sides,
-    tokeniser,
+    tokenized_sides,
+    tokenizer_of,
 )
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.outputs import Pairs
@@ -84,7 +84,7 @@ def test_compounds_are_split_at_hyphens_within_words_once():
 
 
 def test_sacrebleu_scores_running_text():
-    assert detokenise(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
+    assert detokenize_lines(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
     assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
     assert running_text(TOKENISED, Sides(True, True), None) == RUNNING  # as in English
     assert running_text(TOKENISED, Sides(True, False), "en", RUNNING.references) == RUNNING
@@ -106,23 +106,21 @@ def test_raw_references_must_have_as_many_lines():
 
 
 def test_tokens_are_detected():
-    assert looks_tokenised(TOKENISED.references) is True
-    assert looks_tokenised(RUNNING.references) is False
-    assert looks_tokenised(["no stops at all", ""]) is None
-    assert looks_tokenised(["it &apos;s well @-@ known", "no stops"]) is True
-    assert looks_tokenised(["Mr. Smith came , and went .", "So did I ."]) is True
-    assert looks_tokenised(["这 是 。"]) is True
-    assert looks_tokenised(["これはペンです。"]) is False
+    assert looks_tokenized(["no stops at all", ""]) is None
+    tokens = (["it &apos;s well @-@ known", "no"], ["Mr. Smith came , and went ."], ["这 是 。"])
+    assert all(map(looks_tokenized, (TOKENISED.references, *tokens)))
+    running = map(looks_tokenized, (RUNNING.references, ["これはペンです。"]))
+    assert list(running) == [False, False]
 
 
 def test_each_side_is_detected_separately():
     mixed = Pairs(TOKENISED.hypotheses, RUNNING.references)
-    assert tokenised_sides(mixed) == Sides(True, False)
-    assert running_text(mixed, tokenised_sides(mixed), "en") == RUNNING
-    assert tokenised_sides(Pairs(["the the the"], ["It is so ."])) == Sides(True, True)
-    assert tokenised_sides(Pairs(["the"], ["the"])) == Sides(False, False)
-    assert tokenised_sides(TOKENISED, "running") == Sides(False, False)
-    assert tokenised_sides(RUNNING, "moses") == Sides(True, True)
+    assert tokenized_sides(mixed) == Sides(True, False)
+    assert running_text(mixed, tokenized_sides(mixed), "en") == RUNNING
+    assert tokenized_sides(Pairs(["the the the"], ["It is so ."])) == Sides(True, True)
+    assert tokenized_sides(Pairs(["the"], ["the"])) == Sides(False, False)
+    assert tokenized_sides(TOKENISED, "running") == Sides(False, False)
+    assert tokenized_sides(RUNNING, "moses") == Sides(True, True)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +135,7 @@ def test_the_language_selects_the_tokenizer(code, language, name, there, monkeyp
     monkeypatch.setattr(library, "find_spec", lambda module: object() if there else None)
     assert known_language(code) == language
     name, lacks = (name, name == "char") if there or "mecab" not in name else ("char", True)
-    result, warning = tokeniser(language)
+    result, warning = tokenizer_of(language)
     assert result == name and bool(warning) == lacks
     if code == "ja" and lacks:
         assert "ja-mecab; pip install 'sacrebleu[ja]'" in warning
@@ -145,9 +143,8 @@ def test_the_language_selects_the_tokenizer(code, language, name, there, monkeyp
 
 def test_every_language_of_preparation_can_be_scored():
     assert all(known_language(code) == code for code in CODES)
-    for code, hint in (("french", "did you mean fr?"), ("deu", "did you mean de?")):
-        with pytest.raises(UsageError, match=f"language {code!r}: unknown code; {hint}"):
-            known_language(code)
+    with pytest.raises(UsageError, match="language 'french': unknown code; did you mean fr?"):
+        known_language("french")
 
 
 def test_chinese_is_counted_by_character():
@@ -196,9 +193,8 @@ def test_plain_text_is_printed_without_tokenised_forms(tmp_path, capsys, as_json
     assert run("bleu", [*given, "--language", "en"]) == 0
     output = capsys.readouterr()
     assert "tokenised" not in output.out and not output.err
-    assert set(as_json("bleu", [*given, "--language", "en"])["forms"]) == {
-        *("sacrebleu", "tokenised", "tokenised-lowercase"),
-    }
+    forms = as_json("bleu", [*given, "--language", "en"])["forms"]
+    assert list(forms) == ["sacrebleu", "tokenised", "tokenised-lowercase"]
 
 
 def test_only_selected_forms_are_printed(files, capsys):
@@ -233,14 +229,10 @@ def test_escaped_tokens_score_like_running_text(files, as_json, options):
     wrong = sacrebleu.corpus_bleu(TOKENISED.hypotheses, [TOKENISED.references], force=True).score
     assert result["bleu"] == pytest.approx(right)
     assert abs(right - wrong) > 1
-    assert result["chrf2"] == pytest.approx(
-        sacrebleu.corpus_chrf(RUNNING.hypotheses, [RUNNING.references]).score
-    )
+    others = (sacrebleu.corpus_chrf, sacrebleu.corpus_ter)
+    expected = [score(RUNNING.hypotheses, [RUNNING.references]).score for score in others]
+    assert [result["chrf2"], result["ter"]] == pytest.approx(expected)
     assert result["signatures"]["bleu"] == result["signature"]
-    assert "nc:6" in result["signatures"]["chrf2"]
-    assert result["ter"] == pytest.approx(
-        sacrebleu.corpus_ter(RUNNING.hypotheses, [RUNNING.references]).score
-    )
 
 
 def test_json_has_the_warnings_that_are_shown(files, capsys, as_json):

@@ -7,6 +7,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 
@@ -135,30 +136,21 @@ def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
 
 
 @pytest.mark.parametrize(
-    ("kind", "words", "message"),
+    ("kind", "folder", "words", "message"),
     [
-        ("tagging", ["--size", "big"], "--size big: tagging has tiny, base; choose one"),
-        ("translation", ["--", "--save-dir=x"], "--save-dir: give it before --"),
+        ("tagging", "fold0", ["--size", "big"], "--size big: tagging has tiny, base; choose one"),
+        ("tagging", "fold0", ["--", "--save-dir=x"], "--save-dir: give it before --"),
+        ("tagging", "fold0", ["--max-epoch", "3"], "--max-epoch: no option of this command; give"),
+        ("classification", "..", [], "has no preparation.json; make it with"),
+        ("classification", "", [], "name one of them, such as "),
     ],
 )
-def test_wrong_options_are_named(make, kind, words, message, capsys):
-    assert main(["train", str(make(kind)), "--cpu", "--dry-run", *words]) == 1
+def test_wrong_options_and_folders_are_named(make, kind, folder, words, message, tmp_path, capsys):
+    (tmp_path / "folds").mkdir()
+    make(kind).rename(tmp_path / "folds/fold0")
+    with pytest.raises(SystemExit) if "--max-epoch" in words else nullcontext():
+        assert main(["train", f"{tmp_path}/folds/{folder}", "--cpu", "--dry-run", *words]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_flags_of_fairseq_train_before_the_dashes_are_named(capsys):
-    with pytest.raises(SystemExit):
-        main(["train", "data", "--max-epoch", "3"])
-    message = "--max-epoch: no option of this command; give fairseq-train's after --\n"
-    assert message in capsys.readouterr().err
-
-
-def test_a_folder_without_manifest_is_named(tmp_path, make):
-    with pytest.raises(UsageError, match=r"has no preparation\.json; make it with"):
-        Prepared(tmp_path)
-    make("classification").rename(tmp_path / "fold0")
-    with pytest.raises(UsageError, match="name one of them, such as .*/fold0"):
-        Prepared(tmp_path)
 
 
 def log_line(tag, **numbers):

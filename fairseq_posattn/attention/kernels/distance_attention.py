@@ -5,6 +5,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+import triton
 from torch import Tensor
 
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
@@ -17,13 +18,12 @@ from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
     Kind,
     Launch,
-    blocks_of,
     draw_dropout,
     drawn,
     kind_of,
     rows_of,
 )
-from fairseq_posattn.attention.kernels.masks import line_origin, line_width
+from fairseq_posattn.attention.kernels.masks import line_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
@@ -37,20 +37,20 @@ class Plan:
         forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
         block = of_queries.keys  # its tiles are square
         self.numbers = heads, queries, keys, features**-0.5
-        self.origin, self.width = line_origin(queries, keys), line_width(queries, keys)
+        self.origin, self.width = line_sizes(queries, keys)
         self.cells = 1 if mechanism == "dman" else heads  # lines that serve the heads
-        grid = blocks_of(self.width, 1024), self.cells
+        grid = triton.cdiv(self.width, 1024), self.cells
         self.lay_out = Launch(lines.lay_out, grid, {"MECHANISM": mechanism, "BLOCK": 1024})
         constants = {"MECHANISM": mechanism, "CAUSAL": causal, **kind.matrices(features)}
         pairs = batch * heads
-        programs = blocks_of(queries, forward.queries) * pairs
+        programs = triton.cdiv(queries, forward.queries) * pairs
         half = constants | {"HALF": kind.dtype == torch.float16}
         self.attend = Launch(kernels.attend, programs, half, forward)
-        programs = blocks_of(keys, of_keys.keys) * pairs
+        programs = triton.cdiv(keys, of_keys.keys) * pairs
         self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
         # Each program of the backward pass has its own line; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
-        self.parts = min(blocks_of(queries, block), max(16, PROGRAMS // pairs))
+        self.parts = min(triton.cdiv(queries, block), max(16, PROGRAMS // pairs))
         self.lines = self.parts * pairs
         self.line_origin, self.line_width = self.origin, self.width
         if self.whole:
@@ -59,7 +59,7 @@ class Plan:
         self.of_queries = Launch(kernels.differentiate_queries, self.lines, constants, square)
         if mechanism == "dman":
             sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
-            programs = blocks_of(table[0], 16) + batch * blocks_of(queries, 128) + heads
+            programs = triton.cdiv(table[0], 16) + batch * triton.cdiv(queries, 128) + heads
             self.fold = Launch(lines.fold_table, programs, sums)
         else:
             self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
@@ -69,36 +69,27 @@ plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
-    """Arguments of the kernels.
+    """Arguments of the kernels."""
 
-    Attributes:
-        query: ``[B, H, Tq, D]``. key, value: ``[B, H, Tk, D]``.
-        row: DMAN's query bias ``[B, Tq]``; None for DA.
-        head: ``[H]``, DMAN's head bias or DA's weight.
-        table: DMAN's ``[2N-1]`` by distance ``t - s`` (query less key), or DA's shift ``[H]``.
-        padding: bool ``[B, Tk]``. seed, threshold: of dropout.
-        mechanism: ``dman``, or the name of DA's mapping. clip: threshold of DA's ``clip``.
-    """
-
-    query: Tensor
-    key: Tensor
+    query: Tensor  # [B, H, Tq, D]
+    key: Tensor  # [B, H, Tk, D], as the value
     value: Tensor
-    row: Tensor | None
-    head: Tensor
-    table: Tensor | None
-    padding: Tensor | None
+    row: Tensor | None  # DMAN's query bias [B, Tq]; None for DA
+    head: Tensor  # [H], DMAN's head bias or DA's weight
+    table: Tensor | None  # DMAN's [2N-1] by distance, query less key; or DA's shift [H]
+    padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int
-    mechanism: str
+    threshold: int  # of dropout
+    mechanism: str  # "dman", or the name of DA's mapping
     causal: bool
-    clip: float
+    clip: float  # threshold of DA's "clip"
 
 
 def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
     query, cells = given.query, 1 if given.mechanism == "dman" else given.query.size(1)
     log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
-    line = log_sum.new_empty(cells, line_width(query.size(2), given.key.size(2)))
+    line = log_sum.new_empty(cells, line_sizes(query.size(2), given.key.size(2))[1])
     return torch.empty_like(query), log_sum, line
 
 

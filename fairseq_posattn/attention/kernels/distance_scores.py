@@ -150,8 +150,7 @@ def load_queries(
 @triton.jit
 def tile_gradients(
     q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index, offset, keys,
-    scale, PADDING, DROPOUT,
-    MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+    scale, PADDING, DROPOUT, MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """Return a tile's weights after dropout, and the gradients of its dot products and cells."""
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)

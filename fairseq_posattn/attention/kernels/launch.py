@@ -35,10 +35,6 @@ def rows_of(tensor: Tensor) -> Rows:
     return Rows(tensor, sentence, head, row)
 
 
-def blocks_of(length: int, block: int) -> int:
-    return -(-length // block)
-
-
 class Kind(NamedTuple):
     """Properties of a call on which its launches depend."""
 
@@ -175,21 +171,19 @@ class DifferentiableKernels:
         return context
 
     def in_rows(self, given: Sequence[Any]) -> Any:
-        """Return the arguments as kernels read them."""
-        return self.arguments._make(
-            in_rows(one) if isinstance(one, Tensor) and name != "mask" else one
-            for name, one in zip(self.arguments._fields, given, strict=True)
-        )
+        """Return the arguments as kernels read them: all but the mask by :func:`in_rows`."""
+        named = zip(self.arguments._fields, given, strict=True)
+        return self.arguments(*(one if name == "mask" else in_rows(one) for name, one in named))
 
     def run_forward(self, given: Sequence[Any]) -> Results:
-        """Run the forward kernels on the GPU of the first argument."""
+        """Run the forward kernels on the arguments' GPU."""
         with torch.cuda.device_of(given[0]):
             return self.forward(self.in_rows(given))
 
     def run_backward(
         self, d_context: Tensor, given: Sequence[Any], results: Results
     ) -> list[Tensor]:
-        """Run the backward kernels on the GPU of the first argument."""
+        """Run the backward kernels on the arguments' GPU."""
         with torch.cuda.device_of(d_context):
             return self.backward(in_rows(d_context), self.in_rows(given), results)
 
@@ -228,8 +222,9 @@ class _Function(torch.autograd.Function):
         return None, *kernels.gradients(given, kernels.run_backward(d_context, given, saved))
 
 
-def in_rows(tensor: Tensor) -> Tensor:
-    """Return a tensor as kernels read it: vectors with last stride 1, others contiguous."""
-    if tensor.is_contiguous() or tensor.dim() == 4 and tensor.stride(-1) == 1:
-        return tensor
-    return tensor.contiguous()
+def in_rows(one: Any) -> Any:
+    """Return a tensor with last stride 1 if it has four dimensions, else contiguous."""
+    is_tensor = isinstance(one, Tensor)
+    if not is_tensor or one.is_contiguous() or one.dim() == 4 and one.stride(-1) == 1:
+        return one
+    return one.contiguous()

@@ -16,7 +16,6 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels import ops
-from fairseq_posattn.attention.kernels.launch import blocks_of
 from fairseq_posattn.attention.masks import DistanceMask
 
 # Entries of lines beyond the sentence, for the last tile: the largest block.
@@ -38,15 +37,10 @@ class Mask(NamedTuple):
     origin: int = 0
 
 
-def line_origin(queries: int, keys: int) -> int:
-    """Return the entry of distance 0 in a line."""
-    return blocks_of(keys, MARGIN) * MARGIN + max(queries - keys, 0)
-
-
-def line_width(queries: int, keys: int) -> int:
-    """Return the entries of a line: all distances of tiles with a query and a key."""
-    after = blocks_of(queries, MARGIN) * MARGIN + max(keys - queries, 0)
-    return line_origin(queries, keys) + after
+def line_sizes(queries: int, keys: int) -> tuple[int, int]:
+    """Return a line's entry of distance 0, and its entries: all distances of tiles in use."""
+    origin = -(-keys // MARGIN) * MARGIN + max(queries - keys, 0)
+    return origin, origin - (-queries // MARGIN) * MARGIN + max(keys - queries, 0)
 
 
 def mask_arguments(
@@ -59,7 +53,7 @@ def mask_arguments(
         multiplies: the values multiply exponentials; else they are added to scores to the base 2.
 
     Returns:
-        float32 ``[H, line_width]`` and int32 ``[H, 2]``, the least and greatest allowed distances;
+        float32 ``[H, width]`` and int32 ``[H, 2]``, the least and greatest allowed distances;
         or ``[B, H, Tq, Tk]``, expanded, and None; or None twice.
     """
     if mask is None:
@@ -74,8 +68,9 @@ def mask_arguments(
     if key not in cache:
         if len(cache) == CACHED:
             cache.clear()
-        before = line_origin(queries, keys) - (queries - 1)
-        after = line_width(queries, keys) - before - mask.line.size(-1)
+        origin, width = line_sizes(queries, keys)
+        before = origin - (queries - 1)
+        after = width - before - mask.line.size(-1)
         beyond = 0.0 if multiplies else -math.inf
         line = F.pad(_scaled(mask.line, multiplies), (before, after), value=beyond)
         cache[key] = line, mask.reach
@@ -91,7 +86,7 @@ def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys
     """Return the result of :func:`mask_arguments` as a kernel argument."""
     if values is None or reach is None:
         return Mask(values, None, *(() if values is None else values.stride()))
-    return Mask(values, reach, head=values.stride(0), origin=line_origin(queries, keys))
+    return Mask(values, reach, head=values.stride(0), origin=line_sizes(queries, keys)[0])
 
 
 @triton.jit

@@ -21,7 +21,6 @@ from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
     Kind,
     Launch,
-    blocks_of,
     draw_dropout,
     drawn,
     kind_of,
@@ -53,8 +52,7 @@ def additive_scores(
 @triton.jit(do_not_specialize=["queries", "keys"])
 def attend(
     QUERY, KEY, V, CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT,
-    heads, heads_per_mask, queries, keys, inverse,
-    PRECISION: tl.constexpr, FEATURES: tl.constexpr,
+    heads, heads_per_mask, queries, keys, inverse, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write a block of features of the context of a block of queries, and its log sums."""
@@ -185,13 +183,13 @@ class Plan:
         heads_per_mask = heads // reach[0] if reach else 1
         self.numbers = heads, heads_per_mask, queries, keys, 1 / constant
         constants, pairs = kind.matrices(features, block=64), batch * heads
-        feature_blocks = blocks_of(features, block_of(features, 64))
-        query_blocks = blocks_of(queries, tile.queries)
+        feature_blocks = triton.cdiv(features, block_of(features, 64))
+        query_blocks = triton.cdiv(queries, tile.queries)
         programs = query_blocks * pairs, feature_blocks
         self.attend = Launch(attend, programs, constants, tile)
         self.parts = min(query_blocks, max(16, PROGRAMS // pairs))
         self.of_scores = Launch(differentiate_scores, self.parts * pairs, constants, tile)
-        programs = blocks_of(keys, tile.keys) * pairs, feature_blocks
+        programs = triton.cdiv(keys, tile.keys) * pairs, feature_blocks
         self.of_values = Launch(differentiate_values, programs, constants, tile)
 
 
@@ -199,24 +197,18 @@ plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
-    """Arguments of the kernels.
+    """Arguments of the kernels."""
 
-    Attributes:
-        query_score: ``[B, H, Tq]``. key_score: ``[B, H, Tk]``. value: ``[B, H, Tk, D]``.
-        mask, reach: of :func:`mask_arguments`, perhaps for fewer heads: each mask then serves
-            equally many, one after another. padding: bool ``[B, Tk]``.
-        seed, threshold: of dropout. constant: divides the scores.
-    """
-
-    query_score: Tensor
-    key_score: Tensor
-    value: Tensor
+    query_score: Tensor  # [B, H, Tq]
+    key_score: Tensor  # [B, H, Tk]
+    value: Tensor  # [B, H, Tk, D]
+    # From mask_arguments, perhaps for fewer heads; each mask serves equally many in turn.
     mask: Tensor | None
     reach: Tensor | None
-    padding: Tensor | None
+    padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int
-    constant: float
+    threshold: int  # of dropout
+    constant: float  # divides the scores
 
 
 def allocate(given: Given) -> tuple[Tensor, Tensor]:

@@ -4,6 +4,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
+import triton
 from torch import Tensor
 
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
@@ -11,7 +12,6 @@ from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
     Kind,
     Launch,
-    blocks_of,
     draw_dropout,
     drawn,
     kind_of,
@@ -33,7 +33,7 @@ class Plan:
         split = {"SPLIT": kind.dtype == torch.float16}
         sizes = {"FEATURES": features, "BLOCK_D": block_of(features, 128)}
         blocks = sources | sizes | {"BLOCK_K": SOURCE_BLOCK}
-        programs = blocks_of(keys, SOURCE_BLOCK) * pairs
+        programs = triton.cdiv(keys, SOURCE_BLOCK) * pairs
         self.find_largest = Launch(kernels.find_largest, programs, blocks)
         self.weigh_sources = Launch(kernels.weigh_sources, programs, blocks | split)
         constants = {
@@ -43,12 +43,12 @@ class Plan:
         }
         tiles = tiles_of("tensor_scores", kind.device, kind.dtype, features)
         forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
-        programs = blocks_of(queries, forward.queries) * pairs
+        programs = triton.cdiv(queries, forward.queries) * pairs
         self.attend = Launch(kernels.attend, programs, constants, forward)
-        programs = blocks_of(queries, of_queries.queries) * pairs
+        programs = triton.cdiv(queries, of_queries.queries) * pairs
         self.of_queries = Launch(kernels.differentiate_queries, programs, constants, of_queries)
         constants = constants | {"SOURCE_LOG_SIGMOID": sources["LOG_SIGMOID"]}
-        programs = blocks_of(keys, of_keys.keys) * pairs
+        programs = triton.cdiv(keys, of_keys.keys) * pairs
         self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
 
 
@@ -56,25 +56,18 @@ plan_of = lru_cache(maxsize=1024)(Plan)
 
 
 class Given(NamedTuple):
-    """Arguments of the kernels.
+    """Arguments of the kernels."""
 
-    Attributes:
-        query: ``[B, H, Tq, D]``. key, value, source: ``[B, H, Tk, D]``, ``source`` the scores.
-        mask, reach: of :func:`mask_arguments`. padding: bool ``[B, Tk]``.
-        seed, threshold: of dropout.
-        token_scale, source_scale: activations of the scores, ``identity`` or ``log_sigmoid``.
-    """
-
-    query: Tensor
-    key: Tensor
+    query: Tensor  # [B, H, Tq, D]
+    key: Tensor  # [B, H, Tk, D], as value and source
     value: Tensor
-    source: Tensor
-    mask: Tensor | None
+    source: Tensor  # scores of the keys' features
+    mask: Tensor | None  # with reach from mask_arguments
     reach: Tensor | None
-    padding: Tensor | None
+    padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int
-    token_scale: str
+    threshold: int  # of dropout
+    token_scale: str  # activations of the scores: "identity" or "log_sigmoid"
     source_scale: str
 
 
@@ -86,7 +79,7 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tens
     narrow = torch.float32 if query.dtype == torch.float32 else torch.bfloat16
     shape = (batch, heads, keys, 2 * features if half else features)
     weights, weighed = (query.new_empty(shape, dtype=narrow) for _ in range(2))
-    blocks = blocks_of(keys, SOURCE_BLOCK) * batch * heads
+    blocks = triton.cdiv(keys, SOURCE_BLOCK) * batch * heads
     largest_source = query.new_empty(blocks, block_of(features, 128), dtype=torch.float32)
     denominator = query.new_empty(query.shape, dtype=torch.float32)
     rows = queries if given.token_scale == "identity" else 0  # sigmoids need no largest score

@@ -145,8 +145,7 @@ def pair_scores(dots, mask, bounds, scale, MASK):
 
 @triton.jit(do_not_specialize=["queries", "keys"])
 def attend(
-    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
-    heads, queries, keys, scale,
+    Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT, heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, SPLIT: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -229,8 +228,7 @@ def pair_gradients(
 @triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_queries(
     Q, K, G, GV, CONTEXT, DENOMINATOR, LARGEST, MASK, PADDING, DROPOUT,
-    D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q,
-    heads, queries, keys, scale,
+    D_CONTEXT, D_NUMERATOR, D_DENOMINATOR, D_Q, heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, SPLIT: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -270,8 +268,7 @@ def differentiate_queries(
 @triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_keys(
     Q, K, V, S, G, GV, LARGEST, LARGEST_SOURCE, MASK, PADDING, DROPOUT,
-    D_NUMERATOR, D_DENOMINATOR, D_K, D_V, D_S,
-    heads, queries, keys, scale,
+    D_NUMERATOR, D_DENOMINATOR, D_K, D_V, D_S, heads, queries, keys, scale,
     LOG_SIGMOID: tl.constexpr, SOURCE_LOG_SIGMOID: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, SPLIT: tl.constexpr,
     BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,

@@ -52,14 +52,10 @@ class Tile(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """Tiles of the forward pass and of the gradients of queries and of keys.
-
-    All have as many keys, because dropout draws depend on it. Those of queries are square for the
-    distances' kernels, which sum diagonals.
-    """
+    """Tiles of the forward pass and of both gradients, with equal keys for equal dropout."""
 
     forward: Tile
-    queries: Tile
+    queries: Tile  # square for the distances' kernels, which sum diagonals
     keys: Tile
 
 

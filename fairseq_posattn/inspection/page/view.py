@@ -13,9 +13,9 @@ from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import watching
+from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.inspection.places import Place
-from fairseq_posattn.inspection.sentences import token_labels
 from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.words import RULES
 

@@ -56,10 +56,6 @@ class SemanticPositionalAttention(nn.Module):
         residual: whether S is added to P (eq. 9); otherwise P is the result (Table 3).
         max_distance: distance beyond which relative positions share an embedding.
         dropout: probability of zeroing a feature of S, of P and between layers of the Bi-LSTM.
-        impl: implementation of the attention function.
-
-    Raises:
-        ValueError: the fusion is unknown, or C is odd and there is a Bi-LSTM.
     """
 
     def __init__(

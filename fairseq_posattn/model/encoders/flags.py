@@ -20,11 +20,7 @@ def get_linear_dropout(cfg: Namespace) -> float:
 
 
 def describe_layer(cfg: Namespace, hidden_dim: int, sublayers: tuple[str, ...]) -> LayerDescription:
-    """Return the description of a layer of C = ``hidden_dim`` features.
-
-    Raises:
-        ValueError: the heads do not divide the features.
-    """
+    """Return the description of a layer of C = ``hidden_dim`` features."""
     heads = cfg.encoder_attention_heads
     if hidden_dim % heads:
         raise ValueError(

@@ -7,7 +7,7 @@
 sacrebleu            sacreBLEU of detokenized text, with its signature: report this one
 tokenised            of the tokens, as by multi-bleu.perl and fairseq-score
 tokenised-lowercase  the same, case-insensitive, as reported on IWSLT14
-compound-split       tokenised and split at hyphens, as reported on WMT14 English-German;
+compound-split       tokenized and split at hyphens, as reported on WMT14 English-German;
                      by default only for target language German
 chrF2, TER           of detokenized text; lower TER is better
 COMET                of detokenized text, with --comet, by the package unbabel-comet
@@ -28,7 +28,7 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
-from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenised_sides
+from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenized_sides
 from fairseq_posattn.scoring.commands.score import (
     check_lines,
     read_baseline,
@@ -89,8 +89,8 @@ def score(options: argparse.Namespace) -> Result:
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
     shown = forms
     plain = (
-        tokenised_sides(run, options.text) == Sides(False, False)
-        and bleu.looks_tokenised(run.references) is False
+        tokenized_sides(run, options.text) == Sides(False, False)
+        and bleu.looks_tokenized(run.references) is False
         for run in pairs
     )
     if options.forms is None and not options.json and all(plain):
@@ -106,7 +106,7 @@ def score(options: argparse.Namespace) -> Result:
     def measure(runs: list[Pairs], names: Collection[str]) -> dict[str, Group]:
         """Return the groups by name, the first form as "bleu", and others than forms last."""
         running = [
-            bleu.running_text(run, tokenised_sides(run, options.text), language, raw)
+            bleu.running_text(run, tokenized_sides(run, options.text), language, raw)
             for run in runs
         ]
         groups = {}
@@ -169,8 +169,8 @@ def warnings_of_text(
     pairs: Pairs, text: str, forms: Collection[str], language: str | None
 ) -> list[str]:
     """Return warnings about scores that may be misread."""
-    warnings, sides = [], tokenised_sides(pairs, text)
-    of_characters = bleu.tokeniser(language)[1]
+    warnings, sides = [], tokenized_sides(pairs, text)
+    of_characters = bleu.tokenizer_of(language)[1]
     if "sacrebleu" in forms and of_characters:
         warnings.append(of_characters)
     if language is None and (sides.hypotheses or sides.references):
@@ -186,7 +186,7 @@ def warnings_of_text(
             f"the {tokens} are Moses' tokens but the {running} are not: use sacrebleu and "
             "chrF2, not the tokenised forms"
         )
-    elif not sides.references and bleu.looks_tokenised(pairs.references) is False:
+    elif not sides.references and bleu.looks_tokenized(pairs.references) is False:
         warnings.append(
             "the text is not tokenized: the tokenised forms split at spaces only and are not "
             "comparable with published ones"

@@ -52,68 +52,60 @@ def real(x):
 def test_meaning_and_position(fusion, residual):
     """Eq. 4 to 9: (e) of Table 5, and (d) with a second attention; Table 3's without residual."""
     module = model(fusion, residual=residual)
-    (words,) = leaves((3, 5, 4))
-    semantic = norm(module.semantic_norm, by_position(words, PADDING))
-    ordered = module.lstm(semantic if fusion == "cascaded" else words, PADDING)
+    (tokens,) = leaves((3, 5, 4))
+    semantic = norm(module.semantic_norm, by_position(tokens, PADDING))
+    ordered = module.lstm(semantic if fusion == "cascaded" else tokens, PADDING)
     positional = norm(module.positional_norm, by_position(ordered, PADDING))
     expected = semantic + positional if residual else positional
-    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
 
 
 @pytest.mark.parametrize("residual", [True, False])
 def test_the_bi_lstm_beside_the_attention(residual):
     """Table 5 (d), as Figure 2 has it: one self attention, S and the Bi-LSTM's states."""
     module = model("parallel_lstm", residual=residual)
-    (words,) = leaves((3, 5, 4))
-    semantic = norm(module.semantic_norm, by_position(words, PADDING))
-    states = module.lstm(words, PADDING)
+    (tokens,) = leaves((3, 5, 4))
+    semantic = norm(module.semantic_norm, by_position(tokens, PADDING))
+    states = module.lstm(tokens, PADDING)
     expected = semantic + states if residual else states
-    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
 
 
 def test_meaning_alone():
     """Table 5 (a)."""
     module = model("none")
-    (words,) = leaves((3, 5, 4))
-    expected = norm(module.semantic_norm, by_position(words, PADDING))
-    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+    (tokens,) = leaves((3, 5, 4))
+    expected = norm(module.semantic_norm, by_position(tokens, PADDING))
+    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
 
 
-def test_positions_added_to_the_words():
+def test_positions_added_to_the_tokens():
     """Table 5 (b), with eq. 1 and 2."""
     module = model("position")
-    (words,) = leaves((3, 5, 4))
+    (tokens,) = leaves((3, 5, 4))
     positions = torch.zeros(5, 4, dtype=torch.float64)
     for t in range(5):
         for i in range(2):
             positions[t, 2 * i] = math.sin(t / 10000 ** (2 * i / 4))
             positions[t, 2 * i + 1] = math.cos(t / 10000 ** (2 * i / 4))
-    expected = norm(module.semantic_norm, by_position(words + positions, PADDING))
-    torch.testing.assert_close(real(module(words, PADDING)), real(expected))
+    expected = norm(module.semantic_norm, by_position(tokens + positions, PADDING))
+    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
 
 
 def test_relative_positions_in_the_attention():
     """Table 5 (c): with embeddings of zero it is (a)."""
     module, plain = model("relative_position", max_distance=2), model("none")
     plain.load_state_dict(module.state_dict(), strict=False)
-    (words,) = leaves((3, 5, 4))
-    assert not torch.allclose(module(words, PADDING), plain(words, PADDING))
+    (tokens,) = leaves((3, 5, 4))
+    assert not torch.allclose(module(tokens, PADDING), plain(tokens, PADDING))
     for table in (module.relative.key_embedding, module.relative.value_embedding):
         torch.nn.init.zeros_(table)
-    torch.testing.assert_close(module(words, PADDING), plain(words, PADDING))
+    torch.testing.assert_close(module(tokens, PADDING), plain(tokens, PADDING))
 
 
 @pytest.mark.parametrize("fusion", FUSIONS)
 def test_padding_changes_nothing(fusion):
     module = model(fusion)
-    (words,) = leaves((3, 5, 4))
-    alone = module(words[1:2, :3])
-    torch.testing.assert_close(module(words, PADDING)[1, :3], alone[0])
-
-
-def test_dropout_only_in_training():
-    module = model(dropout=0.5)
-    (words,) = leaves((3, 5, 4))
-    dropped, idle = module(words, PADDING), module.eval()(words, PADDING)
-    assert not torch.allclose(dropped, idle)
-    torch.testing.assert_close(module(words, PADDING), idle)
+    (tokens,) = leaves((3, 5, 4))
+    alone = module(tokens[1:2, :3])
+    torch.testing.assert_close(module(tokens, PADDING)[1, :3], alone[0])

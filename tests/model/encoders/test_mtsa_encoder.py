@@ -19,13 +19,13 @@ def encoder(token2token=True, **options):
     return module
 
 
-def by_position(module, words, length, sees):
+def by_position(module, tokens, length, sees):
     """One sentence from the equations: values, scores, gate, head by head and pair by pair.
 
     ``sees(head, query, key)``.
     """
     attention = module.attention
-    value = F.elu(words[:length] @ module.value_map.weight.T + module.value_map.bias)
+    value = F.elu(tokens[:length] @ module.value_map.weight.T + module.value_map.bias)
     heads = []
     for head, v in enumerate(value.chunk(2, dim=-1)):
 
@@ -71,18 +71,18 @@ def past_and_future(head, query, key):
 def test_equals_the_equations(options, sees):
     """Table 3: the model, without masks, without token2token, without source2token."""
     module = encoder(**options)
-    (words,) = leaves((2, 4, 3))
-    output = module(words, PADDING)
+    (tokens,) = leaves((2, 4, 3))
+    output = module(tokens, PADDING)
     for row, length in enumerate([4, 3]):
-        expected = by_position(module, words[row], length, sees)
+        expected = by_position(module, tokens[row], length, sees)
         torch.testing.assert_close(output[row, :length], expected)
 
 
 def test_without_attention_it_is_the_values():
     """Table 3, without the proposed modules."""
     module = TensorizedEncoder(3, 4, 2, attention=None)
-    words = torch.randn(2, 4, 3)
-    torch.testing.assert_close(module(words, PADDING), F.elu(module.value_map(words)))
+    tokens = torch.randn(2, 4, 3)
+    torch.testing.assert_close(module(tokens, PADDING), F.elu(module.value_map(tokens)))
     assert sum(parameter.numel() for parameter in module.parameters()) == 3 * 4 + 4
 
 

@@ -35,14 +35,14 @@ def gru_step(x, h, state):
 STEPS = {"LSTM": lstm_step, "GRU": gru_step}
 
 
-def by_word(mode, cell, words, backwards):
-    """One direction of one layer, a word at a time."""
+def by_token(mode, cell, tokens, backwards):
+    """One direction of one layer, a token at a time."""
     weight_x, weight_h, bias_x, bias_h = cell
-    state = (torch.zeros(weight_h.size(1), dtype=words.dtype),) * 2
-    states = [None] * len(words)
-    order = range(len(words))
+    state = (torch.zeros(weight_h.size(1), dtype=tokens.dtype),) * 2
+    states = [None] * len(tokens)
+    order = range(len(tokens))
     for t in reversed(order) if backwards else order:
-        x, h = weight_x @ words[t] + bias_x, weight_h @ state[0] + bias_h
+        x, h = weight_x @ tokens[t] + bias_x, weight_h @ state[0] + bias_h
         state = STEPS[mode](x, h, state)
         states[t] = state[0]
     return torch.stack(states)
@@ -50,19 +50,19 @@ def by_word(mode, cell, words, backwards):
 
 @pytest.mark.parametrize("layers", [1, 2])
 @every
-def test_equals_the_network_word_by_word(name, layers):
+def test_equals_the_network_word_by_token(name, layers):
     torch.manual_seed(0)
     module = MODULES[name](3, 4, layers).double()
     (network,) = module.children()
-    words = torch.randn(3, 4, 3, dtype=torch.float64)
-    states = module(words, PADDING)
+    tokens = torch.randn(3, 4, 3, dtype=torch.float64)
+    states = module(tokens, PADDING)
     directions = 1 + network.bidirectional
     for row, length in enumerate([1, 4, 3]):
-        expected = words[row, :length]
+        expected = tokens[row, :length]
         for layer in range(layers):
             cells = network.all_weights[directions * layer : directions * (layer + 1)]
             states_of = [
-                by_word(network.mode, cell, expected, back) for back, cell in enumerate(cells)
+                by_token(network.mode, cell, expected, back) for back, cell in enumerate(cells)
             ]
             expected = torch.cat(states_of, dim=-1)
         torch.testing.assert_close(states[row, :length], expected)

@@ -9,7 +9,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import load
-from fairseq_posattn.inspection.sentences import read_file, read_split, token_labels
+from fairseq_posattn.inspection.inputs import read_file, read_split, token_labels
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 

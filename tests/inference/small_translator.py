@@ -1,0 +1,26 @@
+"""Helpers for tests of the small trained translation model in tests/fixtures."""
+
+from pathlib import Path
+
+from fairseq_posattn.inference import translation
+from fairseq_posattn.inference.commands import translate
+
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
+CHECKPOINT = FIXTURE / "checkpoint.pt"
+EXPECTED = (FIXTURE / "translations.txt").read_text().splitlines()
+
+
+def load(*checkpoints, data=FIXTURE / "data", **options):
+    options = {"device": "cpu", **options}
+    return translation.load(checkpoints or [CHECKPOINT], str(data), **options)
+
+
+def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
+    words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
+    return translate.main(list(map(str, words)), prog="posattn translate")
+
+
+def written(tmp_path, content):
+    path = tmp_path / "text"
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
