@@ -124,22 +124,18 @@ def tables(report):
             key = row["mechanism"], row["implementation"], row["reason"]
             left_out.setdefault(key, {})[str(row["length"])] = None
             continue
-        rows.append(
-            {
-                **{key: row[key] for key in ("mechanism", "implementation", "length", "pass")},
-                "ms": f"{row['milliseconds']:.3f}",
-                "time / plain's": machine.ratio(row),
-                "peak MiB": "" if row["peak_mib"] is None else f"{row['peak_mib']:.1f}",
-            }
-        )
+        cells = {key: row[key] for key in ("mechanism", "implementation", "length", "pass")}
+        cells |= {"ms": f"{row['milliseconds']:.3f}", "time / plain's": machine.ratio(row)}
+        peak = row["peak_mib"]
+        rows.append(cells | {"peak MiB": "" if peak is None else f"{peak:.1f}"})
     texts = [machine.table(rows)]
     for (name, impl, reason), lengths in left_out.items():
         texts.append(f"Not measured at {', '.join(lengths)}: {name} by {impl}: {reason}.")
     return {"": "\n\n".join(texts)}
 
 
-KERNELS = dict.fromkeys(("dman", "da"), "distance_scores")
-KERNELS |= dict.fromkeys(("mtsa", "mtsa_identity"), "tensor_scores")
+KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
+KERNELS |= {"mtsa": "tensor_scores", "mtsa_identity": "tensor_scores"}
 LONGEST_CHECKED = 1024
 TABLE = str(ROOT / "fairseq_posattn/attention/kernels/tiles.json")
 

@@ -1,12 +1,10 @@
 """Time of a training update of each classifier beside transformer_classifier of its width.
 
     python benchmarks/classification.py
-    python benchmarks/classification.py --archs mpsan_classifier mtsa_classifier --length 20
     python benchmarks/classification.py --archs mpsan_classifier --dropout 0
 
 All models take turns, update by update, on the same random sentences. An update is the forward
-pass, the cross-entropy, the backward pass and a step of Adam. Word vectors are trained too, unless
---freeze-embeddings.
+pass, the cross-entropy, the backward pass and a step of Adam, which trains word vectors, too.
 """
 
 from types import SimpleNamespace
@@ -33,7 +31,7 @@ TRANSFORMERS = {
 
 def build(arch, words, arguments):
     flags = f"--task sentence_prediction --criterion sentence_prediction --arch {arch}"
-    flags += f" --num-classes {CLASSES}" + " --freeze-embeddings" * arguments.freeze_embeddings
+    flags += f" --num-classes {CLASSES}"
     if arguments.dropout is not None:
         flags += f" --dropout={arguments.dropout}"
     model = pairs.build_model(flags.split(), SimpleNamespace(source_dictionary=words))
@@ -101,14 +99,13 @@ BENCHMARKS = {
             "sentences": (32, "sentences in a batch"),
             "length": (50, "tokens of the longest sentence"),
             "vocabulary": (10000, "dictionary size"),
-            "freeze_embeddings": (False, "do not train the word vectors"),
             "dropout": (float, "dropout of all models (default: each one's)"),
             **pairs.rounds(11, 2),
             **machine.DEVICE,
         },
         measure,
         tables,
-        settings=("sentences", "length", "vocabulary", "freeze_embeddings", "dropout", "updates"),
+        settings=("sentences", "length", "vocabulary", "dropout", "updates"),
     )
 }
 

@@ -1,7 +1,6 @@
 """Time of translating: the plugin's models beside fairseq's Transformer and CTranslate2.
 
     python benchmarks/decoding.py
-    python benchmarks/decoding.py --sentences 128 --device cuda --dtype float16
     python benchmarks/decoding.py --int8
 
 Models with random weights translate random sentences into exactly --target-length tokens with beam
@@ -55,10 +54,8 @@ def search(kind, model, words, batch, shape, arguments):
     model.eval().make_generation_fast_(need_attn=False)
     limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
     generator = kind([model], words, beam_size=arguments.beam, **limits)
-    sample = {
-        "id": torch.arange(len(batch.source)),
-        "net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths},
-    }
+    tokens = {"src_tokens": batch.source, "src_lengths": batch.lengths}
+    sample = {"id": torch.arange(len(batch.source)), "net_input": tokens}
     return lambda: generator.generate([model], sample)
 
 

@@ -93,7 +93,6 @@ class Step(NamedTuple):
 
 
 def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Step:
-    """Return a step of ``PARTS``."""
     kind = name.partition("_")[0]
     words = shlex.split(command)
     if words[0] in ("attention.py", "training.py", "decoding.py"):

@@ -1,6 +1,5 @@
 """Instructions, registers and shared memory of the compiled attention kernels, without a GPU.
 
-    python benchmarks/kernels.py
     python benchmarks/kernels.py --mechanisms dman --features 64 128 --capability 80
 
 Each kernel is compiled as for a training step and assembled for the GPU. The table has the number

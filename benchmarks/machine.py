@@ -25,8 +25,6 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
-M_MMAP_THRESHOLD = -3  # malloc.h: larger blocks are mapped separately
-# Options of benchmarks that run on a GPU, too; see Benchmark.
 DEVICE = {
     "device": ("cpu", "device", ["cpu", "cuda"]),
     "dtype": ("float32", "precision", ["float32", "float16", "bfloat16"]),
@@ -227,7 +225,7 @@ def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> i
 
 
 def _measure_growth(work, first, send) -> None:
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 2**16)
+    ctypes.CDLL(None).mallopt(-3, 2**16)  # M_MMAP_THRESHOLD: larger blocks are mapped separately
     first()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     work()

@@ -44,14 +44,13 @@ ARCHITECTURES = {
     # fairseq's cannot be built on the meta device.
     "transformer_wmt_en_de_big": ("posattn_transformer", f"{pairs.DROPOUTS} {pairs.BIG_SIZES}"),
 }
-# Bytes a parameter. With --fp16 fairseq keeps it and its gradient in float16, both again in
-# float32, two moments of Adam, and DistributedDataParallel's copy of the gradient.
+# Bytes a parameter: with --fp16 itself and its gradient in float16 and again in float32, two
+# moments of Adam, and DistributedDataParallel's copy of the gradient.
 STATE = {"float16": 2 + 2 + 4 + 4 + 8 + 2, "float32": 4 + 4 + 8 + 4}
 # What an optimizer step reads and writes of these.
 STEP = {"float16": 2 * (2 + 2 + 4 + 4 + 8), "float32": 28}
 BYTES = {"float16": 2, "float32": 4}
-# A saved activation is written and read, and so is its gradient.
-PASSES = 4
+PASSES = 4  # a saved activation is written and read, and so is its gradient
 
 
 @dataclass(frozen=True)

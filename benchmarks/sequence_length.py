@@ -1,7 +1,6 @@
 """Memory and time of a training step by sentence length: Figure 1(a, b) of MTSA.
 
     python benchmarks/sequence_length.py
-    python benchmarks/sequence_length.py --device cuda --lengths 16 32 64 128 256 512
 
 As in the paper: 64 sentences, 300 features, and MTSA beside a Bi-LSTM, a Bi-GRU, CNNs, multi-head
 attention, DiSAN and Bi-BloSAN, which take turns. A step is forward and backward, without an
@@ -75,9 +74,9 @@ def measure(arguments):
             if peak * (longer / length) ** 2 > arguments.memory * 2**30:
                 left_out.add(name)
     # Times come last: processes are forked above, before PyTorch has threads.
-    rounds = arguments.steps, 1, device
-    times = [machine.take_turns(f"{n} tokens", steps, *rounds) for n, steps in turns.items()]
-    each = [seconds for of_length in times for seconds in of_length]
+    each = []
+    for length, steps in turns.items():
+        each += machine.take_turns(f"{length} tokens", steps, arguments.steps, 1, device)
     for point, seconds in zip(points, each, strict=True):
         yield {**point, "seconds": seconds}
 

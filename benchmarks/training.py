@@ -1,7 +1,6 @@
 """Time of a training update: the plugin's models beside fairseq's.
 
     python benchmarks/training.py
-    python benchmarks/training.py --sentences 256 --device cuda --dtype bfloat16
     python benchmarks/training.py switches --device cuda --json FILE
 
 Both models of a pair have equally many layers and, within a percent, parameters. They take turns on
@@ -9,10 +8,8 @@ the same random sentences.
 
 - An update is the forward pass, the label-smoothed loss, the backward pass and a step of Adam.
   Memory is the peak of parameters, gradients, moments and two updates, for each model alone.
-- switches: an update of fairseq's trainer under each switch that makes it faster.
-
-Launches are kernels on a GPU and PyTorch's operations on a CPU. Waits are synchronizations of host
-and GPU.
+- switches: an update of fairseq's trainer under each switch that makes it faster. Launches are
+  kernels on a GPU and PyTorch's operations on a CPU; waits are synchronizations.
 """
 
 from dataclasses import dataclass
@@ -86,10 +83,8 @@ def count_launches(events, device):
     if device == "cuda":
         return sum(event.name.startswith(LAUNCHES) for event in events)
     operations = [event for event in events if event.name.startswith("aten::")]
-    return sum(
-        event.cpu_parent is None or not event.cpu_parent.name.startswith("aten::")
-        for event in operations
-    )
+    parents = [event.cpu_parent for event in operations]
+    return sum(parent is None or not parent.name.startswith("aten::") for parent in parents)
 
 
 def sentences(words, shape):

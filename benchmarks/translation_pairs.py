@@ -60,10 +60,9 @@ PAIRS = {
     ),
     "dman_summarization": Pair("transformer", SUMMARIES, 32000, 2, 512, 64),
 }
+SHAPE = "{sentences} x {source_length}, {target_length}"
 SIZES = ("sentences", "source_length", "target_length")
-BATCH = {
-    name: (int, f"{name.replace('_', ' ')} of a batch (default: the pair's)") for name in SIZES
-}
+BATCH = {size: (int, f"{size.replace('_', ' ')} of a batch (default: pair's)") for size in SIZES}
 
 
 def benchmark(
@@ -89,8 +88,7 @@ def benchmark(
 
 def rounds(count: int, warmup: int, unit: str = "updates") -> dict[str, tuple]:
     """Return the options of the numbers of rounds, which are called ``unit``."""
-    counts = {unit: (count, f"counted {unit} of each model")}
-    return counts | {"warmup": (warmup, f"{unit} before those")}
+    return {unit: (count, f"counted {unit}"), "warmup": (warmup, f"{unit} before those")}
 
 
 def dictionary(size: int) -> Dictionary:
@@ -152,27 +150,21 @@ def random_sentences(words: Dictionary, count: int, longest: int, generator: tor
 def random_batch(words: Dictionary, shape: dict, device: str):
     """Return random sentences; sources are padded on the left, as in fairseq."""
     generator = torch.Generator().manual_seed(1)
-    (source, source_lengths), (target, target_lengths) = (
+    (source, lengths), (target, _) = (
         random_sentences(words, shape["sentences"], shape[f"{side}_length"], generator)
         for side in ("source", "target")
     )
     start = torch.full((len(target), 1), words.eos())
-    tensors = {
-        "source": source.flip(-1),
-        "lengths": source_lengths,
-        "target": target,
-        "previous": torch.cat([start, target[:, :-1]], dim=1),
-    }
-    tensors = {name: tensor.to(device) for name, tensor in tensors.items()}
-    return SimpleNamespace(**tensors, words=int(source_lengths.sum() + target_lengths.sum()))
+    tensors = {"source": source.flip(-1), "lengths": lengths, "target": target}
+    tensors["previous"] = torch.cat([start, target[:, :-1]], dim=1)
+    return SimpleNamespace(**{name: tensor.to(device) for name, tensor in tensors.items()})
 
 
 def loss_of(model, batch, padding: int) -> torch.Tensor:
     """Return the label-smoothed loss from float32 logits, as fairseq computes it."""
     logits = model(batch.source, batch.lengths, batch.previous)[0].flatten(0, 1).float()
-    return F.cross_entropy(
-        logits, batch.target.flatten(), ignore_index=padding, label_smoothing=0.1
-    )
+    target = batch.target.flatten()
+    return F.cross_entropy(logits, target, ignore_index=padding, label_smoothing=0.1)
 
 
 def trainer(model, loss_of: Callable) -> Callable[[], None]:
@@ -196,9 +188,7 @@ def first_cells(pair: dict, report: dict) -> dict:
     library = {"onednn": "oneDNN", "torch": "MKL"}[report["linear"]]
     return {
         "pair": f"`{pair['arch']}`, `{pair['stock']}`",
-        "sentences x source, target": "{sentences} x {source_length}, {target_length}".format(
-            **pair
-        ),
+        "sentences x source, target": SHAPE.format(**pair),
         "device": machine.name_of_device(report),
         "matmul": "int8" if pair.get("int8") else library,
     }

@@ -61,457 +61,284 @@ CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_d
 
 MANIFEST = "tests/text/test_manifest.py"
 
-FAULTS = [
-    # --- preparation
-    Fault("preparation/stages.py", "if stages.home == stages.work:", "if True:", MANIFEST),
-    Fault(
-        "preparation/stages.py",
-        "            self.record = {}\n            self._refuse",
-        "            self._refuse",
-        "tests/preparation/test_stages.py",
-    ),
-    # --- the translation model
-    Fault("model/seq2seq.py", "self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
-    Fault("model/seq2seq.py", "x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
-    Fault("model/seq2seq.py", "self_attn_padding_mask=padding,", "", STOCK),
-    Fault("model/seq2seq.py", "weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
-    Fault("model/seq2seq.py", "aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
-    Fault("model/seq2seq.py", "need_attn=number == aligned,", "need_attn=True,", STOCK),
-    Fault("model/seq2seq.py", "x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
-    Fault("model/seq2seq.py", "return side.dropout_module(x)", "return x", DROPOUTS),
-    Fault("model/seq2seq.py", "x = self.project_out_dim(x)", "pass", STOCK),
-    Fault("model/seq2seq.py", "x = side.layernorm_embedding(x)", "pass", STOCK),
-    Fault("model/seq2seq.py", "x, padding)", "x)", STOCK),
-    Fault("training/models/seq2seq.py", "else cfg.min_params_to_wrap", "else 1", FLAGS),
-    Fault(
-        "training/models/seq2seq.py",
-        "repeats if torch.equal(new_order, regular) else 1",
-        "repeats",
-        REPEATS,
-    ),
-    Fault(
-        "model/seq2seq.py",
-        "        attention_dropout=cfg.attention_dropout",
-        "        attention_dropout=cfg.dropout",
-        DROPOUTS,
-    ),
-    Fault("model/seq2seq.py", "activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
-    Fault("model/seq2seq.py", "activation=str(cfg.activation_fn),", "", FLAGS),
-    Fault("model/seq2seq.py", "normalize_before=side.normalize_before,", "", FLAGS),
-    Fault(
-        "model/seq2seq.py",
-        '"encoder_dim": cfg.encoder.embed_dim',
-        '"encoder_dim": cfg.decoder.embed_dim',
-        STOCK,
-    ),
-    Fault(
-        "model/seq2seq.py",
-        "cfg.max_target_positions",
-        "cfg.max_target_positions + 1",
-        FLAGS,
-    ),
-    Fault("model/seq2seq.py", "causal=True, ", "", STOCK),
-    Fault("training/models/seq2seq.py", "    INITIALIZATIONS[str(cfg.start)](layer)\n", "", FLAGS),
-    Fault(
-        "training/models/seq2seq.py",
-        "        if not path:\n",
-        "        if path:\n",
-        SEQ2SEQ + "start_bert_initializes_embeddings_but_not_those_of_a_file",
-    ),
-    # --- layers
-    Fault(
-        "model/transformer_layer.py",
-        "layer.activation, layer.activation_dropout",
-        "layer.activation, layer.dropout",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/transformer_layer.py",
-        "dim, layer.dropout, layer.normalize_before",
-        "dim, layer.activation_dropout, layer.normalize_before",
-        DROPOUTS,
-    ),
-    Fault("model/transformer_layer.py", "replace(layer, causal=False)", "layer", STOCK),
-    Fault(
-        "model/transformer_layer.py",
-        "replace(layer, causal=False)",
-        "replace(layer, causal=False, attention_dropout=0.0)",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/feed_forward.py",
-        "self.dropout(self.activation(self.fc1(x)))",
-        "self.activation(self.fc1(x))",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/feed_forward.py",
-        "self.dropout(self.activation(self.fc1(x)))",
-        "self.activation(self.dropout(self.fc1(x)))",
-        STOCK,
-    ),
-    Fault("model/transformer_layer.py", "x = x + self.dropout(output)", "x = x + output", DROPOUTS),
-    Fault(
-        "model/transformer_layer.py",
-        "x = x + self.dropout(output)",
-        "x = self.dropout(x + output)",
-        STOCK,
-    ),
-    Fault(
-        "model/multihead.py",
-        "unflatten(2, (hypotheses, length)).transpose(1, 2)",
-        "unflatten(2, (length, hypotheses)).permute(0, 3, 1, 2, 4)",
-        MULTIHEAD,
-    ),
-    Fault(
-        "model/multihead.py",
-        "new_order[::hypotheses] // hypotheses",
-        "new_order[::hypotheses]",
-        SHARED,
-    ),
-    Fault(
-        "model/multihead.py",
-        '{"padding": _no_padding(newest["key"]), **newest}',
-        '{**newest, "padding": _no_padding(newest["key"])}',
-        PREFIX,
-    ),
-    Fault(
-        "model/multihead.py",
-        "self.written = before[:, new_order]",
-        "self.written = before",
-        MULTIHEAD,
-    ),
-    Fault("model/multihead.py", "self.activation(heads)", "heads", MANS_LOOPS),
-    Fault("model/multihead.py", "(self.dropout(activated))", "(activated)", DROPOUTS),
-    Fault(
-        "model/transformer_layer.py",
-        "*sizes, mechanism, heads)",
-        "*sizes, mechanism)",
-        MANS_LOOPS,
-    ),
-    Fault(
-        "model/mechanisms.py",
-        "F.relu if config.heads_activation == RELU_IN_DMAN else None",
-        "F.relu",
-        MANS_LOOPS,
-    ),
-    Fault(
-        "model/initialization.py",
-        "kaiming_uniform_(part.weight)",
-        "xavier_uniform_(part.weight)",
-        STARTS,
-    ),
-    Fault("model/initialization.py", "elif isinstance(part, PackedLinear)", "elif False", STARTS),
-    Fault("model/mechanisms.py", "layer.max_positions - 1", "layer.max_positions", FLAGS),
-    Fault(
-        "model/mechanisms.py",
-        '"max_distance": config.dman_max_distance or ',
-        '"max_distance": ',
-        FLAGS,
-    ),
-    Fault("model/mechanisms.py", '        "include_self": config.mtsa_include_self,\n', "", FLAGS),
-    Fault("model/mechanisms.py", "            bias=config.mtsa_source_bias,\n", "", FLAGS),
-    Fault("model/mechanisms.py", "            divide=config.mtsa_divide_source,\n", "", FLAGS),
-    Fault(
-        "model/mechanisms.py", '        "source_scale": str(config.mtsa_source_scale),\n', "", FLAGS
-    ),
-    Fault("model/mechanisms.py", '        "fusion_gate": config.mtsa_fusion_gate,\n', "", FLAGS),
-    Fault("model/mechanisms.py", '        "per_head": config.rpr_per_head,\n', "", FLAGS),
-    Fault(
-        "model/mechanisms.py", '        "clip_threshold": config.da_clip_threshold,\n', "", FLAGS
-    ),
-    Fault("model/mechanisms.py", '        "adjustment": str(config.da_adjustment),\n', "", FLAGS),
-    Fault("model/mechanisms.py", "dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
-    Fault(
-        "model/classifier.py",
-        "[Dropout(outer), Highway",
-        "[nn.Identity(), Highway",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/classifier.py",
-        "Highway(output_dim, activation, inner)",
-        "Highway(output_dim, activation)",
-        HEAD,
-    ),
-    Fault(
-        "model/classifier.py",
-        "self.activation(self.map(self._drop(x)))",
-        "F.elu(self.map(self._drop(x)))",
-        HEAD,
-    ),
-    Fault(
-        "model/classifier.py",
-        "gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x",
-        "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
-        HEAD,
-    ),
-    Fault("model/classifier.py", "second, first - second", "second, second - first", HEAD),
-    Fault(
-        "model/pooling.py",
-        "count = (~key_padding_mask).sum(1, keepdim=True)",
-        "count = key_padding_mask.long().sum(1, keepdim=True)",
-        POOLING,
-    ),
-    Fault("model/pooling.py", "(lengths - self.window).clamp(min=0)", "lengths", POOLING),
-    Fault("model/embeddings.py", "prefix * HASH_FACTOR + token", "prefix + token", NGRAMS),
-    Fault(
-        "model/embeddings.py",
-        "absent.append(padding[:, n - 1 :])",
-        "absent.append(padding[:, : 1 - words])",
-        NGRAMS,
-    ),
-    Fault(
-        "model/sentence_batches.py",
-        "F.pad(closes, (1, 0), value=True)",
-        "F.pad(separates, (1, 0), value=True)",
-        BATCHES,
-    ),
-    Fault(
-        "model/sentence_batches.py",
-        "lengths = lengths - ends.long()",
-        "lengths = lengths - 1",
-        BATCHES,
-    ),
-    # --- encoders
-    Fault("model/encoders/flags.py", "attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
-    Fault("model/encoders/flags.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
-    Fault(
-        "model/encoders/flags.py",
-        "max_positions=cfg.max_positions",
-        "max_positions=cfg.max_positions + 1",
-        FLAGS,
-    ),
-    Fault(
-        "model/encoders/cspan.py",
-        "positional = drop(positional, self.dropout, self.training)",
-        "",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/encoders/cspan.py",
-        "semantic = drop(semantic, self.dropout, self.training)",
-        "",
-        DROPOUTS,
-    ),
-    Fault("model/encoders/__init__.py", "0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
-    Fault(
-        "model/encoders/__init__.py",
-        "0.0 if linear_dropout else cfg.dropout",
-        "cfg.dropout",
-        DROPOUTS,
-    ),
-    Fault("model/encoders/__init__.py", "        map_dropout=linear_dropout,\n", "", DROPOUTS),
-    Fault("model/encoders/__init__.py", "        dropout=cfg.dropout,\n", "", DROPOUTS),
-    Fault(
-        "model/encoders/__init__.py", "        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS
-    ),
-    Fault(
-        "model/encoders/transformer.py",
-        "        map_dropout=get_linear_dropout(cfg),\n",
-        "",
-        DROPOUTS,
-    ),
-    Fault("model/encoders/mtsa.py", "map_dropout=map_dropout)", ")", DROPOUTS),
-    Fault("model/encoders/mtsa.py", "        activation=activation,\n", "", MTSA_LOOPS),
-    Fault("model/encoders/mtsa.py", "        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
-    Fault(
-        "model/encoders/mtsa.py",
-        "self.value_map.weight.chunk(num_heads)",
-        "[self.value_map.weight]",
-        "tests/model/encoders/test_mtsa_encoder.py",
-    ),
-    Fault("training/presets.yaml", ", dropout_places: maps", "", MTSA_LOOPS),
-    Fault("attention/mtsa.py", "drop(source, p)\n", "source\n", MTSA_LOOPS),
-    Fault("attention/mtsa.py", "drop(weights, p), ", "weights, ", MTSA_LOOPS),
-    Fault(
-        "attention/source2token.py",
-        "self.output(drop(between, self.dropout, self.training))",
-        "self.output(between)",
-        MTSA_LOOPS,
-    ),
-    Fault(
-        "attention/masks.py",
-        "_allow(distances != 0)",
-        "_allow(distances == distances)",
-        MASKS,
-    ),
-    Fault(
-        "attention/dman.py",
-        "F.threshold(logits, math.log(MASK_FLOOR)",
-        "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
-        DMAN,
-    ),
-    Fault("model/encoders/__init__.py", "0.0 if within else float(cfg.dropout)", "0.0", DROPOUTS),
-    Fault("model/encoders/__init__.py", '"none", ', "", DROPOUTS),
-    Fault(
-        "attention/headwise.py",
-        "drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)",
-        "drop(x, dropout, training).expand(-1, weight.size(0), -1, -1)",
-        DROPOUTS,
-    ),
-    Fault("attention/headwise.py", "bias, self.dropout, self.training)", "bias)", DROPOUTS),
-    Fault(
-        "model/encoders/recurrent.py",
-        "dropout=dropout if layers > 1 else 0.0",
-        "dropout=0.0",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/encoders/transformer.py",
-        "tokens if self.input_map is None else self.input_map(tokens)",
-        "tokens",
-        "tests/model/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "model/encoders/transformer.py",
-        "with_positions(self.scale * x)",
-        "with_positions(x)",
-        "tests/model/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "attention/positions.py",
-        "return x + relative_sinusoids(",
-        "return x - relative_sinusoids(",
-        "tests/model/encoders/test_transformer_encoder.py",
-    ),
-    Fault(
-        "model/encoders/bi_blosan.py",
-        "sizes + (sizes**3 < 2 * lengths)",
-        "sizes + 1",
-        BLOCKS,
-    ),
-    Fault(
-        "model/encoders/bi_blosan.py",
-        "self.between(pooled, blocks.padding.all(-1))",
-        "self.between(pooled, blocks.padding.any(-1))",
-        BLOCKS,
-    ),
-    Fault(
-        "model/encoders/bi_blosan.py",
-        "self.block_gate(context, pooled)",
-        "self.block_gate(pooled, context)",
-        BLOCKS,
-    ),
-    Fault(
-        "model/encoders/cnn.py",
-        "x = x + F.glu(",
-        "x = F.glu(",
-        "tests/model/encoders/test_cnn.py",
-    ),
-    Fault(
-        "model/encoders/cnn.py",
-        "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
-        "pass",
-        "tests/model/encoders/test_cnn.py",
-    ),
-    Fault(
-        "model/encoders/recurrent.py",
-        "dropout=dropout if layers > 1 else 0.0",
-        "dropout=0.0",
-        DROPOUTS,
-    ),
-    Fault(
-        "model/classifier.py",
-        "self.encoder(self.dropout(vectors), key_padding_mask)",
-        "self.encoder(vectors, key_padding_mask)",
-        DROPOUTS,
-    ),
-    # --- words, named architectures, criterions, patches
-    Fault("compat/loading.py", "        complete(state)\n", "", MATCHING),
-    Fault(
-        "compat/matching.py",
-        "model[option] == known[option].default != value:",
-        "True:",
-        MATCHING,
-    ),
-    Fault(
-        "training/models/word_vectors.py", "embedding.weight[dictionary.pad()] = 0", "pass", VECTORS
-    ),
-    Fault(
-        "training/models/word_vectors.py",
-        "embedding.weight.requires_grad = not cfg.freeze_embeddings",
-        "pass",
-        FLAGS,
-    ),
-    Fault(
-        "training/models/registration.py",
-        "field(default=value,",
-        "field(default=known[option].default,",
-        ARCHITECTURES,
-    ),
-    Fault(
-        "training/models/registration.py",
-        '"add_args": staticmethod(model.add_args)',
-        "",
-        PRESET_FLAG,
-    ),
-    Fault(
-        "training/criterions/sentences.py",
-        "occurs = predicted + true > 0",
-        "occurs = true > 0",
-        CRITERIONS,
-    ),
-    Fault(
-        "training/criterions/sentences.py",
-        "occurs = predicted + true > 0",
-        "occurs = predicted + true >= 0",
-        CRITERIONS,
-    ),
-    Fault(
-        "inference/tokens.py",
-        "len(tokens) >= self.longest",
-        "len(tokens) > self.longest",
-        CUT,
-    ),
-    Fault(
-        "training/criterions/sentences.py",
-        "self.l2 / 2 *",
-        "self.l2 *",
-        CRITERIONS,
-    ),
-    Fault(
-        "training/criterions/sentences.py",
-        "columns[:, ids] =",
-        "columns[:, : len(ids)] =",
-        CRITERIONS,
-    ),
-    Fault(
-        "compat/data.py",
-        "check_split(self, split, combine)",
-        "pass",
-        "tests/compat/test_data.py",
-    ),
-    Fault(
-        "compat/checkpoints/reading.py",
-        "TIMES * size + EXTRA_BYTES",
-        "100 * (TIMES * size + EXTRA_BYTES)",
-        LOADING,
-    ),
-    Fault(
-        "compat/checkpoints/reading.py",
-        "length > tensor.untyped_storage().nbytes() or ",
-        "",
-        LOADING,
-    ),
-    Fault("compat/checkpoints/form.py", "LEGACY_PICKLES = 5", "LEGACY_PICKLES = 4", LOADING),
-    Fault("compat/checkpoints/form.py", "match[1] in names", "False", LOADING),
-    Fault(
-        "compat/checkpoints/form.py", "return io.BufferedReader(indexed)", "return file", LOADING
-    ),
-    Fault(
-        "compat/command_line.py",
-        "if is_dataclass(cfg):",
-        "if False:",
-        "tests/compat/test_command_line.py",
-    ),
-    Fault(
-        "attention/san.py",
-        "from torch import Tensor",
-        "import fairseq\nfrom torch import Tensor",
-        IMPORTS,
-    ),
-]
+FAULTS_BY_FILE = {
+    "preparation/stages.py": [
+        ("if stages.home == stages.work:", "if True:", MANIFEST),
+        (
+            "            self.record = {}\n            self._refuse",
+            "            self._refuse",
+            "tests/preparation/test_stages.py",
+        ),
+    ],
+    "model/seq2seq.py": [
+        ("self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
+        ("x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
+        ("self_attn_padding_mask=padding,", "", STOCK),
+        ("weights[:alignment_heads].mean(0)", "weights.mean(0)", STOCK),
+        ("aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
+        ("need_attn=number == aligned,", "need_attn=True,", STOCK),
+        ("x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
+        ("return side.dropout_module(x)", "return x", DROPOUTS),
+        ("x = self.project_out_dim(x)", "pass", STOCK),
+        ("x = side.layernorm_embedding(x)", "pass", STOCK),
+        ("x, padding)", "x)", STOCK),
+        (
+            "        attention_dropout=cfg.attention_dropout",
+            "        attention_dropout=cfg.dropout",
+            DROPOUTS,
+        ),
+        ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
+        ("activation=str(cfg.activation_fn),", "", FLAGS),
+        ("normalize_before=side.normalize_before,", "", FLAGS),
+        ('"encoder_dim": cfg.encoder.embed_dim', '"encoder_dim": cfg.decoder.embed_dim', STOCK),
+        ("cfg.max_target_positions", "cfg.max_target_positions + 1", FLAGS),
+        ("causal=True, ", "", STOCK),
+    ],
+    "training/models/seq2seq.py": [
+        ("else cfg.min_params_to_wrap", "else 1", FLAGS),
+        ("repeats if torch.equal(new_order, regular) else 1", "repeats", REPEATS),
+        ("    INITIALIZATIONS[str(cfg.start)](layer)\n", "", FLAGS),
+        (
+            "        if not path:\n",
+            "        if path:\n",
+            SEQ2SEQ + "start_bert_initializes_embeddings_but_not_those_of_a_file",
+        ),
+    ],
+    "model/transformer_layer.py": [
+        ("layer.activation, layer.activation_dropout", "layer.activation, layer.dropout", DROPOUTS),
+        (
+            "dim, layer.dropout, layer.normalize_before",
+            "dim, layer.activation_dropout, layer.normalize_before",
+            DROPOUTS,
+        ),
+        ("replace(layer, causal=False)", "layer", STOCK),
+        (
+            "replace(layer, causal=False)",
+            "replace(layer, causal=False, attention_dropout=0.0)",
+            DROPOUTS,
+        ),
+        ("x = x + self.dropout(output)", "x = x + output", DROPOUTS),
+        ("x = x + self.dropout(output)", "x = self.dropout(x + output)", STOCK),
+        ("*sizes, mechanism, heads)", "*sizes, mechanism)", MANS_LOOPS),
+    ],
+    "model/feed_forward.py": [
+        ("self.dropout(self.activation(self.fc1(x)))", "self.activation(self.fc1(x))", DROPOUTS),
+        (
+            "self.dropout(self.activation(self.fc1(x)))",
+            "self.activation(self.dropout(self.fc1(x)))",
+            STOCK,
+        ),
+    ],
+    "model/multihead.py": [
+        (
+            "unflatten(2, (hypotheses, length)).transpose(1, 2)",
+            "unflatten(2, (length, hypotheses)).permute(0, 3, 1, 2, 4)",
+            MULTIHEAD,
+        ),
+        ("new_order[::hypotheses] // hypotheses", "new_order[::hypotheses]", SHARED),
+        (
+            '{"padding": _no_padding(newest["key"]), **newest}',
+            '{**newest, "padding": _no_padding(newest["key"])}',
+            PREFIX,
+        ),
+        ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
+        ("self.activation(heads)", "heads", MANS_LOOPS),
+        ("(self.dropout(activated))", "(activated)", DROPOUTS),
+    ],
+    "model/mechanisms.py": [
+        ("F.relu if config.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),
+        ("layer.max_positions - 1", "layer.max_positions", FLAGS),
+        ('"max_distance": config.dman_max_distance or ', '"max_distance": ', FLAGS),
+        ('        "include_self": config.mtsa_include_self,\n', "", FLAGS),
+        ("            bias=config.mtsa_source_bias,\n", "", FLAGS),
+        ("            divide=config.mtsa_divide_source,\n", "", FLAGS),
+        ('        "source_scale": str(config.mtsa_source_scale),\n', "", FLAGS),
+        ('        "fusion_gate": config.mtsa_fusion_gate,\n', "", FLAGS),
+        ('        "per_head": config.rpr_per_head,\n', "", FLAGS),
+        ('        "clip_threshold": config.da_clip_threshold,\n', "", FLAGS),
+        ('        "adjustment": str(config.da_adjustment),\n', "", FLAGS),
+        ("dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
+    ],
+    "model/initialization.py": [
+        ("kaiming_uniform_(part.weight)", "xavier_uniform_(part.weight)", STARTS),
+        ("elif isinstance(part, PackedLinear)", "elif False", STARTS),
+    ],
+    "model/classifier.py": [
+        ("[Dropout(outer), Highway", "[nn.Identity(), Highway", DROPOUTS),
+        ("Highway(output_dim, activation, inner)", "Highway(output_dim, activation)", HEAD),
+        ("self.activation(self.map(self._drop(x)))", "F.elu(self.map(self._drop(x)))", HEAD),
+        (
+            "gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x",
+            "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
+            HEAD,
+        ),
+        ("second, first - second", "second, second - first", HEAD),
+        (
+            "self.encoder(self.dropout(vectors), key_padding_mask)",
+            "self.encoder(vectors, key_padding_mask)",
+            DROPOUTS,
+        ),
+    ],
+    "model/pooling.py": [
+        (
+            "count = (~key_padding_mask).sum(1, keepdim=True)",
+            "count = key_padding_mask.long().sum(1, keepdim=True)",
+            POOLING,
+        ),
+        ("(lengths - self.window).clamp(min=0)", "lengths", POOLING),
+    ],
+    "model/embeddings.py": [
+        ("prefix * HASH_FACTOR + token", "prefix + token", NGRAMS),
+        ("absent.append(padding[:, n - 1 :])", "absent.append(padding[:, : 1 - words])", NGRAMS),
+    ],
+    "model/sentence_batches.py": [
+        ("F.pad(closes, (1, 0), value=True)", "F.pad(separates, (1, 0), value=True)", BATCHES),
+        ("lengths = lengths - ends.long()", "lengths = lengths - 1", BATCHES),
+    ],
+    "model/encoders/flags.py": [
+        ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
+        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
+        ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
+    ],
+    "model/encoders/cspan.py": [
+        ("positional = drop(positional, self.dropout, self.training)", "", DROPOUTS),
+        ("semantic = drop(semantic, self.dropout, self.training)", "", DROPOUTS),
+    ],
+    "model/encoders/__init__.py": [
+        ("0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
+        ("0.0 if linear_dropout else cfg.dropout", "cfg.dropout", DROPOUTS),
+        ("        map_dropout=linear_dropout,\n", "", DROPOUTS),
+        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
+        ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
+        ("0.0 if within else float(cfg.dropout)", "0.0", DROPOUTS),
+        ('"none", ', "", DROPOUTS),
+    ],
+    "model/encoders/transformer.py": [
+        ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
+        (
+            "tokens if self.input_map is None else self.input_map(tokens)",
+            "tokens",
+            "tests/model/encoders/test_transformer_encoder.py",
+        ),
+        (
+            "with_positions(self.scale * x)",
+            "with_positions(x)",
+            "tests/model/encoders/test_transformer_encoder.py",
+        ),
+    ],
+    "model/encoders/mtsa.py": [
+        ("map_dropout=map_dropout)", ")", DROPOUTS),
+        ("        activation=activation,\n", "", MTSA_LOOPS),
+        ("        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
+        (
+            "self.value_map.weight.chunk(num_heads)",
+            "[self.value_map.weight]",
+            "tests/model/encoders/test_mtsa_encoder.py",
+        ),
+    ],
+    "training/presets.yaml": [
+        (", dropout_places: maps", "", MTSA_LOOPS),
+    ],
+    "attention/mtsa.py": [
+        ("drop(source, p)\n", "source\n", MTSA_LOOPS),
+        ("drop(weights, p), ", "weights, ", MTSA_LOOPS),
+    ],
+    "attention/source2token.py": [
+        (
+            "self.output(drop(between, self.dropout, self.training))",
+            "self.output(between)",
+            MTSA_LOOPS,
+        ),
+    ],
+    "attention/masks.py": [
+        ("_allow(distances != 0)", "_allow(distances == distances)", MASKS),
+    ],
+    "attention/dman.py": [
+        (
+            "F.threshold(logits, math.log(MASK_FLOOR)",
+            "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
+            DMAN,
+        ),
+    ],
+    "attention/headwise.py": [
+        (
+            "drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)",
+            "drop(x, dropout, training).expand(-1, weight.size(0), -1, -1)",
+            DROPOUTS,
+        ),
+        ("bias, self.dropout, self.training)", "bias)", DROPOUTS),
+    ],
+    "model/encoders/recurrent.py": [
+        ("dropout=dropout if layers > 1 else 0.0", "dropout=0.0", DROPOUTS),
+        ("dropout=dropout if layers > 1 else 0.0", "dropout=0.0", DROPOUTS),
+    ],
+    "attention/positions.py": [
+        (
+            "return x + relative_sinusoids(",
+            "return x - relative_sinusoids(",
+            "tests/model/encoders/test_transformer_encoder.py",
+        ),
+    ],
+    "model/encoders/bi_blosan.py": [
+        ("sizes + (sizes**3 < 2 * lengths)", "sizes + 1", BLOCKS),
+        (
+            "self.between(pooled, blocks.padding.all(-1))",
+            "self.between(pooled, blocks.padding.any(-1))",
+            BLOCKS,
+        ),
+        ("self.block_gate(context, pooled)", "self.block_gate(pooled, context)", BLOCKS),
+    ],
+    "model/encoders/cnn.py": [
+        ("x = x + F.glu(", "x = F.glu(", "tests/model/encoders/test_cnn.py"),
+        (
+            "x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)",
+            "pass",
+            "tests/model/encoders/test_cnn.py",
+        ),
+    ],
+    "compat/loading.py": [
+        ("        complete(state)\n", "", MATCHING),
+    ],
+    "compat/matching.py": [
+        ("model[option] == known[option].default != value:", "True:", MATCHING),
+    ],
+    "training/models/word_vectors.py": [
+        ("embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
+        ("embedding.weight.requires_grad = not cfg.freeze_embeddings", "pass", FLAGS),
+    ],
+    "training/models/registration.py": [
+        ("field(default=value,", "field(default=known[option].default,", ARCHITECTURES),
+        ('"add_args": staticmethod(model.add_args)', "", PRESET_FLAG),
+    ],
+    "training/criterions/sentences.py": [
+        ("occurs = predicted + true > 0", "occurs = true > 0", CRITERIONS),
+        ("occurs = predicted + true > 0", "occurs = predicted + true >= 0", CRITERIONS),
+        ("self.l2 / 2 *", "self.l2 *", CRITERIONS),
+        ("columns[:, ids] =", "columns[:, : len(ids)] =", CRITERIONS),
+    ],
+    "inference/tokens.py": [
+        ("len(tokens) >= self.longest", "len(tokens) > self.longest", CUT),
+    ],
+    "compat/data.py": [
+        ("check_split(self, split, combine)", "pass", "tests/compat/test_data.py"),
+    ],
+    "compat/checkpoints/reading.py": [
+        ("TIMES * size + EXTRA_BYTES", "100 * (TIMES * size + EXTRA_BYTES)", LOADING),
+        ("length > tensor.untyped_storage().nbytes() or ", "", LOADING),
+    ],
+    "compat/checkpoints/form.py": [
+        ("LEGACY_PICKLES = 5", "LEGACY_PICKLES = 4", LOADING),
+        ("match[1] in names", "False", LOADING),
+        ("return io.BufferedReader(indexed)", "return file", LOADING),
+    ],
+    "compat/command_line.py": [
+        ("if is_dataclass(cfg):", "if False:", "tests/compat/test_command_line.py"),
+    ],
+    "attention/san.py": [
+        ("from torch import Tensor", "import fairseq\nfrom torch import Tensor", IMPORTS),
+    ],
+}
+FAULTS = [Fault(file, *fault) for file, faults in FAULTS_BY_FILE.items() for fault in faults]
 
 
 def unplantable() -> list[str]:

@@ -78,8 +78,8 @@ class ForcedSearch(SequenceGenerator):
                 weights[..., step + 1] = newest
             self._forbid(log_probs, tokens, len(left), step, max_len)
             candidates = self._candidates(log_probs, scores, len(left), step)
-            totals, parents, words = candidates  # [B, 2N]
-            ends = words.eq(self.eos) & totals.ne(-math.inf)
+            totals, parents, ids = candidates  # [B, 2N]
+            ends = ids.eq(self.eos) & totals.ne(-math.inf)
             finished = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
             if step == max_len or len(finished) == len(left):
                 break
@@ -87,11 +87,11 @@ class ForcedSearch(SequenceGenerator):
             left = [left[place] for place in kept]
             # The best candidates that do not end, in order; there are N at least.
             active = ends[kept].byte().argsort(dim=1, stable=True)[:, :beam]
-            order, words, totals = (
-                one[kept].gather(1, active).flatten() for one in (parents, words, totals)
+            order, ids, totals = (
+                one[kept].gather(1, active).flatten() for one in (parents, ids, totals)
             )
             tokens, scores = tokens[order], scores[order]
-            tokens[:, step + 1], scores[:, step] = words, totals
+            tokens[:, step + 1], scores[:, step] = ids, totals
             weights = None if weights is None else weights[order]
         return [sorted(one, key=lambda each: -each["score"].item()) for one in results]
 
@@ -119,16 +119,16 @@ class ForcedSearch(SequenceGenerator):
         whole = vocabulary // CHUNK * CHUNK
         chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
         places = chunks.amax(-1).topk(count).indices  # [rows, 2N]
-        words = (places[..., None] * CHUNK + torch.arange(CHUNK, device=places.device)).flatten(1)
+        ids = (places[..., None] * CHUNK + torch.arange(CHUNK, device=places.device)).flatten(1)
         rest = torch.arange(whole, vocabulary, device=places.device).expand(rows, -1)
-        words = torch.cat([words, rest], dim=1)
-        best = log_probs.gather(1, words).nan_to_num_(nan=-math.inf).topk(count)
-        words = words.gather(1, best.indices)
+        ids = torch.cat([ids, rest], dim=1)
+        best = log_probs.gather(1, ids).nan_to_num_(nan=-math.inf).topk(count)
+        ids = ids.gather(1, best.indices)
         totals = best.values if step == 0 else best.values + scores[:, step - 1, None]
         totals, places = totals.view(sentences, -1).topk(count)
-        words = words.view(sentences, -1).gather(1, places)
+        ids = ids.view(sentences, -1).gather(1, places)
         first = torch.arange(0, sentences * beam, beam, device=places.device)
-        return totals, places // count + first[:, None], words
+        return totals, places // count + first[:, None], ids
 
     def _finish(self, ends, candidates, tokens, scores, weights, left, results, step) -> set[int]:
         """Store the hypotheses that end; return the places of the sentences that are finished."""
@@ -145,17 +145,10 @@ class ForcedSearch(SequenceGenerator):
             written = tokens[row, 1 : step + 2].clone()
             written[step] = self.eos
             norm = (step + 1) ** self.len_penalty if self.normalize_scores else 1
-            hypotheses.append(
-                {
-                    "tokens": written,
-                    "score": total / norm,
-                    "attention": torch.empty(0)
-                    if weights is None
-                    else weights[row, :, 1 : step + 2].clone(),
-                    "alignment": torch.empty(0),
-                    "positional_scores": positional,
-                }
-            )
+            none = torch.empty(0)
+            attention = none if weights is None else weights[row, :, 1 : step + 2].clone()
+            result = {"tokens": written, "score": total / norm, "attention": attention}
+            hypotheses.append({**result, "alignment": none, "positional_scores": positional})
             if len(hypotheses) == beam:
                 finished.add(place)
         return finished

@@ -75,13 +75,14 @@ def train(user_dir, tmp_path_factory):
 
 def validations(log):
     """Return the metrics of each validation by name."""
-    found = []
-    for line in log.read_text().splitlines():
-        if "| valid |" in line:
-            logged = json.loads(line[line.index("{") :])
-            found.append({key.removeprefix("valid_"): value for key, value in logged.items()})
+    lines = (line for line in log.read_text().splitlines() if "| valid |" in line)
     return [
-        {key: float(value) for key, value in metrics.items() if key != "split"} for metrics in found
+        {
+            name.removeprefix("valid_"): float(value)
+            for name, value in json.loads(line[line.index("{") :]).items()
+            if not name.endswith("split")
+        }
+        for line in lines
     ]
 
 
@@ -90,27 +91,28 @@ def best(metric):
     return ["--best-checkpoint-metric", metric, "--maximize-best-checkpoint-metric"]
 
 
+def best_of(checkpoint, metrics, metric):
+    """Return the checkpoint and the metrics of its validation."""
+    chosen = max(metrics, key=lambda found: (found[metric], found["epoch"]))
+    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen[metric]
+    return checkpoint, chosen
+
+
 @pytest.fixture(scope="module")
 def classifier(data, train):
     """Return the best checkpoint of a pair classifier and the metrics of its validation."""
-    folder = data("input0", "input1", "label")
     flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
-    checkpoint, metrics = train(folder, *flags, *best("macro_f1"))
+    checkpoint, metrics = train(data("input0", "input1", "label"), *flags, *best("macro_f1"))
     assert len({found["macro_f1"] for found in metrics}) > 1
-    chosen = max(metrics, key=lambda found: (found["macro_f1"], found["epoch"]))
-    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["macro_f1"]
-    return checkpoint, chosen
+    return best_of(checkpoint, metrics, "macro_f1")
 
 
 @pytest.fixture(scope="module")
 def relatedness(data, train):
     """Return the best checkpoint of a model of scores and the metrics of its validation."""
-    folder = data("input0", "input1", "score")
     flags = [*PAIRS, "--criterion", "relatedness", "--num-classes", "5"]
-    checkpoint, metrics = train(folder, *flags, *best("pearson"))
-    chosen = max(metrics, key=lambda found: (found["pearson"], found["epoch"]))
-    assert read_checkpoint(checkpoint)["extra_state"]["val_loss"] == chosen["pearson"]
-    return checkpoint, chosen
+    checkpoint, metrics = train(data("input0", "input1", "score"), *flags, *best("pearson"))
+    return best_of(checkpoint, metrics, "pearson")
 
 
 def as_pairs(columns):
@@ -205,16 +207,6 @@ def test_validation_writes_the_predictions(classifier, splits, user_dir, tmp_pat
     assert list(right) == splits["valid"]["label"]
     share = sum(one == other for one, other in zip(predicted, right, strict=True)) / len(right)
     assert metrics["accuracy"] == round(100 * share, 2)
-
-
-def test_batch_size_changes_nothing(classifier, splits):
-    predictor = prediction.load(classifier[0])
-    pairs = as_pairs(splits["valid"])
-    alone = [predictor([pair])[0] for pair in pairs]
-    for one, other in zip(alone, predictor(pairs), strict=True):
-        assert one.label == other.label
-        assert one.probabilities == pytest.approx(other.probabilities, abs=1e-5)
-    assert predictor([]) == []
 
 
 @pytest.mark.parametrize(

@@ -201,14 +201,8 @@ def test_attention_of_the_last_layer_is_returned(models, source):
 
 def test_fairseqs_transformer_returns_attention(source):
     trained = load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))
-    torch.manual_seed(1)
-    sides = [
-        f"--{side}-{size}"
-        for side in ("encoder", "decoder")
-        for size in ("embed-dim=12", "ffn-embed-dim=12", "layers=2", "attention-heads=2")
-    ]
     parser = flags.get_training_parser()
-    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer", *sides])
+    args = flags.parse_args_and_arch(parser, ["data", "--arch", "transformer_tiny"])
     cfg = convert_namespace_to_omegaconf(args).model
     model = trained.task.build_model(cfg).eval()
     stock = replace(trained, model=model, config=cfg)
