@@ -89,7 +89,7 @@ FAULTS_BY_FILE = {
         ),
         ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
         ("activation=str(cfg.activation_fn),", "", FLAGS),
-        ("normalize_before=side.normalize_before,", "", FLAGS),
+        ("normalize_before=side.normalize_before,", "", STOCK),
         ('"encoder_dim": cfg.encoder.embed_dim', '"encoder_dim": cfg.decoder.embed_dim', STOCK),
         ("cfg.max_target_positions", "cfg.max_target_positions + 1", FLAGS),
         ("causal=True, ", "", STOCK),

@@ -26,11 +26,8 @@ def map_heads(
 
     Args:
         x: ``[B, H, T, C]``, or ``[B, 1, T, C]`` for the same input in all heads.
-        weight: ``[H, D, C]``. bias: ``[H, D]`` or None.
+        weight: ``[H, D, C]``. bias: ``[H, D]`` or None. The result is ``[B, H, T, D]``.
         dropout: probability of dropping an input feature; default 0.
-
-    Returns:
-        ``[B, H, T, D]``.
     """
     seen = drop(x.expand(-1, weight.size(0), -1, -1), dropout, training)
     if training and uses_byte_masks(x, dropout):  # in training on a CPU, by the faster library
@@ -44,15 +41,7 @@ def map_heads(
 def map_to_heads(
     linear: nn.Linear, x: Tensor, heads: int, dropout: float = 0.0, training: bool = True
 ) -> Tensor:
-    """Apply one linear layer to the inputs of all heads, with dropout as in :func:`map_heads`.
-
-    Args:
-        linear: C to H D features.
-        x: ``[B, T, C]``.
-
-    Returns:
-        ``[B, H, T, D]``.
-    """
+    """Apply one linear layer, ``[B, T, C]`` to ``[B, H, T, D]``; dropout as :func:`map_heads`."""
     if not dropout or not training:
         mapped: Tensor = linear(x).unflatten(-1, (heads, -1))
         return mapped.transpose(1, 2)

@@ -165,9 +165,8 @@ class MaskBank:
         The names (:func:`mask_by_name`) are divided evenly among the heads in order: of two, the
         first half has the first.
 
-        Raises:
-            ValueError: a name is unknown, the masks do not divide the heads, or one looks ahead
-                where ``causal``.
+        Raise ValueError if a name is unknown, the masks do not divide the heads, or one looks ahead
+        where ``causal``.
         """
         if not names or num_heads % len(names):
             raise ValueError(

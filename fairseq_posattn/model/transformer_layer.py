@@ -31,10 +31,6 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
         flag: option that the list came from, for errors.
         cross: whether the list is a decoder's, which has exactly one ``cross``.
         ffn_last: whether the last sublayer must be ``ffn``.
-
-    Raises:
-        ValueError: a name is unknown, the last sublayer is not ``ffn``, or ``cross`` is missing,
-            repeated or in an encoder.
     """
     names = [name.strip() for name in text.split(",")]
     known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]

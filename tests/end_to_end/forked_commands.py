@@ -204,7 +204,7 @@ def _call(main):
 def redirect(stdin, *outputs):
     """Read standard input from a file, and append output and standard error to files."""
     os.dup2(os.open(stdin, os.O_RDONLY), 0)
-    sys.stdin = os.fdopen(0, closefd=False)  # an earlier one may be collected
+    sys.stdin = os.fdopen(0, closefd=False)  # its predecessor must not close 0 either
     for stream, path in enumerate(outputs, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
 
