@@ -176,13 +176,10 @@ def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name
     assert [path.name for path in dest.iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("number", [f"1{'0' * 400}", '"nan"', "[]"])
-def test_a_score_is_a_finite_number(tmp_path, custom, capsys, number):
-    file = tmp_path / "t.jsonl"
-    file.write_text(f'{{"text": "a", "stars": {number}}}\n')
+def test_a_score_is_a_finite_number(tmp_path, custom, capsys):
+    file = table(tmp_path / "t.csv", [("a", "glad", "nan")])
     assert custom(file, target=("--score", "stars"))[0] == 1
-    error = capsys.readouterr().err
-    assert f"{file}:1: " in error and "in column 'stars' is not a number; correct it" in error
+    assert f"{file}:2: 'nan' in column 'stars' is not a number; c" in capsys.readouterr().err
 
 
 def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):

@@ -106,7 +106,7 @@ def test_a_second_run_resumes_the_download(serve, tmp_path):
     server = serve(text_tgz=["break", 503, 503, 503, 503])
     assert "503" in failure(server, tmp_path)
     assert download(server, tmp_path).read_bytes() == ARCHIVE
-    assert server.requests[-1] == ("text.tgz", len(ARCHIVE) // 2)
+    assert server.requests[-1] == ("text.tgz", HALF)
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,8 @@ def test_a_known_checksum_must_match(serve, tmp_path):
 def test_failures_of_all_mirrors_are_reported(serve, tmp_path):
     server = serve(second=[503, EVER])
     message = failure(server, tmp_path, "gone", "second")
-    assert f"{server.url('gone')}: 404 Not Found" in message
-    assert f"{server.url('second')}: 503 Service Unavailable" in message
-    assert f"fetch it by hand and put it at {tmp_path / 'text.tgz'}" in message
-    assert "--source" in message
+    assert f"{server.url('gone')}: 404 Not Found; {server.url('second')}: 503 Service" in message
+    assert f"fetch it by hand and put it at {tmp_path / 'text.tgz'}, or name it with" in message
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, start, source,
     command = ["--source", source, "--dest", dest, "--jobs", "1"]
     for last_line, stop in (
         ("tokenizing train", signal.SIGKILL),
-        ("learning byte pairs", signal.SIGINT),
+        ("counting words", signal.SIGINT),
         ("splitting valid", signal.SIGKILL),
         ("Dictionary", signal.SIGKILL),
     ):

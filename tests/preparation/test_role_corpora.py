@@ -220,21 +220,6 @@ def test_ewt_is_prepared(release, tmp_path, capsys):
     assert f"posattn recipe mtsa/table4_roles --datasets ewt --data {tmp_path}\n" in output
 
 
-@pytest.mark.slow
-def test_unseen_words_with_vectors_enter_the_dictionary(release, tmp_path):
-    (words,) = release.rglob("three.xml.conllu")
-    words.write_text(words.read_text().replace("cats", "dogs").replace("Go", "Gone"))
-    glove = tmp_path / "glove.6B.2d.txt"
-    glove.write_text("cats 1 2\ndogs 3 4\nunused 5 6\n")
-    dest = tmp_path / "ewt"
-    options = ["--source", str(release), "--dest", str(dest), "--glove", str(glove)]
-    assert prepare("tagging", ["ewt", *options, "--glove-dim", "2"]) == 0
-    known = [line.split()[0] for line in (dest / "words/dict.txt").read_text().splitlines()]
-    assert {"cats", "dogs"} <= set(known)
-    assert not {"gone", "unused"} & set(known)
-    assert "dogs 3 4" in (dest / "glove.txt").read_text()
-
-
 @pytest.mark.parametrize(
     ("kind", "name", "source"),
     [("tagging", "conll05", " with conll05st-release"), ("recommendation", "mind", "")],

@@ -174,15 +174,10 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     path.write_bytes(b"no parquet")
     with pytest.raises(UsageError, match=f"{path.name}: not a whole parquet file"):
         write(folder)
-    for table, words in (
-        ({"article": ["a"], "summary": ["b"]}, "row 1: highlights is None, no text"),
-        ({"article": ["good", None], "highlights": ["a", "b"]}, "row 2: article is None, no text"),
-        ({"article": [b"good"], "highlights": ["a"]}, "row 1: article is b'good', no text"),
-    ):
-        parquet.write_table(pyarrow.table(table), path)
-        with pytest.raises(UsageError) as caught:
-            list(cnn_dailymail.parquet_rows([path]))
-        assert str(caught.value) == f"{path}: {words}"
+    table = {"article": ["good", None], "highlights": ["a", "b"]}
+    parquet.write_table(pyarrow.table(table), path)
+    with pytest.raises(UsageError, match="parquet: row 2: article is None, no text$"):
+        list(cnn_dailymail.parquet_rows([path]))
 
 
 def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, capsys):

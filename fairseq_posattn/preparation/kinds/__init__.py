@@ -99,8 +99,7 @@ def prepare(
         try:
             train = entry.prepare(corpus, options)
         except KeyboardInterrupt:
-            program = parser.prog.removesuffix(".py")
-            say(f"{program}: interrupted; rerun the same command to resume")
+            say(f"{parser.prog.removesuffix('.py')}: interrupted; rerun the same command to resume")
             raise
         if explains:
             explain(train)

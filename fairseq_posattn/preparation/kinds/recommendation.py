@@ -23,7 +23,7 @@ from fairseq_posattn.text.words import PUBLISHED
 
 COLUMNS = ("history", "candidates", "labels")
 LABELS = {"0": 0, "1": 0}  # dictionary of ``labels``
-UNLABELLED = "submission"  # split of the impressions without labels
+UNLABELED = "submission"  # split of the impressions without labels
 
 
 def add_options(corpus, parser):
@@ -42,7 +42,7 @@ def prepare(corpus, options):
     if options.source is None:
         raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     parts = corpus.parts(options.source)
-    splits = [*SPLITS, UNLABELLED] if "test" in parts else list(SPLITS)
+    splits = [*SPLITS, UNLABELED] if "test" in parts else list(SPLITS)
 
     def count(folder):
         return count_words([folder / "text/titles.words"]), Counter()
@@ -76,16 +76,15 @@ def _write_text(corpus, options, parts, work):
     def impressions(part):
         return islice(corpus.impressions(parts[part]), options.limit)
 
-    last_day = max(impression.day for impression in impressions("train"))
-    for split, part, is_wanted in (
-        ("train", "train", lambda impression: impression.day != last_day),
-        ("valid", "train", lambda impression: impression.day == last_day),
-        ("test", "dev", None),
-        (UNLABELLED, "test", None),
-    ):
-        if part in parts:
-            chosen = filter(is_wanted or bool, impressions(part))
-            write_impressions(chosen, work / "text" / split, news, options.max_unknown)
+    def write(split, chosen):
+        write_impressions(chosen, work / "text" / split, news, options.max_unknown)
+
+    last_day = max(one.day for one in impressions("train"))
+    write("train", (one for one in impressions("train") if one.day != last_day))
+    write("valid", (one for one in impressions("train") if one.day == last_day))
+    write("test", impressions("dev"))
+    if "test" in parts:
+        write(UNLABELED, impressions("test"))
 
 
 def _write_titles(corpus, options, parts, work):

@@ -264,3 +264,8 @@ def test_the_table_of_distances_fits_the_longest_sentence(translator, side):
     flags = "--encoder-sublayers=dman,ffn --decoder-sublayers=dman,cross,ffn"
     layer = getattr(translator(flags), side).layers[0]
     assert layer.sublayers[0].sublayer.mechanism.past_bias.shape == (63,)
+
+
+def test_the_table_of_distances_fits_the_longest_sentence_to_classify(classifier):
+    layer = classifier("--encoder-sublayers=dman,ffn").encoder.layers[0]
+    assert layer.sublayers[0].sublayer.mechanism.past_bias.shape == (63,)
