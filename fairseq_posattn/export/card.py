@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformers import PreTrainedConfig
 
-from fairseq_posattn.compat.checkpoints.reading import read_checkpoint
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.manifest import Manifest
 
