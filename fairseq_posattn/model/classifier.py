@@ -22,20 +22,13 @@ from fairseq_posattn.model.sentence_batches import group_by_length, split_docume
 
 @dataclass(frozen=True)
 class Marks:
-    """Indices of a dictionary's special symbols.
-
-    Attributes:
-        pad: padding. eos: end of a row.
-        separator: symbol between the sentences of a document; -1 for none.
-        ends: tokens that end a sentence and belong to it.
-        bos: start token of a language model; fairseq's dictionaries have it first.
-    """
+    """Indices of a dictionary's special symbols."""
 
     pad: int
-    eos: int
-    separator: int = -1
-    ends: Sequence[int] = ()
-    bos: int = 0
+    eos: int  # end of a row
+    separator: int = -1  # between the sentences of a document; -1 for none
+    ends: Sequence[int] = ()  # tokens that end a sentence and belong to it
+    bos: int = 0  # start token of a language model; fairseq's dictionaries have it first
 
 
 class SequenceEncoder(nn.Module):
@@ -167,11 +160,9 @@ class Highway(nn.Module):
         self.gate = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate = torch.sigmoid(self.gate(self._drop(x)))
-        return gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return drop(x, self.map_dropout, self.training)
+        gate = torch.sigmoid(self.gate(drop(x, self.map_dropout, self.training)))
+        mapped = self.activation(self.map(drop(x, self.map_dropout, self.training)))
+        return gate * mapped + (1 - gate) * x
 
 
 class ClassificationHead(nn.Module):

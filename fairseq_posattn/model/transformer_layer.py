@@ -1,7 +1,6 @@
 """Encoder and decoder layers as lists of residual sublayers, and their builders."""
 
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,10 +73,14 @@ class Residual(nn.Module):
 
 
 class Layer(nn.Module):
-    """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers."""
+    """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers.
 
-    def __init__(self, sublayers: Sequence[Residual]):
+    ``config`` has the flags of the mechanisms. Raises ValueError for one that is out of range.
+    """
+
+    def __init__(self, layer: LayerDescription, config: Namespace):
         super().__init__()
+        sublayers = (_build_sublayer(name, layer, config) for name in layer.sublayers)
         self.sublayers = nn.ModuleList(sublayers)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
@@ -136,16 +139,6 @@ class DecoderLayer(Layer):
     def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
         """Set whether generation reads the attention; fairseq calls this."""
         self.need_attn = need_attn
-
-
-def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:
-    """Build an encoder layer; raise ValueError for options that are out of range."""
-    return EncoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
-
-
-def build_decoder_layer(layer: LayerDescription, config: Namespace) -> DecoderLayer:
-    """Build a decoder layer; raise ValueError for options that are out of range."""
-    return DecoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
 
 
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:

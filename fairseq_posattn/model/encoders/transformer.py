@@ -17,7 +17,7 @@ from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
-from fairseq_posattn.model.transformer_layer import build_encoder_layer, parse_sublayers
+from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
 
 class TransformerEncoder(nn.Module):
@@ -61,7 +61,7 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
     return TransformerEncoder(
         dim,
         hidden_dim,
-        [build_encoder_layer(layer, cfg) for _ in range(cfg.encoder_layers)],
+        [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)],
         positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
         normalize_after=cfg.encoder_normalize_before,
         scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
