@@ -203,11 +203,9 @@ def _no_padding(key: Tensor) -> Tensor:
 
 
 class MultiheadAttention(nn.Module):
-    """Multi-head attention by one mechanism.
+    """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
     Args:
-        embed_dim: C.
-        num_heads: H, which divides C.
         mechanism: attention within the heads.
         heads: activation and dropout of the concatenated heads.
         projections: linear layers of queries, keys and values, by attribute.

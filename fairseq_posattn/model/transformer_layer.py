@@ -23,13 +23,10 @@ FEED_FORWARD = "ffn"
 
 
 def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
-    """Split and check a list of sublayers such as ``dman,san,ffn``.
+    """Split and check a list of sublayers such as ``dman,san,ffn``, the value of ``flag``.
 
-    Args:
-        text: names separated by commas.
-        flag: option that the list came from, for errors.
-        cross: whether the list is a decoder's, which has exactly one ``cross``.
-        ffn_last: whether the last sublayer must be ``ffn``.
+    With ``cross`` it is a decoder's, which has exactly one ``cross``; with ``ffn_last`` the last
+    sublayer must be ``ffn``.
     """
     names = [name.strip() for name in text.split(",")]
     known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]
@@ -48,13 +45,9 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
 
 
 class Residual(nn.Module):
-    """Residual connection: ``x + dropout(f(norm(x)))``, or ``norm(x + dropout(f(x)))``.
+    """Residual connection: ``x + dropout(f(norm(x)))``, else ``norm(x + dropout(f(x)))``.
 
-    Args:
-        sublayer: f, which returns its output, or its output and attention weights.
-        embed_dim: C, features of input and output.
-        dropout: probability of zeroing a feature of the sublayer's output.
-        normalize_before: whether the layer norm precedes the sublayer, not the sum.
+    f, the ``sublayer``, returns its output, or its output and attention weights.
     """
 
     def __init__(self, sublayer: nn.Module, embed_dim: int, dropout: float, normalize_before: bool):

@@ -74,8 +74,7 @@ class Plan(ABC):
     def _gpus(self) -> int: ...
 
     @abstractmethod
-    def runs(self) -> list[Run]:
-        """Return the selected runs."""
+    def runs(self) -> list[Run]: ...
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
@@ -160,8 +159,6 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     return tuple(known[name.lower()] for name in names)
 
 
-# --- GPUs --------------------------------------------------------------------------------------
-
 # fairseq's default limit of tokens in a sentence; it stops at one that is larger than a batch.
 LONGEST_SENTENCE = 1024
 
@@ -191,9 +188,8 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
 def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
     """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
 
-    Returns:
-        the size of a worker's batches, their number, and a description with a warning if batches
-        are too small. A worker takes the fewest batches of at most ``size``.
+    Return the size and the number of a worker's batches, the fewest of at most ``size``, and a
+    description.
     """
     frequency = -(-batches // workers)
     shared = size * batches // (workers * frequency)

@@ -20,10 +20,7 @@ COPIED += MADE_WITH  # from the newest result
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
-    """Return the rows of a recipe's tables, without scores for rows without runs.
-
-    ``command`` makes the table; ``title`` replaces the recipe's.
-    """
+    """Return the rows of the tables that ``command`` makes; ``title`` replaces the recipe's."""
     is_locality = isinstance(recipe, GenerationRecipe) and recipe.locality is not None
     make = _locality_row if is_locality else _scored_row
     rows = []
@@ -177,8 +174,6 @@ def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
         files.append((tuple(map(int, parts)), path))
     return sorted(files)
 
-
-# --- Form --------------------------------------------------------------------------------------
 
 CODE = ("signature", "command")  # shown as code
 MARKUP = "<>`|"

@@ -45,11 +45,9 @@ class Blocks:
 
 
 def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
-    """Return blocks of ``size`` tokens.
+    """Return blocks of ``size`` tokens, from a mask ``[B, T]`` of padding on the right.
 
-    Args:
-        key_padding_mask: bool ``[B, T]``, True where padded, on the right.
-        size: 0 for the cube root of twice the sentence's tokens, rounded up: the least memory.
+    Size 0 is the cube root of twice the sentence's tokens, rounded up: the least memory.
     """
     lengths = (~key_padding_mask).sum(1)  # [B]
     if size:
