@@ -53,12 +53,8 @@ class SequenceEncoder(nn.Module):
 class SentenceEncoder(nn.Module):
     """Encoder of sentences or documents to one vector each, ``[B, output_dim]``.
 
-    Args:
-        cfg: options of ``PosAttnClassifierConfig``.
-        embed_tokens: token embeddings.
-        marks: special symbols of the same dictionary.
-        language_model: pre-trained model below the encoder, whose embeddings are
-            ``embed_tokens``; None for the embeddings alone.
+    ``cfg`` has the options of ``PosAttnClassifierConfig``. A pre-trained ``language_model`` below
+    the encoder has the embeddings ``embed_tokens``.
     """
 
     def __init__(

@@ -183,11 +183,9 @@ class DecoderPass:
 
 
 class Encoder(EncoderPass, nn.Module):
-    """Transformer encoder.
+    """Transformer encoder, from options of ``PosAttnTransformerConfig`` and token embeddings.
 
-    Args:
-        cfg: options of ``PosAttnTransformerConfig``, see :func:`describe_encoder_layer`.
-        embed_tokens: token embeddings; ``padding_idx`` is the padding symbol's index.
+    The embeddings' ``padding_idx`` is the padding symbol's index.
     """
 
     def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding):

@@ -12,11 +12,9 @@ from fairseq_posattn.attention.headwise import glorot_linear
 
 
 class NGramConvolutions(nn.Module):
-    """Convolutions of several widths, concatenated: Multi-CNN in MTSA section 4.
+    """Convolutions of several widths in tokens, concatenated: Multi-CNN in MTSA section 4.
 
-    Args:
-        output_dim: features of the result, equally many per convolution.
-        widths: tokens per convolution; tokens beyond the ends are zero.
+    Of ``output_dim`` features each has equally many. Tokens beyond the ends are zero.
     """
 
     def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
