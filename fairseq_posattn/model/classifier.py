@@ -164,13 +164,8 @@ class Highway(nn.Module):
 class ClassificationHead(nn.Module):
     """Optional hidden layer and highway layers, then a linear layer to the logits.
 
-    Args:
-        hidden_dim: features of the hidden layer; 0 for none.
-        highway_layers: number of highway layers after it.
-        dropout: probability of zeroing a feature before each layer.
-        activation: of hidden and highway layers, default ELU.
-        drop_carried: drop features of a highway layer's whole input, not only of its linear ones.
-        bias: whether the linear layer to the logits has a bias.
+    The ``activation`` of the former is ELU by default. ``dropout`` acts before each layer; with
+    ``drop_carried`` on a highway layer's whole input, not only that of its linear layers.
     """
 
     def __init__(

@@ -205,11 +205,7 @@ def _no_padding(key: Tensor) -> Tensor:
 class MultiheadAttention(nn.Module):
     """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
-    Args:
-        mechanism: attention within the heads.
-        heads: activation and dropout of the concatenated heads.
-        projections: linear layers of queries, keys and values, by attribute.
-
+    ``projections`` are the linear layers of queries, keys and values, by attribute.
     ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
     ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
     where padded. ``incremental_state`` is the cache of incremental decoding.

@@ -110,10 +110,8 @@ class DecoderLayer(Layer):
         """Map ``[T, B, C]`` to ``[T, B, C]`` and the cross-attention weights or None.
 
         Args:
-            encoder_out: ``[S, B, encoder_dim]``. encoder_padding_mask: bool ``[B, S]``.
-            incremental_state: cache of incremental decoding.
+            encoder_out: ``[S, B, encoder_dim]``; padding masks are bool, batch first.
             self_attn_mask: unused: the mechanisms are causal by construction.
-            self_attn_padding_mask: bool ``[B, T]``.
             need_attn, need_head_weights: return weights ``[H, B, T, S]``; never in training,
                 where no criterion of these models reads them.
         """

@@ -164,17 +164,13 @@ LONGEST_SENTENCE = 1024
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs of this machine."""
     import torch  # here, because it takes seconds
 
     return int(torch.cuda.device_count())
 
 
 def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]:
-    """Return environment variables that assign GPUs to concurrent runs, disjoint if possible.
-
-    Each of the concurrent ``jobs`` uses so many of the machine's ``available`` ``gpus``.
-    """
+    """Return variables that give each concurrent run its ``gpus``, disjoint if possible."""
     if jobs == 1 or available <= 1 or gpus == 0:
         return [{}] * jobs
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")

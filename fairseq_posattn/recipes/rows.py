@@ -180,10 +180,7 @@ MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
-    """Raise UsageError, naming the file or folder, if a value would break a table or a page.
-
-    Texts are one line without markup, and numbers finite.
-    """
+    """Raise UsageError unless texts are one line without markup, and numbers finite."""
     for key, value in row.items():
         if not _is_plain(value, "`" if key in CODE else MARKUP):
             raise UsageError(

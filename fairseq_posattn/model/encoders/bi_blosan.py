@@ -81,15 +81,10 @@ class MaskedSelfAttention(nn.Module):
 
 
 class BlockSelfAttention(nn.Module):
-    """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, C]``.
+    """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, dim]``.
 
-    Args:
-        dim: C.
-        mask: ``past`` or ``future``.
-        block_length: tokens of a block, see :func:`cut_into_blocks`.
-        dropout: probability of zeroing a feature before the linear layers of the scores.
-        map_dropout: the same before every other linear layer.
-        activation: of the input layer, the pooling and the fused features.
+    ``mask`` is ``past`` or ``future``; ``block_length`` see :func:`cut_into_blocks`. ``dropout``
+    acts before the linear layers of the scores, ``map_dropout`` before every other linear layer.
     """
 
     def __init__(

@@ -29,15 +29,12 @@ class TensorizedEncoder(nn.Module):
     """Value projection, tensorized attention and fusion gate.
 
     Args:
-        output_dim: H D, features of the result.
         attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
             modules").
         token2token: whether pairs of tokens have scores, R; otherwise the weights depend on the
             source2token scores alone.
-        activation: of the values.
-        map_dropout: probability of zeroing a feature before the projections to values, queries and
-            keys, drawn per projection and head.
-        bias: whether query and key projections have a bias; the released code's have none.
+        map_dropout: before the projections to values, queries and keys, drawn for each and head.
+        bias: of query and key projections; the released code's have none.
     """
 
     def __init__(
