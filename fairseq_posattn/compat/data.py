@@ -34,10 +34,7 @@ CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
 
 @around(Dictionary, "add_from_file")
 def name_dictionary(add_from_file, self, file):
-    """Name a dictionary that cannot be read, or has no words.
-
-    fairseq does not name the file, and an empty dictionary fails in the model's embedding.
-    """
+    """Name a dictionary that cannot be read, or has no words, where fairseq names no file."""
     if not isinstance(file, str):
         return add_from_file(self, file)
     if os.path.isfile(file) and os.path.getsize(file) > MAX_DICTIONARY:
@@ -72,10 +69,7 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
 
 @around(data_utils, "load_indexed_dataset")
 def check_tokens(load, path, dictionary=None, *args, **kwargs):
-    """Refuse tokens beyond the dictionary.
-
-    In fairseq they fail in the embedding, on a GPU by an assertion that stops the process.
-    """
+    """Refuse tokens beyond the dictionary, which fail in the embedding, on a GPU by an abort."""
     dataset = load(path, dictionary, *args, **kwargs)
     for part in getattr(dataset, "datasets", [dataset]) if dictionary is not None else ():
         if isinstance(part, MMapIndexedDataset):
@@ -126,11 +120,7 @@ def check(task, expected, names=tuple(NAMES)):
 def save_fingerprints(state_dict, self):
     """Save them for both readers of a checkpoint, the task and the trainer."""
     state, entry = state_dict(self), {KEY: fingerprints(self.task)}
-    return {
-        **state,
-        "task_state": {**state["task_state"], **entry},
-        "extra_state": {**state["extra_state"], **entry},
-    }
+    return state | {name: state[name] | entry for name in ("task_state", "extra_state")}
 
 
 @around(FairseqTask, "load_state_dict")
@@ -193,21 +183,14 @@ def note_row_checks(build_model, self, cfg, from_checkpoint=False):
 
 @around(SentencePredictionTask, "load_dataset")
 def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
-    """Check a split before it is loaded.
-
-    fairseq trains on files of unequal length, empty rows and unknown labels without a warning.
-    """
+    """Check a split: fairseq trains on unequal files, empty rows and unknown labels silently."""
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)
     return load_dataset(self, split, combine=combine, **kwargs)
 
 
 def check_split(task, split, combine=False):
-    """Check all rows of a split of sentences or pairs; ``combine`` adds ``train1``, ``train2``...
-
-    Raises:
-        UsageError: names the first wrong row, counted from 1 as lines of the text, and the fix.
-    """
+    """Raise a :class:`UsageError` for the first wrong row of a split, counted from 1."""
     cfg, data = task.cfg, Path(task.cfg.data)
     encodes_pairs = getattr(task, "encodes_pairs", False)
     lengths = {}
@@ -289,8 +272,7 @@ def _check_labels(path, labels, expected, num_classes, task):
 def _check_scores(path, expected, num_classes, encodes_pairs):
     """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
 
-    Several outputs of a model that encodes pairs separately are a distribution over the scores 1 to
-    ``num_classes``, and a row is one of them.
+    Models that encode pairs separately predict a distribution over the scores 1 to ``num_classes``.
     """
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
@@ -314,8 +296,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
 def keep_last_batch(batch_by_size, indices, *args, **kwargs):
     """Keep the last batch of a split.
 
-    fairseq leaves it out unless its size is a multiple of ``--required-batch-size-multiple``: up to
-    7 sentences of a test set would be neither translated nor scored.
+    fairseq leaves out up to 7 sentences, by ``--required-batch-size-multiple``.
     """
     if not isinstance(indices, numpy.ndarray):
         indices = numpy.fromiter(indices, dtype=numpy.int64)
@@ -330,8 +311,7 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
 def join_at_exit(start, self):
     """Let the program's end wait for the thread that prepares batches.
 
-    In fairseq it is a daemon. If it is in PyTorch's C++ code at the end, the process is aborted:
-    "terminate called", exit status 134.
+    As fairseq's daemon in PyTorch's C++ code, it aborts the process at its end (status 134).
     """
     self.daemon = False
     start(self)

@@ -45,17 +45,14 @@ EARLIER_PRESETS = {
 
 
 def model_options(state):
-    """Return the model's options of a checkpoint: a dictionary, a namespace or None."""
+    """Return the model's options of a checkpoint as a dictionary, empty if there are none."""
     saved = state.get("cfg")
-    return saved.get("model") if isinstance(saved, dict) else state.get("args")
+    options = saved.get("model") if isinstance(saved, dict) else state.get("args")
+    return vars(options) if isinstance(options, argparse.Namespace) else options or {}
 
 
 def earlier_values(arch, options):
-    """Return the options of a checkpoint that keep another value than their preset's, by name.
-
-    They are missing in it, or have a value of an earlier preset. Only named architectures of this
-    plugin have presets.
-    """
+    """Return the options that are missing in a checkpoint, or have an earlier preset's value."""
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
     config = getattr(preset, "preset_of", None)
     if config is None:
@@ -70,8 +67,6 @@ def earlier_values(arch, options):
 def complete(state):
     """Add the options that a checkpoint lacks, as its model was without them."""
     options = model_options(state)
-    if isinstance(options, argparse.Namespace):
-        options = vars(options)
     if options:
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
@@ -80,8 +75,7 @@ def complete(state):
 def keep_trained_options(add_defaults, cfg):
     """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
-    fairseq builds the model of the command line before it opens the checkpoint, so that a preset
-    that has changed since would change the model in the middle of its training.
+    fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
     """
     add_defaults(cfg)
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
@@ -89,10 +83,10 @@ def keep_trained_options(add_defaults, cfg):
     if path is None or "encoder_sublayers" not in known:  # not a model of the plugin
         return
     try:
-        options = model_options(read_checkpoint(path, device="meta")) or {}
+        trained = model_options(read_checkpoint(path, device="meta"))
     except (UsageError, OSError):  # fairseq reports it later
         return
-    trained, model = options if isinstance(options, dict) else vars(options), cfg.model
+    model = cfg.model
     for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value
@@ -128,10 +122,7 @@ WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\
 
 @around(Trainer, "load_checkpoint")
 def report_difference_in_training(load_checkpoint, self, filename, *args, **kwargs):
-    """Report in one line how a checkpoint differs from the run.
-
-    fairseq prints PyTorch's list of all differing weights under three tracebacks.
-    """
+    """Report in one line how a checkpoint differs from the run; fairseq prints all weights."""
     try:
         return load_checkpoint(self, filename, *args, **kwargs)
     except OSError:

@@ -38,11 +38,7 @@ class CheckpointError(Exception):
 
 
 def check_form(file, allowed):
-    """Check the form of a checkpoint's binary file, and return one for ``torch.load``.
-
-    Raises:
-        CheckpointError: it is damaged, or names types that are neither tensors nor ``allowed``.
-    """
+    """Return a file for ``torch.load``; CheckpointError if damaged, or of types not ``allowed``."""
     start = file.read(2)
     file.seek(0)
     if not start:

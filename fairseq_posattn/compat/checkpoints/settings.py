@@ -49,11 +49,7 @@ REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
 
 
 def check(path, state, overrides):
-    """Check the settings of a checkpoint that was read, and remove those that name other files.
-
-    Raises:
-        UsageError: a setting has a name or a type that no flag has, or refers to something.
-    """
+    """Check the settings of a checkpoint that was read, and remove those that name other files."""
     settings = _Settings(path, overrides)
     for name in ("cfg", "args"):
         if state.get(name) is not None:
