@@ -52,12 +52,7 @@ def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *arg
 
 @when_applied
 def set_up_log():
-    """Set up the log of a command, if one of fairseq's models has done it.
-
-    A model of fairseq-fixed 0.12.3.1 calls ``logging.basicConfig(level=logging.DEBUG)`` during its
-    import, before the command can: fairseq-generate, -interactive, -validate, -preprocess and
-    -eval-lm then log to standard error, without the time, at level DEBUG of every library.
-    """
+    """Set up the log of a command, if an imported model of fairseq-fixed has set level DEBUG."""
     program = Path(sys.argv[0] if sys.argv else "")
     is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
     root = logging.getLogger()

@@ -1,8 +1,7 @@
 """Binarized data, dictionaries, subword codes, batches, and threads that load them.
 
-A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any
-dictionaries of the right size: with the words or labels of other data, or in another order, its
-output is meaningless. Checkpoints without fingerprints are loaded as before.
+A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any of the
+right size. Checkpoints without fingerprints are loaded as before.
 """
 
 import contextlib
@@ -165,10 +164,7 @@ def read_column(
 
 
 def list_symbols(dictionary: Dictionary) -> list[str]:
-    """Return the words, labels, tags or news of a dictionary, in order.
-
-    fairseq puts special symbols before them and fills up with ``madeupword``; tasks add a mask.
-    """
+    """Return a dictionary's symbols in order, but not fairseq's special ones and fillings."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [one for one in symbols if not one.startswith("madeupword") and one != "<mask>"]
 
@@ -294,10 +290,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
 
 @around(data_utils, "batch_by_size")
 def keep_last_batch(batch_by_size, indices, *args, **kwargs):
-    """Keep the last batch of a split.
-
-    fairseq leaves out up to 7 sentences, by ``--required-batch-size-multiple``.
-    """
+    """Keep the last batch: by ``--required-batch-size-multiple`` up to 7 sentences would go."""
     if not isinstance(indices, numpy.ndarray):
         indices = numpy.fromiter(indices, dtype=numpy.int64)
     if len(indices) == 0:
@@ -309,10 +302,7 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
 
 @around(BackgroundConsumer, "start")
 def join_at_exit(start, self):
-    """Let the program's end wait for the thread that prepares batches.
-
-    As fairseq's daemon in PyTorch's C++ code, it aborts the process at its end (status 134).
-    """
+    """Let the program's end wait for this thread: a daemon in C++ code aborts it (status 134)."""
     self.daemon = False
     start(self)
 

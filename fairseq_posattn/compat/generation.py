@@ -30,8 +30,7 @@ logger = logging.getLogger(__name__)
 def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
-    Without its CUDA extension fairseq ignores ``--no-repeat-ngram-size``: it compares with the last
-    tokens of a buffer of the longest possible output, which are usually padding. The rows of
+    Without its CUDA extension fairseq compares with the end of its buffer, usually padding. Rows of
     ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
     """
     size = self.no_repeat_ngram_size
@@ -131,11 +130,9 @@ def join_wordpieces(post_process, sentence, symbol):
 
 @instead(file_utils, "load_archive_file")
 def load_archive_file(archive_file):
-    """Return the folder of a model: as given, or unpacked from an archive once.
+    """Return the folder of a model: as given, or ``model.tar.gz.unpacked`` of an archive.
 
-    fairseq unpacks wherever ``..``, absolute names and links in an archive point to, and replaces
-    the archive by the folder. Here ``model.tar.gz`` becomes ``model.tar.gz.unpacked`` beside it;
-    damaged archives, and those that would write outside their folder, are refused.
+    fairseq unpacks wherever ``..``, absolute names and links in an archive point to.
     """
     try:
         path = file_utils.cached_path(archive_file, cache_dir=None)
@@ -148,13 +145,13 @@ def load_archive_file(archive_file):
     parent, name = os.path.split(os.path.abspath(path))
     with locked(os.path.join(parent, f".{name}.lock"), path):
         if not (os.path.isdir(folder) and os.path.getmtime(folder) >= os.path.getmtime(path)):
-            _unpack_into(folder, path)
+            _unpack_into(folder, path, parent)
     return folder
 
 
-def _unpack_into(folder, path):
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as parent:
-        content = os.path.join(parent, "content")
+def _unpack_into(folder, path, parent):
+    with tempfile.TemporaryDirectory(dir=parent) as temporary:
+        content = os.path.join(temporary, "content")
         os.mkdir(content)
         try:
             unpack_tar(path, content)

@@ -1,8 +1,7 @@
 """Checkpoints whose model is not that of the run: options keep their meaning, or one line says why.
 
-A named architecture has default values, and may enable an option that older versions lacked. A
-checkpoint of an older version keeps its model: missing options get the default of the model without
-a preset, which is how older versions behaved.
+A checkpoint of an older version keeps its model: missing options get the default of the model
+without a preset, which is how older versions behaved.
 """
 
 import argparse
@@ -45,10 +44,9 @@ EARLIER_PRESETS = {
 
 
 def model_options(state):
-    """Return the model's options of a checkpoint as a dictionary, empty if there are none."""
+    """Return the model's options of a checkpoint: a dictionary, a namespace or None."""
     saved = state.get("cfg")
-    options = saved.get("model") if isinstance(saved, dict) else state.get("args")
-    return vars(options) if isinstance(options, argparse.Namespace) else options or {}
+    return saved.get("model") if isinstance(saved, dict) else state.get("args")
 
 
 def earlier_values(arch, options):
@@ -67,6 +65,7 @@ def earlier_values(arch, options):
 def complete(state):
     """Add the options that a checkpoint lacks, as its model was without them."""
     options = model_options(state)
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
     if options:
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
@@ -83,10 +82,10 @@ def keep_trained_options(add_defaults, cfg):
     if path is None or "encoder_sublayers" not in known:  # not a model of the plugin
         return
     try:
-        trained = model_options(read_checkpoint(path, device="meta"))
+        options = model_options(read_checkpoint(path, device="meta")) or {}
     except (UsageError, OSError):  # fairseq reports it later
         return
-    model = cfg.model
+    trained, model = options if isinstance(options, dict) else vars(options), cfg.model
     for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value

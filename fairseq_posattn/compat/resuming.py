@@ -254,8 +254,7 @@ def save_place_in_data(state_dict, self):
 def load_place_in_data(load_state_dict, self, state):
     """Resume at the same place on another number of processes.
 
-    fairseq repeats batches, skips some, or fails. If the number of processes does not divide the
-    batches taken, some are repeated here; batches of another size hold other sentences.
+    If it does not divide the batches taken, some are repeated; fairseq also skips some, or fails.
     """
     if "num_batches" in state:
         taken = state["iterations_in_epoch"] * state["num_shards"]

@@ -1,9 +1,7 @@
 """Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
-SIGTERM and Ctrl-C save the training and end it in one line, where fairseq 0.12 loses everything
-since the last checkpoint. The current update is finished, with its validation if one is due, and
-``checkpoint_last.pt`` is written; the same command resumes from it. One of several processes needs
-to receive the signal. A second signal ends the program at once.
+After SIGTERM or Ctrl-C, in one of several processes, the current update is finished, with its
+validation if one is due, and ``checkpoint_last.pt`` is written. A second signal ends at once.
 """
 
 import contextlib
@@ -126,7 +124,6 @@ def lock(folder):
     """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
 
     filelock's lock would be inherited by processes that load data, which outlive a killed training.
-    File systems without locks are not locked.
     """
     folder = os.path.realpath(folder)
     if folder in _held:

@@ -48,11 +48,7 @@ def use_fused_adam(init, self, cfg, params):
 
 
 class FusedAdam(Adam):
-    """fairseq's Adam with a fused step.
-
-    Parameters are stepped together. Those of half precision (``--memory-efficient-fp16``) are
-    stepped one by one, because each needs float32 copies of itself and of its gradient.
-    """
+    """fairseq's Adam with a fused step; in half precision it needs float32 copies one by one."""
 
     def step(self, closure=None):
         loss = None if closure is None else closure()

@@ -1,11 +1,8 @@
 """BLEU in the forms that papers report, chrF and TER by sacreBLEU, and COMET by unbabel-comet.
 
-``posattn score bleu --help`` explains the forms. Only sacrebleu is comparable between tokenizers;
-chrF2 and TER use the same detokenized text. compound-split is that of fairseq's
-compound_split_bleu.sh: "rich-text" becomes "rich ##AT##-##AT## text".
-
-sacreBLEU's tokenizer 13a serves languages with spaces between words. Chinese is split into
-characters; Japanese and Korean into MeCab's words if MeCab is installed, else into characters.
+``posattn score bleu --help`` explains the forms. compound-split is that of fairseq's
+compound_split_bleu.sh. sacreBLEU's tokenizer 13a serves languages with spaces between words;
+Japanese and Korean are split into MeCab's words if MeCab is installed, else into characters.
 """
 
 import re

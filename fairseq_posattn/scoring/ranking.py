@@ -1,8 +1,7 @@
 """AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
 
-Means are over impressions. Among candidates with equal scores the later one ranks first, as in a
-reversed stable sort. The baseline of recommenders ranks news by their clicks in training, from the
-text that ``posattn prepare recommendation`` leaves beside the binarized data.
+Means are over impressions. Among candidates with equal scores the later one ranks first. The
+baseline of recommenders ranks news by their clicks in training.
 """
 
 import json

@@ -2,13 +2,10 @@
 
 https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl (Lin, 2004) with
 ``-c 95 -r 1000 -n 2 -a -m``: since July 2020 words are stemmed unless ``--no_stemming`` is given.
-ROUGE-L is the summary-level union of longest common subsequences over sentences, which end at
-" . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
-
-Each summary's F1 equals that of ROUGE-1.5.5.pl in all five digits, stemmed or not (measured on
-1,250 of CNN/DailyMail and Gigaword). Averages differ by up to 0.0002 (of 1): ROUGE-1.5.5 prints the
-mean of 1,000 random resamples. Where its list of irregular forms was rebuilt by the command
-that many guides give, the list is empty, and the Perl program prints up to 0.4 percent less.
+ROUGE-L is the summary-level union of longest common subsequences over sentences. Each summary's F1
+equals that of ROUGE-1.5.5.pl in all five digits (measured on 1,250 of CNN/DailyMail and Gigaword),
+if its list of irregular forms is not empty, as many guides leave it. Averages differ by up to
+0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random resamples.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Confidence intervals of scores, and significance tests against a baseline.
 
 A system is a group of runs with different seeds; its score is their mean.
-
 One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approximate randomization
 (Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics p is what
 ``sacrebleu --paired-bs`` and ``--paired-ar`` print. Its bootstrap is one-sided and does not count

@@ -1,12 +1,9 @@
 """Reading of checkpoints without running code that they may carry.
 
 The form is checked before they are read (:mod:`~.form`), the contents afterwards, and the settings
-before anything is built of them (:mod:`~.settings`).
-
-Contents are tensors, numbers, strings and containers of them. PyTorch lets a program allow further
-types by name, but then calls them with the file's arguments, and NumPy makes arrays of any type,
-also of references to objects, from raw bytes. So while a checkpoint is read, the names of NumPy's
-types stand for classes of this file, which make only numbers and arrays of numbers.
+before anything is built of them (:mod:`~.settings`). PyTorch calls allowed types with the file's
+arguments, and NumPy makes arrays of any type, also of references to objects, from raw bytes. So the
+names of NumPy's types stand for classes of this file, which make only numbers.
 """
 
 import argparse

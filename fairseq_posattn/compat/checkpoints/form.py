@@ -1,10 +1,8 @@
 """The form of a checkpoint's file, checked before PyTorch reads it.
 
-``torch.save`` writes a zip archive of uncompressed members; before PyTorch 1.6, and today by
-option, pickles one after the other and then the tensors' numbers. ``torch.load`` accepts more: it
-calls about thirty functions with the file's arguments, finds members in either case of letters, and
-does not compare checksums. It may also find another index in the archive than :mod:`zipfile` does,
-so it is given an index of the checked members.
+``torch.save`` writes a zip archive of uncompressed members, or, before PyTorch 1.6, pickles and the
+tensors' numbers. ``torch.load`` accepts more: it calls about thirty functions with the file's
+arguments, and may find another index in the archive than :mod:`zipfile`, so it is given one.
 """
 
 import io

@@ -1,10 +1,9 @@
 """The settings in a checkpoint, checked before anything is built of them.
 
-fairseq builds the task and the model that a checkpoint's settings describe. So a file from
-elsewhere decides which files are opened on the user's machine: embeddings, vocabularies, other
-checkpoints, a script to run after saving. Here settings are plain values with plain names, refer to
-nothing outside themselves (``${oc.env:HOME}``), and the files that they name are ignored unless the
-user names them, too. Only ``data`` is used: the folder whose dictionaries are read, as text.
+fairseq opens the files that a checkpoint's settings name, even a script to run after saving. Here
+settings are plain values with plain names, refer to nothing outside themselves
+(``${oc.env:HOME}``), and the files that they name are ignored unless the user names them, too. Only
+``data`` is used: the folder whose dictionaries are read, as text.
 """
 
 import argparse
