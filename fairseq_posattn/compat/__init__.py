@@ -1,8 +1,7 @@
 """Patches that make fairseq safe and correct on today's PyTorch, grouped by subject.
 
-Each patched function says what is wrong in fairseq; unless it names other versions, that is 0.12.2
-and fairseq-fixed 0.12.3.1. :mod:`~.patching` applies them. Modules that are not in :data:`NAMES`
-patch nothing.
+Each patched function says what it changes in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
+names other versions. :mod:`~.patching` applies them.
 """
 
 from importlib import import_module

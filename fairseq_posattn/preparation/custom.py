@@ -126,10 +126,7 @@ def text_of(value, column, place):
 
 
 def identity(*texts):
-    """Return a hash that ignores spaces, control characters, case and Unicode form.
-
-    Tokenization can make texts equal that differ in these only.
-    """
+    """Return a hash that ignores spaces, control characters, case and Unicode form."""
     forms = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
     return hash(tuple(INVISIBLE.sub("", text) for text in forms))
 

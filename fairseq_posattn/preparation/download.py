@@ -88,10 +88,7 @@ def obtain_any(alternatives, given, folder):
 
 
 def fetch(source, folder, pause=1.0) -> Path:
-    """Download ``source`` to ``folder / source.name``, unless it is there already.
-
-    ``pause`` are the seconds after the first failed attempt, doubled after each further one.
-    """
+    """Download a source, unless it is there; ``pause`` seconds double after failed attempts."""
     path = Path(folder, source.name)
     if path.exists():
         return path

@@ -189,10 +189,7 @@ def stratified_sample(labels, seed, count):
 
 
 def stratified_order(labels, seed):
-    """Return all indices by class, shuffled within each class.
-
-    Indices at even distances then give each class its share.
-    """
+    """Return indices by class, shuffled within, so that even distances give each its share."""
     by_class, generator = defaultdict(list), random.Random(seed)
     for index, label in enumerate(labels):
         by_class[label].append(index)

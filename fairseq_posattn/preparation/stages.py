@@ -30,14 +30,7 @@ class Stages:
     From the first stage that has to be redone, a run works in a folder of its own and moves the
     outputs to the destination at its end: a run that fails or is killed leaves finished data as it
     was, and goes on when it is started again. Files that no stage made are never replaced.
-
-    Args:
-        dest: the folder.
-        limit: examples per split for a quick look, None for all; a part never replaces the whole.
-        force: redo all stages.
-
-    Raises:
-        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it.
+    ``limit`` examples per split never replace the whole data set in ``dest``: UsageError.
     """
 
     def __init__(self, dest, limit=None, force=False):

@@ -156,10 +156,7 @@ def split_by_name(archive):
 
 
 def write_stories(archive, split, folder, limit):
-    """Write ``{train,valid,test}.{source,target}`` in the order of the names in ``split``.
-
-    Archives have another order: stories wait in a file, and only their offsets are in memory.
-    """
+    """Write ``{train,valid,test}.{source,target}`` in the order of the names in ``split``."""
     wanted = {part: names[:limit] for part, names in split.items()}
     missing, offsets = set().union(*wanted.values()), {}
     with tempfile.TemporaryFile(dir=folder) as waiting:

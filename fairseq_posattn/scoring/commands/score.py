@@ -9,14 +9,8 @@ from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.outputs import (
-    MARKS,
-    Pairs,
-    from_files,
-    from_generated,
-    read_generated,
-    remove_marks,
-)
+from fairseq_posattn.scoring import outputs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.lines import read_file
 
 KINDS = {
@@ -84,7 +78,7 @@ def text_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     parser.add_argument("--references", type=Path, metavar="FILE", help=about)
     parser.add_argument(
         "--remove-bpe",
-        choices=MARKS,
+        choices=outputs.MARKS,
         default="auto",
         help="subword marks to remove; auto detects them; wordpiece also splits both texts at "
         "punctuation, like its subwords (default: %(default)s)",
@@ -101,18 +95,13 @@ def text_parser(description: str | None, prog: str | None = None) -> argparse.Ar
 
 
 def read_pairs(options: argparse.Namespace) -> list[Pairs]:
-    """Return the runs to score.
-
-    Raises:
-        ArgumentError: the options name no text, or two.
-        UsageError: the runs are of different test sets.
-    """
+    """Return the runs to score; ArgumentError for no text, or two, UsageError for other errors."""
     if bool(options.generated) == bool(options.hypotheses):
         either = "give either --generated FILE or --hypotheses FILE --references FILE"
         raise argparse.ArgumentError(None, either)
     if options.hypotheses and options.references is None:
         raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
-    read = from_generated if options.generated else from_files
+    read = outputs.from_generated if options.generated else outputs.from_files
     paths = options.generated or options.hypotheses
     runs = [read(path, options.references, options.remove_bpe) for path in paths]
     if options.statistics is not None and len(runs) > 1:
@@ -127,12 +116,13 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     """Return the baseline's runs, paired with the scored references; others are a UsageError."""
     runs = []
     for path in options.baseline:
-        if read_generated(path)[0]:
-            run = from_generated(path, options.references, options.remove_bpe)
+        if outputs.read_generated(path)[0]:
+            run = outputs.from_generated(path, options.references, options.remove_bpe)
             if run.references != pairs.references:
                 raise UsageError(f"{path}: its references differ from the scored ones")
         else:
-            run = replace(pairs, hypotheses=remove_marks(read_file(path), options.remove_bpe))
+            lines = outputs.remove_marks(read_file(path), options.remove_bpe)
+            run = replace(pairs, hypotheses=lines)
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
     return runs
