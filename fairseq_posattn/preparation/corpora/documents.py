@@ -1,14 +1,8 @@
 """Documents: AG News, Yelp reviews, Yahoo! Answers, and reviews of electronics on Amazon.
 
-The first are as Zhang, Zhao and LeCun (2015) split them. Each archive holds ``train.csv`` and
-``test.csv``: the number of the class, then one to three texts, which are joined. A plain form is
-read, too: ``train.txt`` and ``test.txt``, the number of the class, a tab, the text. Validation is
-held out of the training set.
-
-The DA paper uses 50,000 reviews of Amazon by He and McAuley (2016), without saying which: here they
-are drawn, seeded, from ``reviews_Electronics_5.json.gz``. Blitzer et al.'s set (2007) is read, too:
-2,000 reviews rated 1, 2, 4 or 5 in pseudo-XML, ``electronics/{positive,negative}.review`` or
-``electronics.{positive,negative}.review``.
+The first are as Zhang, Zhao and LeCun (2015) split them; validation is held out. The DA paper uses
+50,000 reviews of Amazon by He and McAuley (2016), without saying which: here they are drawn,
+seeded. Blitzer et al.'s 2,000 reviews (2007), rated 1, 2, 4 or 5, are read, too.
 """
 
 import html

@@ -1,14 +1,8 @@
 """Pairs of sentences: SNLI (Bowman et al., 2015), MultiNLI (Williams et al., 2018) and SICK.
 
-The archives of SNLI and MultiNLI hold a JSON object a line; words are the leaves of its parses.
-Pairs without agreement of the annotators, labeled ``-``, have no class. MultiNLI's test sets have
-no labels: the matched development set is for validation, the mismatched one for testing. SNLI is
-also read in tokens, from ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and
-``test``.
-
-SICK (Marelli et al., 2014) has entailment and relatedness from 1 to 5. SemEval's files are
-``SICK_train.txt``, ``SICK_trial.txt`` for validation and ``SICK_test_annotated.txt``; the authors'
-one file ``SICK.txt`` names SemEval's part of each pair.
+Words of SNLI and MultiNLI are the leaves of their parses. Pairs without agreement of the annotators
+have no class. MultiNLI's test sets have no labels: the matched development set is for validation,
+the mismatched one for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
 """
 
 import re
@@ -84,10 +78,7 @@ def without_longest(read):
 
 
 def _length(text):
-    """Return a sentence's length by MTSA's released code.
-
-    A word with n marks within counts as 2 n + 1: the marks and what is between, blank or not.
-    """
+    """Return a length by MTSA's released code: a word with n marks within counts as 2 n + 1."""
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
