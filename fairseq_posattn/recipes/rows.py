@@ -20,10 +20,7 @@ COPIED += MADE_WITH  # from the newest result
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
-    """Return the rows of a recipe's tables, without scores for rows without runs.
-
-    ``command`` makes the table; ``title`` replaces the recipe's.
-    """
+    """Return the rows of the tables that ``command`` makes; ``title`` replaces the recipe's."""
     is_locality = isinstance(recipe, GenerationRecipe) and recipe.locality is not None
     make = _locality_row if is_locality else _scored_row
     rows = []
@@ -178,17 +175,12 @@ def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
     return sorted(files)
 
 
-# --- Form --------------------------------------------------------------------------------------
-
 CODE = ("signature", "command")  # shown as code
 MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
-    """Raise UsageError, naming the file or folder, if a value would break a table or a page.
-
-    Texts are one line without markup, and numbers finite.
-    """
+    """Raise UsageError unless texts are one line without markup, and numbers finite."""
     for key, value in row.items():
         if not _is_plain(value, "`" if key in CODE else MARKUP):
             raise UsageError(

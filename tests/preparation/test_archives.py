@@ -9,7 +9,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from archive_files import gzipped, tarred, zipped
+from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
@@ -37,9 +37,7 @@ def write_file(path, content):
 def archive(request, tmp_path):
     kind = request.param
     if kind == "folder":
-        for name, content in FILES.items():
-            write_file(tmp_path / "folder" / name, content)
-        return open_archive(tmp_path / "folder")
+        return open_archive(write_folder(tmp_path / "folder", FILES))
     if kind == "nested":
         outer = tarred({"texts/text.tgz": PACKED["text.tgz"], "other": b""}, "gz")
         return open_archive(write_file(tmp_path / "outer", outer)).nested("text.tgz")
@@ -58,25 +56,23 @@ def test_all_kinds_are_read_alike(archive):
     assert read(archive, "en/text") == b"one\ntwo\n"
     assert archive.has("README")
     assert not archive.has("EADME")  # not a whole name
-
-
-def test_missing_member_gives_a_one_line_error(archive):
     with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
         archive.open("fr/text").__enter__()
 
 
-@pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
-def test_a_compressed_file_is_its_only_member(tmp_path, compress):
-    suffix = {gzipped: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz", bytes: ""}[compress]
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzipped), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)],
+)
+def test_a_compressed_file_is_its_only_member(tmp_path, suffix, compress):
     archive = open_archive(write_file(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
     assert archive.names() == ["text.de"]
     assert read(archive, "text.de") == b"eins\n"
 
 
 def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
-    write_file(tmp_path / "a" / "deeper" / "text", b"deep")
-    write_file(tmp_path / "z" / "text", b"high")
-    assert read(open_archive(tmp_path), "text") == b"high"
+    folder = write_folder(tmp_path, {"a/deeper/text": b"deep", "z/text": b"high"})
+    assert read(open_archive(folder), "text") == b"high"
     with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         open_archive(tmp_path / "nowhere")
 

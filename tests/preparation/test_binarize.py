@@ -1,7 +1,5 @@
 """Calls of fairseq-preprocess through a stand-in; end-to-end tests call the real one."""
 
-import json
-
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
@@ -10,18 +8,12 @@ from fairseq_posattn.preparation.binarize import preprocess
 
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch):
-    """Make ``python -m fairseq_cli.preprocess`` run this code, after it noted its arguments."""
+    """Return a function that makes ``python -m fairseq_cli.preprocess`` run other code."""
     package = tmp_path / "packages" / "fairseq_cli"
     package.mkdir(parents=True)
     (package / "__init__.py").touch()
     monkeypatch.setenv("PYTHONPATH", str(package.parent))
-
-    def play(code=""):
-        note = f"import json, sys; json.dump(sys.argv[1:], open({str(tmp_path / 'flags')!r}, 'w'))"
-        (package / "preprocess.py").write_text(f"{note}\n{code}\n")
-        return lambda: json.loads((tmp_path / "flags").read_text())
-
-    return play
+    return (package / "preprocess.py").write_text
 
 
 def test_sizes_are_printed_once_and_the_log_is_removed(stand_in, tmp_path):

@@ -41,21 +41,16 @@ def command(monkeypatch):
     return start
 
 
-def test_options_have_defaults(command, tmp_path):
-    status, options = command()
-    cores = len(os.sched_getaffinity(0))
-    assert status == 0
-    assert (options.dest, options.source) == (Path("data-bin/trec"), None)
-    assert (options.limit, options.force, options.jobs) == (None, False, cores)
-    _, options = command("--dest", str(tmp_path), "--jobs", "500", "--limit", "9", "--force")
-    assert (options.dest, options.jobs, options.limit, options.force) == (tmp_path, cores, 9, True)
+def test_jobs_are_at_most_the_cores(command):
+    status, options = command("--jobs", "500")
+    assert (status, options.dest) == (0, Path("data-bin/trec"))
+    assert options.jobs == len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize(
     ("error", "status", "line"),
     [
         (UsageError("text:2: bad"), 1, "error: text:2: bad"),
-        (FileNotFoundError(2, "No such file", "text"), 1, "error: text: No such file"),
         (OSError(28, "No space left"), 1, "error: data-bin/trec: No space left"),
         (KeyboardInterrupt(), 130, "interrupted; rerun the same command to resume"),
     ],
@@ -99,22 +94,18 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
 
 
 @pytest.mark.parametrize(
-    ("count", "published", "limit", "shown", "warns"),
+    ("count", "published", "limit", "warns"),
     [
-        (160_239, 160_239, None, "160,239", False),
-        (7_000, 7_283, None, "7,283", True),
-        (7_000, 7_283, 5, "7,283", False),  # a limited run
-        (4_490_000, "4.5M", None, "4.5M", False),  # rounded
+        (160_239, 160_239, None, False),
+        (7_000, 7_283, None, True),
+        (7_000, 7_283, 5, False),  # a limited run
+        (4_490_000, "4.5M", None, False),  # rounded
     ],
 )
-def test_counts_are_compared_with_the_published_ones(capsys, count, published, limit, shown, warns):
+def test_counts_are_compared_with_the_published_ones(capsys, count, published, limit, warns):
     report.report_counts({"train": count, "extra": 5}, {"train": published}, limit, what="pairs")
     printed, warning = capsys.readouterr()
-    assert [line.split() for line in printed.splitlines()[:3]] == [
-        ["split", "pairs", "published"],
-        ["train", f"{count:,}", shown],
-        ["extra", "5", "-"],
-    ]
+    assert printed.splitlines()[2].split() == ["extra", "5", "-"]
     assert ("--limit 5" in printed) == (limit is not None)
     assert bool(warning) == warns
     assert not warns or "train has 7,000 pairs, not the 7,283 published" in warning

