@@ -1,8 +1,4 @@
-"""Labeled examples: checked, divided into splits, tokenized, written as text files.
-
-Splits that were not published are seeded and stratified: each class has its share of each split, to
-within one example.
-"""
+"""Labeled examples: checked, divided into seeded, stratified splits, tokenized, written as text."""
 
 import json
 import random

@@ -1,14 +1,8 @@
 """CNN/DailyMail, not anonymized (Hermann et al., 2015; See et al., 2017).
 
-Either the archives of stories, which See et al.'s lists of URLs split: a story's name is the SHA-1
-of its URL. Or the parquet files made of them (version 3.0.0), which need pyarrow. Both give the
-same text, each in an order of its own. Stories without an article are left out: 114, all for
-training.
-
-A story is lines separated by empty ones; the line after each ``@highlight`` is a highlight. Lines
-of an article that do not end as sentences do, such as captions, get a " .", as is usual since See
-et al. (2017), and are joined by spaces. All highlights end in " .", where files2rouge ends
-sentences. Nothing else is changed: neither case nor tokens nor place and agency at the start.
+A story's name is the SHA-1 of its URL, which is in See et al.'s lists. The parquet files (version
+3.0.0) have the same text in another order. Lines of an article that do not end as sentences do get
+a " .", as is usual since See et al.; all highlights end in " .", where files2rouge ends sentences.
 """
 
 import hashlib

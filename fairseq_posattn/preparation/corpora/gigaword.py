@@ -1,9 +1,7 @@
 """Gigaword's sentences and headlines (Graff et al., 2003), as Rush et al. (2015) tokenized them.
 
-Published in two layouts: ``org_data/{train,dev,test}.{src,tgt}.txt`` and ``sumdata/``, where the
-test set is ``Giga/input.txt`` with ``Giga/task1_ref0.txt``. Text is tokenized and lowercased,
-digits are "#", and rare words are "<unk>" in the training and validation sets, "UNK" in the test
-set: here "UNK" everywhere. Training pairs with an empty side are left out.
+Rare words are "<unk>" in the published training and validation sets, "UNK" in the test set: here
+"UNK" everywhere. Training pairs with an empty side are left out.
 """
 
 from itertools import islice

@@ -1,9 +1,7 @@
 """Preparation of translations and summaries, from published files to binarized data.
 
-The text folder holds ``{train,valid,test}.{source,target}``, tokenized for translation;
-``clean.train.*`` if pairs are cleaned in words; the subword model learned on both sides,
-``bpe.codes``, ``spm.model`` or ``vocab.txt``; and all text in subwords, with the prefix ``bpe.``,
-``spm.`` or ``wordpiece.``.
+The text folder holds ``{train,valid,test}.{source,target}``, ``clean.train.*`` if pairs are cleaned
+in words, the subword model, and all text in subwords with the prefix of its kind.
 """
 
 import shlex
@@ -65,8 +63,7 @@ def prepare_summaries(corpus, options):
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
     """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarized data.
 
-    If ``joined``, both sides share one dictionary. With ``all_subwords``, it also holds those that
-    the training text lacks. ``described`` are fields of the manifest.
+    With ``all_subwords`` the dictionary also holds those that the training text lacks.
     """
     given = corpus.find_files(options) if options.source or corpus.source is None else None
     splits, sides, prefix = corpus.splits(options), corpus.sides, kind.prefix if kind else ""

@@ -1,9 +1,8 @@
 """Preparation of click logs, from published files to what news_recommendation reads.
 
-A destination holds, binarized, ``titles/all``, the words of each title, and ``history``,
-``candidates`` and ``labels`` of each impression; their text is in ``text/``. Rows of ``titles`` are
-in the order of ``news.txt``, the dictionary of the articles. ``text/{split}.impressions`` has the
-names of impressions. Logs are streamed, one line at a time.
+A destination holds, binarized, ``titles/all``, in the order of the dictionary ``news.txt``, and
+``history``, ``candidates`` and ``labels`` of each impression, whose names are in
+``text/{split}.impressions``. Logs are streamed, one line at a time.
 """
 
 from collections import Counter
