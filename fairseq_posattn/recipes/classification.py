@@ -26,8 +26,6 @@ LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 
 
 class ClassificationPlan(Plan):
-    """See :class:`Plan`."""
-
     recipe: ClassificationRecipe
     averages = False
 

@@ -77,7 +77,6 @@ def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> P
 
 
 def _show(plan: Plan) -> None:
-    """Print the commands."""
     for step in plan.preparation() if not plan.options.tiny else ():
         print(step.shown())
     notes, tunings = plan.notes(), plan.tunings()

@@ -28,8 +28,6 @@ TINY |= {"max_update": 4, "max_epoch": 0, "save_interval": 1}
 
 
 class GenerationPlan(Plan):
-    """See :class:`Plan`."""
-
     recipe: GenerationRecipe
 
     def __init__(

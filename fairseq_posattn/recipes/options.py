@@ -149,7 +149,6 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser that raises UsageError instead of printing its usage."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError."""
         message = message.replace(": expected one argument", " needs a value")
         message = message.removeprefix("argument ").replace(": ", " ", 1)
         raise UsageError(f"{message}; --help lists the options")
