@@ -76,7 +76,7 @@ def lines_of(sentences):
     ]
 
 
-def test_ewt_joins_words_and_roles_of_verbs(release):
+def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release):
     splits = read_ewt(release)
     assert list(splits) == ["train", "valid", "test"]
     for sentences in splits.values():

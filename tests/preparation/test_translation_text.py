@@ -38,12 +38,8 @@ def segments(text):
 
 
 def test_only_segments_are_read():
-    text = """<?xml version="1.0" encoding="UTF-8"?>
-<title>Wade Davis</title>
-<seg id="1"> Eins & zwei. </seg>
-<seg id="2">“It’s” R&amp;D</seg>
-  <seg id=3>drei</seg>
-"""
+    text = '<title>Wade Davis</title>\n<seg id="1"> Eins & zwei. </seg>\n'
+    text += '<seg id="2">“It’s” R&amp;D</seg>\n  <seg id=3>drei</seg>\n'
     assert segments(text) == ["Eins & zwei.", "“It's” R&amp;D", "drei"]
 
 
