@@ -108,9 +108,6 @@ def test_the_fingerprint_depends_on_the_content(tmp_path):
     assert open_archive(tmp_path).fingerprint("text") != one
 
 
-# --- Hostile archives ----------------------------------------------------------------------------
-
-
 def header(name, size, kind=tarfile.REGTYPE):
     """Return the header of a file, whatever size it claims."""
     member = tarfile.TarInfo(name)

@@ -102,9 +102,6 @@ def test_a_limited_run_warns_of_no_counts(capsys):
         assert ("train has 7,000 pairs, not the 7,283 published" in warning) is warns
 
 
-# --- Calls of fairseq-preprocess ---------------------------------------------------------------
-
-
 @pytest.fixture
 def stand_in(tmp_path, monkeypatch):
     """Return a function that makes ``python -m fairseq_cli.preprocess`` run other code."""

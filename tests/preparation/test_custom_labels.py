@@ -74,12 +74,12 @@ def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq
 def test_all_table_formats_are_read_alike(tmp_path, suffix):
     path = tmp_path / f"moods.{suffix}"
     if suffix == "jsonl":
-        rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
-        path.write_text("\n\n".join(map(json.dumps, rows)) + "\n")
+        rows = [json.dumps({"text": text, "mood": mood}) for text, mood, _ in moods(3)]
+        path.write_text("\n\n".join(rows) + "\n")
     else:
         table(path, moods(3), between="\t" if suffix == "tsv" else ",")
-        if suffix == "csv.gz":
-            path.write_bytes(gzip.compress(path.read_bytes()))
+    if suffix == "csv.gz":
+        path.write_bytes(gzip.compress(path.read_bytes()))
     values = [values for _, values in read_rows(path, ["mood", "text"])]
     assert values == [[mood, text] for text, mood, _ in moods(3)]
 
@@ -183,8 +183,6 @@ def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path
     assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said
     assert not (dest / "text").exists()
 
-
-# --- Divisions of published data -----------------------------------------------------------------
 
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 

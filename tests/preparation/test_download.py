@@ -194,8 +194,6 @@ def test_concurrent_downloads_share_one_file(serve, tmp_path):
     assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one of them, in four parts
 
 
-# --- Data sets in several files or at several addresses ------------------------------------------
-
 PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
 WHOLE = (Source("whole.zip", ("https://nowhere.invalid",)),)
 
