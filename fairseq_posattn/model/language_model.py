@@ -94,9 +94,8 @@ class PretrainedLanguageModel(nn.Module):
     def load(self, folder: str, symbols: Sequence[str]) -> None:
         """Load the pre-trained weights; embeddings of :data:`LEARNED` symbols stay random.
 
-        Args:
-            folder: local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
-            symbols: V symbols of the dictionary, in order.
+        ``folder`` is a local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
+        ``symbols`` are the dictionary's, in order.
         """
         rows = gpt.read_vocabulary(folder)
         shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]

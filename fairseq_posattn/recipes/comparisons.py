@@ -113,10 +113,7 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Test over sentences and runs; return None if the baseline lacks statistics.
-
-    For single runs, which consist of folds, p is that of the exact test.
-    """
+    """Test over sentences and runs, or single runs exactly; None if the baseline has none."""
     if not groups or not groups.keys() <= baselines.keys():
         return None
     pairs = {name: (group, baselines[name]) for name, group in groups.items()}

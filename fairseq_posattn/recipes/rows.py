@@ -102,13 +102,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 
 def _score(result: dict[str, Any], metric: str) -> float | None:
-    """Return a run's score on the test set or, for "valid_...", in validation, or its cost.
-
-    A cost is None if another table trained the model and did not measure it.
-    """
+    """Return a run's score on the test set or, for "valid_...", in validation, or its cost."""
     if metric == "parameters_m":
         return float(result["parameters without word vectors"]) / 1e6
-    if metric in COSTS:
+    if metric in COSTS:  # None if another table trained the model and did not measure it
         number = (result["cost"] if metric in MEASURED_COSTS else result).get(metric)
         return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
