@@ -1,8 +1,4 @@
-"""Labeled examples: checked, divided into splits, tokenized, written as text files.
-
-Splits that were not published are seeded and stratified: each class has its share of each split, to
-within one example.
-"""
+"""Labeled examples: checked, divided into seeded, stratified splits, tokenized, written as text."""
 
 import json
 import random
@@ -161,9 +157,6 @@ def _tokenize_all(examples, split, corpus, options, cut):
         return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
     return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")
-
-
-# --- Splits ---------------------------------------------------------------------------------------
 
 
 def cross_validation(labels, seed, valid_fraction):

@@ -71,11 +71,8 @@ class Stages:
     def run(self, name, outputs, function, source=None, **settings):
         """Run one stage, unless it is done already.
 
-        Args:
-            outputs: files and folders that it makes, relative to the destination.
-            function: makes them in its argument, a folder with the earlier outputs.
-            source: identifies the user's files; None, if none were given, matches any.
-            settings: all else that the result depends on, beside earlier outputs; JSON values.
+        ``function`` makes ``outputs`` in a folder with the earlier ones. ``source`` identifies the
+        user's files; None matches any. ``settings`` are all else that the result depends on.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(outputs)

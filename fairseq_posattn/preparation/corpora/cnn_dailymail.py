@@ -1,14 +1,8 @@
 """CNN/DailyMail, not anonymized (Hermann et al., 2015; See et al., 2017).
 
-Either the archives of stories, which See et al.'s lists of URLs split: a story's name is the SHA-1
-of its URL. Or the parquet files made of them (version 3.0.0), which need pyarrow. Both give the
-same text, each in an order of its own. Stories without an article are left out: 114, all for
-training.
-
-A story is lines separated by empty ones; the line after each ``@highlight`` is a highlight. Lines
-of an article that do not end as sentences do, such as captions, get a " .", as is usual since See
-et al. (2017), and are joined by spaces. All highlights end in " .", where files2rouge ends
-sentences. Nothing else is changed: neither case nor tokens nor place and agency at the start.
+A story's name is the SHA-1 of its URL, which is in See et al.'s lists. The parquet files (version
+3.0.0) have the same text in another order. Lines of an article that do not end as sentences do get
+a " .", as is usual since See et al.; all highlights end in " .", where files2rouge ends sentences.
 """
 
 import hashlib
@@ -92,9 +86,6 @@ def write_text(where, folder, options):
     archive, downloads = open_archive(where), options.dest / "download"
     split = split_by_name(archive) if options.split_by_name else read_lists(archive, downloads)
     write_stories(archive, split, folder, options.limit)
-
-
-# --- Stories -----------------------------------------------------------------------------------
 
 
 def stories(archive, is_packed=False):
@@ -185,9 +176,6 @@ def write_stories(archive, split, folder, limit):
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
             write_pairs(map(pair_of, present), folder / part, SIDES, only_complete=True)
-
-
-# --- Parquet -----------------------------------------------------------------------------------
 
 
 def find_parquet(folder):
