@@ -166,12 +166,8 @@ FAULTS_BY_FILE = {
     "model/classifier.py": [
         ("[Dropout(outer), Highway", "[nn.Identity(), Highway", DROPOUTS),
         ("Highway(output_dim, activation, inner)", "Highway(output_dim, activation)", HEAD),
-        ("self.activation(self.map(self._drop(x)))", "F.elu(self.map(self._drop(x)))", HEAD),
-        (
-            "gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x",
-            "(1 - gate) * self.activation(self.map(self._drop(x))) + gate * x",
-            HEAD,
-        ),
+        ("mapped = self.activation(", "mapped = F.elu(", HEAD),
+        ("gate * mapped + (1 - gate) * x", "(1 - gate) * mapped + gate * x", HEAD),
         ("second, first - second", "second, second - first", HEAD),
         (
             "self.encoder(self.dropout(vectors), key_padding_mask)",

@@ -21,7 +21,13 @@ from fairseq_posattn.attention.disan import (
     DirectionalSelfAttention,
     directional_attention,
 )
-from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
+from fairseq_posattn.attention.dman import (
+    DynamicMaskAttention,
+    StaticMaskAttention,
+    dynamic_mask_attention,
+    mask_attention,
+    static_mask,
+)
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mechanism import Mechanism
@@ -40,7 +46,6 @@ from fairseq_posattn.attention.san import (
     dot_product_attention,
     masked_dot_product_attention,
 )
-from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
     SourceMaps,
@@ -52,39 +57,14 @@ from fairseq_posattn.attention.transformer_xl import (
     transformer_xl_attention,
 )
 
-__all__ = [
-    "AdaptedAttention",
-    "DirectionalBlock",
-    "DirectionalSelfAttention",
-    "DistanceAwareAttention",
-    "DotProductAttention",
-    "DynamicMaskAttention",
-    "GaussianAttention",
-    "MaskedDotProductAttention",
-    "Mechanism",
-    "MultiplePositionalSelfAttention",
-    "PositionFusion",
-    "PositionalSelfAttention",
-    "RelativePositionAttention",
-    "Source2TokenPooling",
-    "StaticMaskAttention",
-    "SourceMaps",
-    "TensorizedAttention",
-    "TransformerXLAttention",
-    "adapted_attention",
-    "additive_attention",
-    "directional_attention",
-    "distance_aware_attention",
-    "dot_product_attention",
-    "dynamic_mask_attention",
-    "gaussian_attention",
-    "mask_attention",
-    "mask_by_name",
-    "masked_dot_product_attention",
-    "position_fusion",
-    "relative_position_attention",
-    "source2token_pooling",
-    "static_mask",
-    "tensorized_attention",
-    "transformer_xl_attention",
-]
+__all__ = ["AdaptedAttention", "DirectionalBlock", "DirectionalSelfAttention"]
+__all__ += ["DistanceAwareAttention", "DotProductAttention", "DynamicMaskAttention"]
+__all__ += ["GaussianAttention", "MaskedDotProductAttention", "Mechanism"]
+__all__ += ["MultiplePositionalSelfAttention", "PositionFusion", "PositionalSelfAttention"]
+__all__ += ["RelativePositionAttention", "Source2TokenPooling", "StaticMaskAttention", "SourceMaps"]
+__all__ += ["TensorizedAttention", "TransformerXLAttention"]
+__all__ += ["adapted_attention", "additive_attention", "directional_attention"]
+__all__ += ["distance_aware_attention", "dot_product_attention", "dynamic_mask_attention"]
+__all__ += ["gaussian_attention", "mask_attention", "mask_by_name", "masked_dot_product_attention"]
+__all__ += ["position_fusion", "relative_position_attention", "source2token_pooling", "static_mask"]
+__all__ += ["tensorized_attention", "transformer_xl_attention"]

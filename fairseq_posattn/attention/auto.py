@@ -1,11 +1,8 @@
 """Choices of ``impl="auto"`` on a GPU: a self check of kernels, and timing.
 
-A kernel compiled by another version of Triton or for another GPU can silently return wrong numbers.
-Before ``auto`` takes kernels for the first call of a kind, it compares output and gradients with
-the reference on small inputs of one tile and of several. Each kind of call is then timed once,
-forward and backward, on the tensors of its first call. Sizes count by powers of two. Times are
-stored per GPU and versions in ``~/.cache/fairseq_posattn``, or in the folder ``POSATTN_CACHE``.
-``POSATTN_AUTO=kernels`` turns timing off: kernels are used wherever they can serve a call.
+Kernels compiled by another Triton or for another GPU may silently be wrong: they are compared with
+the reference on one tile and on several. Each kind of call is then timed once, on first tensors.
+``POSATTN_AUTO=kernels`` turns timing off; times are stored in the folder ``POSATTN_CACHE``.
 """
 
 import json
@@ -45,15 +42,10 @@ _chosen: dict[tuple[object, ...], str] = {}
 
 @dataclass(frozen=True, eq=False)
 class Declaration:
-    """Parts of an attention function: see :func:`fairseq_posattn.attention.declare.attention`.
-
-    Attributes:
-        attend: takes a ``Call`` and the arguments by name; returns the context, with
-            ``need_weights`` also the weights.
-    """
+    """Parts of an attention function: see :func:`fairseq_posattn.attention.declare.attention`."""
 
     name: str
-    attend: Callable[..., Attended]
+    attend: Callable[..., Attended]  # takes a Call, and the arguments by name
     shapes: Shapes
     implementations: tuple[str, ...]
     causal: bool
@@ -150,10 +142,7 @@ def _example(
 
 
 def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
-    """Return the largest error of the kernels' results over the tolerance.
-
-    It is four times the reference's error in the same type plus some roundings.
-    """
+    """Return the largest error over four times the reference's in the same type and roundings."""
     (tensors, mask, padding), options = _example(attention, kind, length), dict(kind.options)
     if "mask" in attention.shapes.masks:
         options["mask"] = mask
@@ -176,7 +165,6 @@ def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
         worst = max(worst, _ratio((kernel.double() - right).abs().max(), allowed))
     if not dropping:
         return worst
-
     # The context is linear in the values. For equal dropout masks in both passes the inner product
     # of their gradient with other values equals that of the context's gradient with those values'
     # context.

@@ -31,21 +31,13 @@ class Sizes:
 
 @dataclass(frozen=True)
 class Case:
-    """Attention function with arguments to call it with.
-
-    Attributes:
-        function: the attention function.
-        module: builds its mechanism from C, H and :class:`Shared` arguments; or None.
-        options: other keyword arguments.
-        masks: names of masks, divided evenly among the heads; empty for none.
-        mask_matrix: the function takes masks as matrices only.
-    """
+    """Attention function with arguments to call it with."""
 
     function: Callable[..., Attended]
-    module: Callable[..., Mechanism] | None = None
+    module: Callable[..., Mechanism] | None = None  # builds it from C, H and Shared arguments
     options: dict[str, object] = field(default_factory=dict)
-    masks: tuple[str, ...] = ()
-    mask_matrix: bool = False
+    masks: tuple[str, ...] = ()  # names, divided evenly among the heads
+    mask_matrix: bool = False  # the function takes masks as matrices only
 
     @property
     def attention(self) -> Attention:
@@ -54,10 +46,7 @@ class Case:
     def arguments(
         self, sizes: Sizes, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
     ) -> dict[str, object]:
-        """Return random tensors, which require gradients, and the mask, by name.
-
-        The numbers are the same in every precision.
-        """
+        """Return random tensors with gradients, alike in every precision, and the mask, by name."""
         by_name = {"B": sizes.batch, "H": sizes.heads, "Tq": sizes.queries, "Tk": sizes.keys}
         by_name |= dict.fromkeys(("D", "Dv", "C"), sizes.features)
         tensors = self.attention.shapes.random(by_name, [sizes.heads], seed=0)

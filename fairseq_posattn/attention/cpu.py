@@ -1,14 +1,7 @@
-"""Linear layers and dropout, faster on a CPU.
+"""Linear layers and dropout, faster on a CPU than PyTorch's.
 
-PyTorch multiplies float32 matrices by MKL, which does not use AVX-512 on processors that are not
-Intel's. oneDNN, also part of PyTorch, does: it is twice as fast on an AMD EPYC. Their results
-differ by rounding. The environment variable ``POSATTN_LINEAR`` names the library: ``torch`` for
-PyTorch's choice, or ``onednn``. Without it the processor model decides, so that repeated runs give
-the same numbers.
-
-PyTorch's dropout takes eight nanoseconds a number, in total more than the linear layers of a small
-model. This one draws sixteen random bits a number, in one nanosecond, and saves a byte a number for
-the backward pass.
+MKL does not use AVX-512 on processors that are not Intel's, but oneDNN does; results differ by
+rounding. ``POSATTN_LINEAR`` names one, ``torch`` or ``onednn``; else the processor model decides.
 """
 
 import functools
@@ -156,7 +149,10 @@ def dropout_matmul(weights: Tensor, x: Tensor, p: float) -> Tensor:
 
 
 def draw_mask(x: Tensor, p: float) -> Tensor:
-    """Return a dropout mask in the shape of x: int8, 1 where kept, on the CPU; ``0 < p < 1``."""
+    """Return a dropout mask in the shape of x: int8, 1 where kept, on the CPU; ``0 < p < 1``.
+
+    Sixteen random bits a number take an eighth of the time of PyTorch's dropout.
+    """
     draws = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     dropped = min(max(round(p * 2**16), 1), 2**16 - 1)  # of 65,536
     kept = draws.view(torch.int16)[: x.numel()].ge_(dropped - 2**15)

@@ -92,8 +92,7 @@ class Attention(auto.Declaration):
 
 def on_gpu(arguments: Arguments) -> bool:
     """Return whether the tensors of a call are on a GPU."""
-    on_cuda: bool = arguments["value"].is_cuda
-    return on_cuda
+    return bool(arguments["value"].is_cuda)
 
 
 _declared: dict[Callable[..., Attended], Attention] = {}

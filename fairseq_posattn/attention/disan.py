@@ -2,10 +2,7 @@
 
 Shen et al., 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language
 Understanding", section "Directional Self-Attention"; MTSA (Shen et al., 2019) repeats it in eq. 6.
-The paper's forward direction looks at the past, its backward direction at the future.
-
-It stores tensors of B * C * Tq * Tk numbers, C times those of dot-product attention. MTSA avoids
-them.
+It stores B * C * Tq * Tk numbers. The paper's forward direction looks at the past.
 """
 
 from collections.abc import Callable

@@ -52,11 +52,7 @@ def map_to_heads(
 class HeadwiseLinear(nn.Module):
     """Per-head linear layer; weights are initialized Glorot uniform.
 
-    Args:
-        num_heads: H.
-        input_dim, output_dim: features of one head.
-        bias: initial value of the biases, default 0; None for no biases.
-        dropout: probability of dropping an input feature; default 0.
+    Dimensions are those of one head. ``bias`` is the initial value of the biases; None has none.
     """
 
     def __init__(
@@ -86,11 +82,8 @@ class HeadwiseLinear(nn.Module):
 class FusionGate(nn.Module):
     """DiSAN's gate between a token's features h and its context s: ``F h + (1 - F) s``.
 
-    ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters.
-
-    Args:
-        dim: C.
-        dropout: probability of dropping an input feature of the gate; default 0.
+    ``F = sigmoid(W1 s + W2 h + b)``, with 2 C^2 + C parameters, C = ``dim``. ``dropout`` is that of
+    the gate's input features.
     """
 
     def __init__(self, dim: int, dropout: float = 0.0):

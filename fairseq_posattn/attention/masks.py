@@ -107,19 +107,12 @@ def _allows(name: str, distance: int) -> bool:
 
 @dataclass(frozen=True)
 class DistanceMask:
-    """Masks of several heads as functions of distance.
+    """Masks of several heads as functions of distance."""
 
-    Attributes:
-        line: float ``[K, Tq+Tk-1]``, at every distance that occurs
-            (:func:`~fairseq_posattn.attention.positions.signed_distances`).
-        reach: int32 ``[K, 2]``, the least and the greatest allowed distance.
-        query_length, key_length: Tq and Tk.
-    """
-
-    line: Tensor
-    reach: Tensor
-    query_length: int
-    key_length: int
+    line: Tensor  # float [K, Tq+Tk-1], at every distance of positions.signed_distances
+    reach: Tensor  # int32 [K, 2], the least and the greatest allowed distance
+    query_length: int  # Tq
+    key_length: int  # Tk
 
     def with_self(self) -> "DistanceMask":
         """Return these masks with distance 0 allowed."""
@@ -160,10 +153,7 @@ class MaskBank:
 
     @classmethod
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
-        """Build one mask for each head.
-
-        The names (:func:`mask_by_name`) are divided evenly among the heads in order: of two, the
-        first half has the first.
+        """Build one mask for each head; of two names the first half of the heads has the first.
 
         Raise ValueError if a name is unknown, the masks do not divide the heads, or one looks ahead
         where ``causal``.

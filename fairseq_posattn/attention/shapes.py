@@ -103,11 +103,7 @@ class Shapes:
     def random(
         self, sizes: Mapping[str, int], leading: Sequence[int], seed: int
     ) -> dict[str, Tensor]:
-        """Return normal random tensors in float64 for checks and benchmarks; no masks.
-
-        Args:
-            sizes: of all dimensions by name. leading: those of ``*``.
-        """
+        """Return normal float64 tensors, but no masks; ``leading`` are the sizes of ``*``."""
         generator = torch.Generator().manual_seed(seed)
         sizes = {**sizes, DISTANCES: sizes["Tq"] + sizes["Tk"] - 1, "*": len(leading)}
         sizes |= {f"*{number}": size for number, size in enumerate(leading)}

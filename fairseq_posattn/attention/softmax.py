@@ -82,10 +82,7 @@ def masked_softmax_attention(
 ) -> Attended:
     """Apply :func:`softmax_attention` to ``scores + mask`` and the call's padding.
 
-    Args:
-        scores: ``[B, ..., Tq, Tk]``, overwritten.
-        value: ``[B, ..., Tk, D]``.
-        mask: float, broadcastable to the scores: 0, -inf or a penalty.
+    The scores are overwritten. The mask is float and broadcastable to them: 0, -inf or a penalty.
     """
     blocked = None
     if mask is not None:
@@ -147,12 +144,9 @@ def sdpa_attention(
     blocked: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """Return ``softmax(Q K' / sqrt(D) + bias) V`` by ``scaled_dot_product_attention``.
+    """Return :func:`biased_attention` by ``scaled_dot_product_attention``.
 
-    Args:
-        bias, blocked: broadcastable to ``[B, H, Tq, Tk]``.
-        causal: block the keys after each query; only for equally many queries and keys, without
-            ``bias`` and ``blocked``.
+    ``causal`` is for equally many queries and keys, without ``bias`` and ``blocked``.
     """
     dead = None
     mask = None if bias is None else bias.to(query.dtype)

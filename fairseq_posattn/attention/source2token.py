@@ -73,12 +73,7 @@ class SourceMaps:
 def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
     """Return the softmax over the positions for each feature (MTSA section 2.2 B and eq. 9).
 
-    Args:
-        scores: ``[B, ..., T, C]``.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-
-    Returns:
-        ``[B, ..., T, C]``, float32 at least; zero where padded.
+    Scores and weights are ``[B, ..., T, C]``. Weights are float32 at least, and zero where padded.
     """
     wide = torch.promote_types(scores.dtype, torch.float32)
     if key_padding_mask is None:

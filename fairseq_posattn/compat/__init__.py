@@ -1,8 +1,7 @@
 """Patches that make fairseq safe and correct on today's PyTorch, grouped by subject.
 
-Each patched function says what is wrong in fairseq; unless it names other versions, that is 0.12.2
-and fairseq-fixed 0.12.3.1. :mod:`~.patching` applies them. Modules that are not in :data:`NAMES`
-patch nothing.
+Each patched function says what it changes in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
+names other versions. :mod:`~.patching` applies them.
 """
 
 from importlib import import_module
@@ -13,17 +12,8 @@ with patching.quietly():
     import fairseq.checkpoint_utils  # noqa: F401, the first import of fairseq warns
 
 # In the order of application: of two patches of one function the later one is called first.
-NAMES = (
-    "matching",
-    "loading",
-    "data",
-    "resuming",
-    "saving",
-    "updates",
-    "generation",
-    "console",
-    "command_line",
-)
+NAMES = ("matching", "loading", "data", "resuming", "saving", "updates", "generation", "console")
+NAMES += ("command_line",)
 with patching.quietly():  # some import fairseq's commands, which log to standard output
     MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
 

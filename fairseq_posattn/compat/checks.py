@@ -35,18 +35,12 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
         "block_length dman_max_distance min_len max_len_a max_len_b prefix_size "
         "no_repeat_ngram_size buffer_size shard_id iter_decode_max_iter distributed_rank",
     ),
-    "1 or more, or -1 for none": (
-        lambda n: n == -1 or n >= 1,
-        "sampling_topk diverse_beam_groups",
-    ),
+    "1 or more, or -1 for none": (lambda n: n == -1 or n >= 1, "sampling_topk diverse_beam_groups"),
     "0 or more, or -1 for none": (
         lambda n: n == -1 or n >= 0,
         "patience keep_interval_updates keep_last_epochs keep_best_checkpoints",
     ),
-    "more than 0 and up to 1, or -1 for none": (
-        lambda n: n == -1 or 0 < n <= 1,
-        "sampling_topp",
-    ),
+    "more than 0 and up to 1, or -1 for none": (lambda n: n == -1 or 0 < n <= 1, "sampling_topp"),
     "more than 0": (lambda n: n > 0, "temperature"),
 }
 
@@ -66,7 +60,6 @@ NEEDS_GPU = (
 
 
 def training_mistakes(s: _Settings) -> Iterator[str]:
-    """Yield what is wrong with the settings of fairseq-train."""
     if s.max_tokens is None and s.batch_size is None:
         yield NO_BATCH_SIZE
     if s.optimizer is None:
@@ -144,22 +137,20 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
 
 
 def check(settings: Mapping):
-    """Check the settings of fairseq-train, -generate, -interactive, -validate or -hydra-train.
-
-    ``settings`` go by the names of their flags, with underscores; ``task``, ``arch`` and others are
-    names of classes. A :class:`UsageError` names the first invalid one.
-    """
+    """Check a command's settings, by the names of their flags; UsageError for the first mistake."""
     check_ranges(settings)
     subsets = ()
     if "max_update" in settings:
         check_names(settings)
-        _raise_first(training_mistakes(_Settings(settings)))
+        for mistake in training_mistakes(_Settings(settings)):
+            raise UsageError(mistake)
         subsets = ("train_subset",)
         if not settings.get("disable_validation"):
             check_metric(settings)
             subsets += ("valid_subset",)
     elif "path" in settings:
-        _raise_first(generation_mistakes(_Settings(settings)))
+        for mistake in generation_mistakes(_Settings(settings)):
+            raise UsageError(mistake)
         if "beam" not in settings and "context_window" not in settings:
             subsets = ("valid_subset",)
         elif "buffer_size" not in settings:
@@ -167,11 +158,6 @@ def check(settings: Mapping):
     else:
         return
     check_data(settings, subsets)
-
-
-def _raise_first(mistakes):
-    for mistake in mistakes:
-        raise UsageError(mistake)
 
 
 def check_ranges(settings: Mapping):

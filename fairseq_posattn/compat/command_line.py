@@ -1,7 +1,6 @@
 """Settings of fairseq's commands are checked before anything is read; mistakes are one line.
 
-fairseq checks few of them. Others end in a traceback, sometimes after an epoch, or are accepted:
-``--lr -1`` trains away from the data, and ``--dropout -0.1`` counts as none.
+fairseq checks few of them: ``--lr -1`` trains away from the data.
 """
 
 import functools
@@ -49,10 +48,7 @@ def allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
 @around(models, "merge_with_parent")
 @around(dataclass_utils, "merge_with_parent")
 def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
-    """Accept settings as an object of their class, such as ``TransformerConfig()``.
-
-    fairseq's functions document it and fail with ``KeyError: '_parent'``.
-    """
+    """Accept a dataclass, such as ``TransformerConfig()``, where fairseq raises KeyError."""
     if is_dataclass(cfg):
         cfg = OmegaConf.structured(cfg)
     return merge_with_parent(dc, cfg, *args, **kwargs)
@@ -86,10 +82,7 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
 
 @around(training_loop, "add_defaults")
 def check_config(add_defaults, cfg):
-    """Check the config of a training, and warn of options that its model does not read.
-
-    Training calls this first, after fairseq-hydra-train, too, has imported the plugin.
-    """
+    """Check the config of a training, and warn of options that its model does not read."""
     add_defaults(cfg)
     settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():

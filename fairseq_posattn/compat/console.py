@@ -47,17 +47,9 @@ def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *arg
     return parse_args_and_arch(parser, input_args, *args, **kwargs)
 
 
-# --- The log --------------------------------------------------------------------------------------
-
-
 @when_applied
 def set_up_log():
-    """Set up the log of a command, if one of fairseq's models has done it.
-
-    A model of fairseq-fixed 0.12.3.1 calls ``logging.basicConfig(level=logging.DEBUG)`` during its
-    import, before the command can: fairseq-generate, -interactive, -validate, -preprocess and
-    -eval-lm then log to standard error, without the time, at level DEBUG of every library.
-    """
+    """Set up the log of a command, if an imported model of fairseq-fixed has set level DEBUG."""
     program = Path(sys.argv[0] if sys.argv else "")
     is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
     root = logging.getLogger()
@@ -110,10 +102,7 @@ def allow_changed_settings(update_config, self, config):
 
 @around(distributed_utils, "call_main")
 def validate_in_one_process(call_main, cfg, main, *args, **kwargs):
-    """Run ``fairseq-validate`` in one process.
-
-    fairseq starts one for each GPU, and fails if one has fewer batches than another.
-    """
+    """Run ``fairseq-validate`` in one process; several fail if one has fewer batches."""
     settings = cfg.distributed_training
     if main is validate.main and settings.distributed_world_size > 1:
         logger.info(f"validating in one process instead of {settings.distributed_world_size}")
@@ -139,10 +128,9 @@ def add_predictions(task, ids, predicted, expected):
 
 @around(validate, "main")
 def write_predictions(main, cfg, *args, **kwargs):
-    """Write predictions to ``--results-path FOLDER``, which fairseq-validate ignores.
+    """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores.
 
-    ``predictions-test.txt`` of the subset "test" has a line for each example in the order of the
-    data: the prediction, a tab, the expected answer. Criterions of the plugin add them.
+    A line is an example: the prediction, a tab, the expected answer.
     """
     global _predictions
     folder = cfg.common_eval.results_path

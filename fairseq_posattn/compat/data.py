@@ -1,8 +1,7 @@
 """Binarized data, dictionaries, subword codes, batches, and threads that load them.
 
-A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any
-dictionaries of the right size: with the words or labels of other data, or in another order, its
-output is meaningless. Checkpoints without fingerprints are loaded as before.
+A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any of the
+right size. Checkpoints without fingerprints are loaded as before.
 """
 
 import contextlib
@@ -34,10 +33,7 @@ CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
 
 @around(Dictionary, "add_from_file")
 def name_dictionary(add_from_file, self, file):
-    """Name a dictionary that cannot be read, or has no words.
-
-    fairseq does not name the file, and an empty dictionary fails in the model's embedding.
-    """
+    """Name a dictionary that cannot be read, or has no words, where fairseq names no file."""
     if not isinstance(file, str):
         return add_from_file(self, file)
     if os.path.isfile(file) and os.path.getsize(file) > MAX_DICTIONARY:
@@ -72,10 +68,7 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
 
 @around(data_utils, "load_indexed_dataset")
 def check_tokens(load, path, dictionary=None, *args, **kwargs):
-    """Refuse tokens beyond the dictionary.
-
-    In fairseq they fail in the embedding, on a GPU by an assertion that stops the process.
-    """
+    """Refuse tokens beyond the dictionary, which fail in the embedding, on a GPU by an abort."""
     dataset = load(path, dictionary, *args, **kwargs)
     for part in getattr(dataset, "datasets", [dataset]) if dictionary is not None else ():
         if isinstance(part, MMapIndexedDataset):
@@ -88,8 +81,6 @@ def check_tokens(load, path, dictionary=None, *args, **kwargs):
                     )
     return dataset
 
-
-# --- Fingerprints of dictionaries -----------------------------------------------------------------
 
 KEY = "dictionaries"
 NAMES = {"source_dictionary": "source words", "target_dictionary": "target words"}
@@ -126,11 +117,7 @@ def check(task, expected, names=tuple(NAMES)):
 def save_fingerprints(state_dict, self):
     """Save them for both readers of a checkpoint, the task and the trainer."""
     state, entry = state_dict(self), {KEY: fingerprints(self.task)}
-    return {
-        **state,
-        "task_state": {**state["task_state"], **entry},
-        "extra_state": {**state["extra_state"], **entry},
-    }
+    return state | {name: state[name] | entry for name in ("task_state", "extra_state")}
 
 
 @around(FairseqTask, "load_state_dict")
@@ -150,9 +137,6 @@ def check_in_training(load_checkpoint, self, *args, **kwargs):
         names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
         check(self.task, extra_state.get(KEY), names)
     return extra_state
-
-
-# --- Columns: folders of binarized rows with a dictionary beside them -----------------------------
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:
@@ -175,10 +159,7 @@ def read_column(
 
 
 def list_symbols(dictionary: Dictionary) -> list[str]:
-    """Return the words, labels, tags or news of a dictionary, in order.
-
-    fairseq puts special symbols before them and fills up with ``madeupword``; tasks add a mask.
-    """
+    """Return a dictionary's symbols in order, but not fairseq's special ones and fillings."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [one for one in symbols if not one.startswith("madeupword") and one != "<mask>"]
 
@@ -193,21 +174,14 @@ def note_row_checks(build_model, self, cfg, from_checkpoint=False):
 
 @around(SentencePredictionTask, "load_dataset")
 def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
-    """Check a split before it is loaded.
-
-    fairseq trains on files of unequal length, empty rows and unknown labels without a warning.
-    """
+    """Check a split: fairseq trains on unequal files, empty rows and unknown labels silently."""
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)
     return load_dataset(self, split, combine=combine, **kwargs)
 
 
 def check_split(task, split, combine=False):
-    """Check all rows of a split of sentences or pairs; ``combine`` adds ``train1``, ``train2``...
-
-    Raises:
-        UsageError: names the first wrong row, counted from 1 as lines of the text, and the fix.
-    """
+    """Raise a :class:`UsageError` for the first wrong row of a split, counted from 1."""
     cfg, data = task.cfg, Path(task.cfg.data)
     encodes_pairs = getattr(task, "encodes_pairs", False)
     lengths = {}
@@ -289,8 +263,7 @@ def _check_labels(path, labels, expected, num_classes, task):
 def _check_scores(path, expected, num_classes, encodes_pairs):
     """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
 
-    Several outputs of a model that encodes pairs separately are a distribution over the scores 1 to
-    ``num_classes``, and a row is one of them.
+    Models that encode pairs separately predict a distribution over the scores 1 to ``num_classes``.
     """
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
@@ -312,11 +285,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
 
 @around(data_utils, "batch_by_size")
 def keep_last_batch(batch_by_size, indices, *args, **kwargs):
-    """Keep the last batch of a split.
-
-    fairseq leaves it out unless its size is a multiple of ``--required-batch-size-multiple``: up to
-    7 sentences of a test set would be neither translated nor scored.
-    """
+    """Keep the last batch: by ``--required-batch-size-multiple`` up to 7 sentences would go."""
     if not isinstance(indices, numpy.ndarray):
         indices = numpy.fromiter(indices, dtype=numpy.int64)
     if len(indices) == 0:
@@ -328,11 +297,7 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
 
 @around(BackgroundConsumer, "start")
 def join_at_exit(start, self):
-    """Let the program's end wait for the thread that prepares batches.
-
-    In fairseq it is a daemon. If it is in PyTorch's C++ code at the end, the process is aborted:
-    "terminate called", exit status 134.
-    """
+    """Let the program's end wait for this thread: a daemon in C++ code aborts it (status 134)."""
     self.daemon = False
     start(self)
 

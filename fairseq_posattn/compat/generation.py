@@ -30,8 +30,7 @@ logger = logging.getLogger(__name__)
 def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
-    Without its CUDA extension fairseq ignores ``--no-repeat-ngram-size``: it compares with the last
-    tokens of a buffer of the longest possible output, which are usually padding. The rows of
+    Without its CUDA extension fairseq compares with the end of its buffer, usually padding. Rows of
     ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
     """
     size = self.no_repeat_ngram_size
@@ -49,11 +48,7 @@ def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
 def index_groups_by_batch(
     step_of_search, self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
 ):
-    """Index what diverse beam groups share by the sentence's place in the batch.
-
-    fairseq looks it up by the sentence's number in the data: ``--diverse-beam-groups`` raises
-    IndexError on data of more than one batch.
-    """
+    """Index what beam groups share by place in the batch, where fairseq raises IndexError."""
     if original_batch_idxs is None:
         original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
     if step == 0:
@@ -64,21 +59,14 @@ def index_groups_by_batch(
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
 def stop_at_max_length(init, self, *args, **kwargs):
-    """Stop a sentence whose ``--constraints`` are not met at the maximum length.
-
-    fairseq fails an assertion, ``200 < 200``, and loses the other sentences of the batch, too.
-    """
+    """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""
     init(self, *args, **kwargs)
     self.stop_on_max_len = True
 
 
 @around(generation_loop, "_main")
 def translate_shard(main, cfg, *args, **kwargs):
-    """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
-
-    fairseq divides by zero if there is nothing to translate: an empty shard, or all sentences left
-    out by ``--skip-invalid-size-inputs-valid-test``.
-    """
+    """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores."""
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
         distributed.distributed_world_size = shards
@@ -116,8 +104,7 @@ def replace_before_joining(post_process_prediction, remove_bpe=None, **given):
 def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
     """Return a translation with its unknown words replaced by aligned source words.
 
-    ``alignment`` has pairs of places in the source and in the translation, which fairseq reads as a
-    list of places. Words without a translation in ``align_dict`` are copied.
+    ``alignment`` has pairs of places (source, translation), which fairseq misreads.
     """
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:
@@ -130,8 +117,7 @@ def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
 def join_wordpieces(post_process, sentence, symbol):
     """Join BERT's WordPiece subwords for ``--post-process wordpiece``.
 
-    fairseq knows only the format of the first paper, whose words begin with an underscore, and
-    joins BERT's words, too. BERT splits at punctuation: an underscore is a subword there.
+    fairseq knows only the first paper's, whose words begin with an underscore.
     """
     underscores = any(len(one) > 1 and one.startswith("_") for one in sentence.split())
     if symbol != "wordpiece" or underscores:
@@ -144,11 +130,9 @@ def join_wordpieces(post_process, sentence, symbol):
 
 @instead(file_utils, "load_archive_file")
 def load_archive_file(archive_file):
-    """Return the folder of a model: as given, or unpacked from an archive once.
+    """Return the folder of a model: as given, or ``model.tar.gz.unpacked`` of an archive.
 
-    fairseq unpacks wherever ``..``, absolute names and links in an archive point to, and replaces
-    the archive by the folder. Here ``model.tar.gz`` becomes ``model.tar.gz.unpacked`` beside it;
-    damaged archives, and those that would write outside their folder, are refused.
+    fairseq unpacks wherever ``..``, absolute names and links in an archive point to.
     """
     try:
         path = file_utils.cached_path(archive_file, cache_dir=None)
@@ -161,13 +145,13 @@ def load_archive_file(archive_file):
     parent, name = os.path.split(os.path.abspath(path))
     with locked(os.path.join(parent, f".{name}.lock"), path):
         if not (os.path.isdir(folder) and os.path.getmtime(folder) >= os.path.getmtime(path)):
-            _unpack_into(folder, path)
+            _unpack_into(folder, path, parent)
     return folder
 
 
-def _unpack_into(folder, path):
-    with tempfile.TemporaryDirectory(dir=os.path.dirname(os.path.abspath(path))) as parent:
-        content = os.path.join(parent, "content")
+def _unpack_into(folder, path, parent):
+    with tempfile.TemporaryDirectory(dir=parent) as temporary:
+        content = os.path.join(temporary, "content")
         os.mkdir(content)
         try:
             unpack_tar(path, content)
@@ -183,11 +167,7 @@ def _unpack_into(folder, path):
 
 @around(GeneratorHubInterface, "__init__")
 def tokenize_by_manifest(init, self, cfg, task, models):
-    """Tokenize plain text as the training data, if neither tokenizer nor bpe is named.
-
-    fairseq tokenizes it only if tokenizer, codes and languages are named again, and never
-    lowercases. The manifest beside the model's data records how.
-    """
+    """Tokenize plain text by the data's manifest, if neither tokenizer nor bpe is named."""
     init(self, cfg, task, models)
     if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:
         folder = Path(utils.split_paths(task.cfg.data)[0])
@@ -210,11 +190,7 @@ class PlainText:
 
 @around(TranslationTask, "setup_task")
 def read_languages(setup_task, cls, cfg, **kwargs):
-    """Read unnamed languages from the manifest of the data.
-
-    fairseq infers them from files of sentences, and fails if there are only dictionaries, as beside
-    a checkpoint.
-    """
+    """Read unnamed languages from the data's manifest; fairseq infers them from sentences."""
     if None in (cfg.source_lang, cfg.target_lang):
         record = manifest.read(utils.split_paths(cfg.data)[0])
         if record is not None and len(record.languages) == 2:

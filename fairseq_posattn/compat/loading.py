@@ -71,12 +71,7 @@ def replace_eval():
 
 
 def read_literal(text: str):
-    """Return the value of a Python literal with arithmetic, ``[(512, 3)] * 20 + [(1024, 1)]``.
-
-    Raises:
-        UsageError: it is anything else, or too large.
-        TypeError: it is not a string, as for ``eval``.
-    """
+    """Return the value of a literal with arithmetic, ``[(512, 3)] * 20``; else a UsageError."""
     if not isinstance(text, str):
         raise TypeError(f"a setting must be a string, not {type(text).__name__}")
     try:
@@ -130,16 +125,11 @@ OPERATIONS = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Add: operator.
 OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
-# --- Files ----------------------------------------------------------------------------------------
-
-
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
 
-    Since PyTorch 2.6 ``torch.load`` refuses the settings and metrics in fairseq's checkpoints,
-    because a pickle can run code, and fairseq can read none of them. A folder stands for its best
-    or else its last checkpoint.
+    Since PyTorch 2.6 ``torch.load`` refuses the settings in fairseq's checkpoints.
     """
     path = find_checkpoint(PathManager.get_local_path(path))
     state = read_checkpoint(path)
@@ -174,17 +164,12 @@ def load_ema_from_checkpoint(path):
 
 @around(TransformerDecoderBase, "upgrade_state_dict_named")
 def load_adaptive_softmax(upgrade, self, state_dict, name):
-    """Load models with ``--adaptive-softmax-cutoff`` and shared embeddings.
-
-    fairseq adds an output projection to the loaded weights, which such a decoder does not have.
-    """
+    """Remove the output projection that fairseq adds, and an adaptive softmax does not have."""
     upgrade(self, state_dict, name)
     if self.adaptive_softmax is not None:
         state_dict.pop(f"{name}.output_projection.weight", None)
     return state_dict
 
-
-# --- Memory ---------------------------------------------------------------------------------------
 
 # Weights may be saved in half precision, or tied, and computed tables are not saved.
 TIMES, EXTRA_BYTES = 4, 256 << 20
@@ -277,9 +262,6 @@ def build_within_file_size(
                 reason = "its training has diverged; use an earlier checkpoint"
                 raise UsageError(f"{filename}: the weight {name} is not finite: {reason}")
     return loaded
-
-
-# --- Contents -------------------------------------------------------------------------------------
 
 
 @around(validate, "main")

@@ -1,8 +1,7 @@
 """Checkpoints whose model is not that of the run: options keep their meaning, or one line says why.
 
-A named architecture has default values, and may enable an option that older versions lacked. A
-checkpoint of an older version keeps its model: missing options get the default of the model without
-a preset, which is how older versions behaved.
+A checkpoint of an older version keeps its model: missing options get the default of the model
+without a preset, which is how older versions behaved.
 """
 
 import argparse
@@ -51,11 +50,7 @@ def model_options(state):
 
 
 def earlier_values(arch, options):
-    """Return the options of a checkpoint that keep another value than their preset's, by name.
-
-    They are missing in it, or have a value of an earlier preset. Only named architectures of this
-    plugin have presets.
-    """
+    """Return the options that are missing in a checkpoint, or have an earlier preset's value."""
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
     config = getattr(preset, "preset_of", None)
     if config is None:
@@ -70,8 +65,7 @@ def earlier_values(arch, options):
 def complete(state):
     """Add the options that a checkpoint lacks, as its model was without them."""
     options = model_options(state)
-    if isinstance(options, argparse.Namespace):
-        options = vars(options)
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
     if options:
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
@@ -80,8 +74,7 @@ def complete(state):
 def keep_trained_options(add_defaults, cfg):
     """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
-    fairseq builds the model of the command line before it opens the checkpoint, so that a preset
-    that has changed since would change the model in the middle of its training.
+    fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
     """
     add_defaults(cfg)
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
@@ -116,8 +109,6 @@ def file_to_train_on(cfg):
     return next((name for name in names if name and os.path.isfile(name)), None)
 
 
-# --- Weights that do not fit ----------------------------------------------------------------------
-
 VOCABULARY = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
     r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "
@@ -128,10 +119,7 @@ WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\
 
 @around(Trainer, "load_checkpoint")
 def report_difference_in_training(load_checkpoint, self, filename, *args, **kwargs):
-    """Report in one line how a checkpoint differs from the run.
-
-    fairseq prints PyTorch's list of all differing weights under three tracebacks.
-    """
+    """Report in one line how a checkpoint differs from the run; fairseq prints all weights."""
     try:
         return load_checkpoint(self, filename, *args, **kwargs)
     except OSError:

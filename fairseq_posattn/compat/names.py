@@ -98,8 +98,6 @@ def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
-# --- Metrics --------------------------------------------------------------------------------------
-
 # Metrics in validation, and those among them to minimize. Other criterions may log anything.
 METRICS = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
@@ -121,8 +119,7 @@ LOWER = {"loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"}
 def check_metric(settings: Mapping):
     """Raise a :class:`UsageError` for a metric that is not logged, or in the wrong direction.
 
-    fairseq reports an unknown one after the first epoch. For accuracy it keeps the worst checkpoint
-    unless ``--maximize-best-checkpoint-metric`` is given.
+    fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
     """
     wanted, criterion = settings.get("best_checkpoint_metric"), settings.get("criterion")
     known = METRICS.get(criterion)
@@ -140,8 +137,6 @@ def check_metric(settings: Mapping):
         raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
 
 
-# --- The folder of the data -----------------------------------------------------------------------
-
 # By task, the files of dictionaries and of a split.
 FILES = {
     **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
@@ -151,10 +146,7 @@ FILES = {
 
 
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
-    """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split.
-
-    ``subsets`` are those of ``train_subset``, ``valid_subset`` and ``gen_subset`` that are read.
-    """
+    """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split."""
     data, task = settings.get("data"), settings.get("task")
     if not isinstance(data, str) or "://" in data or task not in FILES:
         return

@@ -75,11 +75,7 @@ def _metrics_on_demand():
 
 @contextlib.contextmanager
 def settings_on_demand():
-    """Register classes with fairseq so that Hydra's copies of their settings are built on demand.
-
-    All of them would take a third of a second, and only Hydra's commands and older checkpoints read
-    them.
-    """
+    """Let Hydra's copies of registered settings, a third of a second, be built on demand."""
     from hydra.core.config_store import ConfigNode, ConfigStore
 
     class Node(ConfigNode):
@@ -133,8 +129,7 @@ def when_applied(step: Callable) -> Callable:
 def around(owner: object, name: str) -> Callable:
     """Replace ``owner.name`` by the decorated function, which is given the original first.
 
-    Args:
-        owner: a module or a class; or a function that returns one, or None to patch nothing.
+    ``owner`` is a module or a class, or a function that returns one, or None to patch nothing.
     """
 
     def decorate(patch):

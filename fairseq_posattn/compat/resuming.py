@@ -35,10 +35,7 @@ EPOCH = "batches_of_epoch"
 
 @around(checkpoint_utils, "load_checkpoint")
 def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
-    """Refuse a missing ``--restore-file``, for which fairseq trains from scratch.
-
-    Also a missing ``--continue-once``, or a ``checkpoint_last.pt`` that is a folder or a dead link.
-    """
+    """Refuse a missing ``--restore-file``, for which fairseq trains from scratch."""
     if not cfg.restore_file:  # the user wants none
         return load_checkpoint(cfg, trainer, **kwargs)
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
@@ -57,11 +54,7 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
 
 @around(distributed_utils, "_broadcast_object_slow")
 def allow_types(broadcast, *args, **kwargs):
-    """Allow the types of a checkpoint between the processes of one run, but not in files.
-
-    fairseq sends it by ``torch.save`` and ``torch.load``, which since PyTorch 2.6 refuses the
-    settings and metrics in it.
-    """
+    """Allow the types of a checkpoint between the processes of one run, but not in files."""
     number, array = numpy.float64(0), numpy.zeros(1)
     dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
     types = [
@@ -209,11 +202,7 @@ def load_patience(load_checkpoint, cfg, trainer, **kwargs):
 
 @around(checkpoint_utils, "load_checkpoint")
 def forget_previous_training(load_checkpoint, cfg, trainer, **kwargs):
-    """Reset state here: ``load_checkpoint`` runs once at the start of every training.
-
-    In a sweep of several trainings in one process, fairseq compares each with the best loss of all
-    before it, writes no best checkpoint and stops too early.
-    """
+    """Reset what fairseq keeps of earlier trainings in the same process, such as a sweep's."""
     for name in PROGRESS:
         vars(checkpoint_utils.save_checkpoint).pop(name, None)
         early_stopping().pop(name, None)
@@ -256,10 +245,7 @@ def note_epoch_of_batches(get_batch_iterator, self, dataset, *args, **kwargs):
 
 @around(EpochBatchIterator, "state_dict")
 def save_place_in_data(state_dict, self):
-    """Save the epoch of the batches, and the numbers of processes and batches.
-
-    fairseq counts only the batches that each process took.
-    """
+    """Save the epoch of the batches, and the numbers of processes and batches."""
     state = state_dict(self) | ({EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {})
     return state | {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
 
@@ -268,8 +254,7 @@ def save_place_in_data(state_dict, self):
 def load_place_in_data(load_state_dict, self, state):
     """Resume at the same place on another number of processes.
 
-    fairseq repeats batches, skips some, or fails. If the number of processes does not divide the
-    batches taken, some are repeated here; batches of another size hold other sentences.
+    If it does not divide the batches taken, some are repeated; fairseq also skips some, or fails.
     """
     if "num_batches" in state:
         taken = state["iterations_in_epoch"] * state["num_shards"]

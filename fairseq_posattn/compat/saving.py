@@ -1,9 +1,7 @@
 """Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
-SIGTERM and Ctrl-C save the training and end it in one line, where fairseq 0.12 loses everything
-since the last checkpoint. The current update is finished, with its validation if one is due, and
-``checkpoint_last.pt`` is written; the same command resumes from it. One of several processes needs
-to receive the signal. A second signal ends the program at once.
+After SIGTERM or Ctrl-C, in one of several processes, the current update is finished, with its
+validation if one is due, and ``checkpoint_last.pt`` is written. A second signal ends at once.
 """
 
 import contextlib
@@ -39,11 +37,7 @@ _held = {}  # locks: closing a file, even another of the same name, would releas
 
 @around(checkpoint_utils, "torch_persistent_save")
 def save_whole(torch_persistent_save, state, path, async_write=False):
-    """Save a checkpoint under another name first.
-
-    fairseq 0.12 tries three times, each time appending to the incomplete file, leaves that behind
-    and ends in a traceback.
-    """
+    """Save a checkpoint under another name first; fairseq 0.12 leaves an incomplete file."""
     if async_write or not PathManager.supports_rename(path):
         return torch_persistent_save(state, path, async_write=async_write)
     with _writing(path) as part, open(part, "wb") as file:
@@ -80,11 +74,7 @@ def _writing(path):
 
 @around(checkpoint_utils, "save_checkpoint")
 def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
-    """Copy dictionaries, manifest and codes beside the first checkpoint of a training.
-
-    fairseq saves only the name of the data's folder, which another machine does not have. A failed
-    copy is logged and stops no training.
-    """
+    """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
     path = save_checkpoint(cfg, trainer, *args, **kwargs)
     trainer.updates_saved = trainer.get_num_updates()
     if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
@@ -110,8 +100,7 @@ def note_number_of_best(save_checkpoint, cfg, *args, **kwargs):
 def find_best(checkpoint_paths, path, pattern=r"checkpoint(\d+)\.pt", keep_match=False):
     """Find all best checkpoints, and while there are fewer than N, a missing one as the worst.
 
-    fairseq 0.12 saves none that is worse than the existing ones, even if they are fewer than N, and
-    never removes those with scores below zero, such as Pearson's r.
+    fairseq 0.12 does not fill up to N, and never removes scores below zero, such as Pearson's r.
     """
     if not pattern.startswith(BEST):
         return checkpoint_paths(path, pattern, keep_match)
@@ -135,7 +124,6 @@ def lock(folder):
     """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
 
     filelock's lock would be inherited by processes that load data, which outlive a killed training.
-    File systems without locks are not locked.
     """
     folder = os.path.realpath(folder)
     if folder in _held:
@@ -257,10 +245,7 @@ def end_in_one_line(call_main, *args, **kwargs):
 
 @around(torch.multiprocessing, "spawn")
 def pass_on_sigterm(spawn, fn, *args, **kwargs):
-    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
-
-    fairseq-train ends alone, and a scheduler then kills the others while they are saving.
-    """
+    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them."""
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)
     received = []

@@ -29,11 +29,7 @@ def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
 
 @around(Trainer, "train_step")
 def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
-    """Count the other batches of a process, too, with ``--update-freq`` above 1.
-
-    If the last batch of a process is missing, fairseq leaves the whole process out of the number of
-    tokens by which it divides the summed gradients.
-    """
+    """Count a process whose last batch is missing in the tokens that divide the gradients."""
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     return train_step(self, samples, *args, **kwargs)
 
@@ -42,8 +38,7 @@ def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
 def use_fused_adam(init, self, cfg, params):
     """Use PyTorch's fused kernels for ``--optimizer adam``, unless ``--use-old-adam`` is given.
 
-    fairseq 0.12 has a fused step only on GPUs with NVIDIA's apex; elsewhere it steps parameter by
-    parameter. The saved state is fairseq's, so that a training resumes under either.
+    The saved state is fairseq's, so that a training resumes under either.
     """
     params = list(params)
     init(self, cfg, params)
@@ -53,11 +48,7 @@ def use_fused_adam(init, self, cfg, params):
 
 
 class FusedAdam(Adam):
-    """fairseq's Adam with a fused step.
-
-    Parameters are stepped together. Those of half precision (``--memory-efficient-fp16``) are
-    stepped one by one, because each needs float32 copies of itself and of its gradient.
-    """
+    """fairseq's Adam with a fused step; in half precision it needs float32 copies one by one."""
 
     def step(self, closure=None):
         loss = None if closure is None else closure()
@@ -131,10 +122,7 @@ def copy_norm_to_host(clip_grad_norm, self, *args, **kwargs):
 
 @around(Trainer, "_reduce_and_log_stats")
 def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
-    """Skip the rounding of statistics that fairseq-train ignores, as fairseq does on TPUs.
-
-    It is the method's only use of ``tpu``, and costs a synchronization for each statistic.
-    """
+    """Skip rounding of ignored statistics, each a synchronization, as fairseq does on TPUs."""
     tpu, self.tpu = self.tpu, True
     try:
         return reduce_and_log_stats(self, *args, **kwargs)

@@ -15,12 +15,9 @@ CHUNK = 64  # logits of which the greatest is found first
 class ForcedSearch(SequenceGenerator):
     """fairseq's search, in which no sentence affects the others of its batch.
 
-    fairseq's stops with an assertion if one sentence cannot be completed in time; here that
-    sentence has no hypothesis. fairseq's ignores the minimum length of all sentences while the
-    longest prefix lasts; here it holds.
-
-    Plain beam search has a loop of its own, with the same results, that reads the logits of the
-    whole vocabulary fewer times.
+    A sentence that cannot be completed in time has no hypothesis, where fairseq's stops with an
+    assertion. The minimum length holds while the longest prefix lasts. Plain beam search has a loop
+    of its own, with the same results, that reads the whole vocabulary's logits fewer times.
     """
 
     def __init__(self, models, *args, **kwargs):

@@ -103,10 +103,7 @@ def align(
 ) -> Alignment:
     """Return the alignment of words from the attention ``[T, S + 1]`` between subwords.
 
-    Args:
-        source, target: S subwords without the end symbol, and T subwords.
-        kind: of subwords, a key of :data:`BEGINS`; None for words.
-        plain: returns a word as it is shown.
+    ``kind`` is a key of :data:`BEGINS`; ``plain`` returns a word as it is shown.
     """
     source_places, source_words = _words(source, kind)
     target_places, target_words = _words(target, kind)

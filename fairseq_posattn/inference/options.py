@@ -25,12 +25,7 @@ SEARCH = {
 
 
 def add_search(group, decoding, flags=SEARCH):
-    """Add options of the search, as in ``fairseq-generate``, to a parser's group.
-
-    Args:
-        decoding: defaults, by the names of fairseq's GenerationConfig.
-        flags: which of SEARCH.
-    """
+    """Add these of SEARCH to a parser's group; ``decoding`` has defaults by fairseq's names."""
     for flag in flags:
         kind, about = SEARCH[flag]
         name = flag[2:].replace("-", "_")

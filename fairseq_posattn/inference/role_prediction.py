@@ -132,10 +132,9 @@ class RolePredictor(LineReader):
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
-    """Yield the predictions, one for each predicate of ``gold``, as sentences of a props file.
+    """Yield the predictions for the predicates of ``gold`` as sentences of a props file.
 
-    Raises:
-        UsageError: the predicates differ.
+    Raise UsageError if the predicates differ.
     """
     predictions = iter(predictions)
     for sentence in gold:

@@ -40,9 +40,9 @@ def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list
 
 
 def decode_lines(lines: list[bytes], name: str, before: int) -> tuple[list[str], UsageError | None]:
-    """Return lines as text up to the first that is not UTF-8, and the error for that one or None.
+    """Return lines as text up to the first that is not UTF-8, and its error or None.
 
-    ``name`` is the file's and ``before`` the number of its lines before these.
+    ``before`` is the number of lines of the file ``name`` before these.
     """
     texts = []
     for number, line in enumerate(lines, start=before + 1):

@@ -69,17 +69,8 @@ class Line:
 class Lines:
     """Tokenizer and detokenizer of a translation model's text.
 
-    Args:
-        folder: of the data, with preparation.json.
-        task: fairseq's, with the languages and their dictionaries.
-        longest: maximum source length in subwords, with the end symbol.
-        prefix_size: subwords used of a prefix; 0 for all.
-
-    Attributes:
-        manifest: the contents of preparation.json, or None: text is then subwords separated by
-            spaces, and output is not detokenized.
-        unknown: counts of unknown subwords.
-        cut: number of lines that were cut to ``longest``.
+    Without preparation.json in ``folder``, ``manifest`` is None: text is then subwords separated by
+    spaces. A line is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size``.
     """
 
     def __init__(self, folder: Path, task, longest: int, prefix_size: int):
@@ -99,7 +90,7 @@ class Lines:
             self.unknown.hint += ", and tokenized as its training data was"
         elif info.subwords:
             self.unknown.kind = "subwords"
-        self.cut = 0
+        self.cut = 0  # lines longer than that
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
         """Return a line as token ids, cut to the maximum source length."""

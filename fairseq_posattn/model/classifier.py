@@ -22,20 +22,13 @@ from fairseq_posattn.model.sentence_batches import group_by_length, split_docume
 
 @dataclass(frozen=True)
 class Marks:
-    """Indices of a dictionary's special symbols.
-
-    Attributes:
-        pad: padding. eos: end of a row.
-        separator: symbol between the sentences of a document; -1 for none.
-        ends: tokens that end a sentence and belong to it.
-        bos: start token of a language model; fairseq's dictionaries have it first.
-    """
+    """Indices of a dictionary's special symbols."""
 
     pad: int
-    eos: int
-    separator: int = -1
-    ends: Sequence[int] = ()
-    bos: int = 0
+    eos: int  # end of a row
+    separator: int = -1  # between the sentences of a document; -1 for none
+    ends: Sequence[int] = ()  # tokens that end a sentence and belong to it
+    bos: int = 0  # start token of a language model; fairseq's dictionaries have it first
 
 
 class SequenceEncoder(nn.Module):
@@ -60,12 +53,8 @@ class SequenceEncoder(nn.Module):
 class SentenceEncoder(nn.Module):
     """Encoder of sentences or documents to one vector each, ``[B, output_dim]``.
 
-    Args:
-        cfg: options of ``PosAttnClassifierConfig``.
-        embed_tokens: token embeddings.
-        marks: special symbols of the same dictionary.
-        language_model: pre-trained model below the encoder, whose embeddings are
-            ``embed_tokens``; None for the embeddings alone.
+    ``cfg`` has the options of ``PosAttnClassifierConfig``. A pre-trained ``language_model`` below
+    the encoder has the embeddings ``embed_tokens``.
     """
 
     def __init__(
@@ -167,23 +156,16 @@ class Highway(nn.Module):
         self.gate = glorot_linear(dim, dim)
 
     def forward(self, x: Tensor) -> Tensor:
-        gate = torch.sigmoid(self.gate(self._drop(x)))
-        return gate * self.activation(self.map(self._drop(x))) + (1 - gate) * x
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return drop(x, self.map_dropout, self.training)
+        gate = torch.sigmoid(self.gate(drop(x, self.map_dropout, self.training)))
+        mapped = self.activation(self.map(drop(x, self.map_dropout, self.training)))
+        return gate * mapped + (1 - gate) * x
 
 
 class ClassificationHead(nn.Module):
     """Optional hidden layer and highway layers, then a linear layer to the logits.
 
-    Args:
-        hidden_dim: features of the hidden layer; 0 for none.
-        highway_layers: number of highway layers after it.
-        dropout: probability of zeroing a feature before each layer.
-        activation: of hidden and highway layers, default ELU.
-        drop_carried: drop features of a highway layer's whole input, not only of its linear ones.
-        bias: whether the linear layer to the logits has a bias.
+    The ``activation`` of the former is ELU by default. ``dropout`` acts before each layer; with
+    ``drop_carried`` on a highway layer's whole input, not only that of its linear layers.
     """
 
     def __init__(

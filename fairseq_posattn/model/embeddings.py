@@ -48,15 +48,10 @@ class SinusoidalPositions(nn.Module):
 
 
 class NGramEmbedding(nn.Module):
-    """Embeddings of n-grams from 2 tokens on, hashed to buckets, as in fastText.
+    """Embeddings of n-grams of 2 to ``longest`` tokens, hashed to buckets, as in fastText.
 
     Joulin et al. (2017), Bag of Tricks for Efficient Text Classification, section 2.2. The vectors
-    are initialized uniformly within 1 / C.
-
-    Args:
-        longest: tokens of the longest n-gram, 2 or more.
-        buckets: number of vectors.
-        dim: C.
+    are initialized uniformly within 1 / C, C = ``dim``.
     """
 
     def __init__(self, longest: int, buckets: int, dim: int):

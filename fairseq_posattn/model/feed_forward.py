@@ -41,9 +41,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class Dropout(nn.Dropout):
     """Dropout that fairseq's ``--retain-dropout`` can keep active during generation.
 
-    Args:
-        p: probability of zeroing a feature.
-        owner: class name by which ``--retain-dropout-modules`` selects it; "" for none.
+    ``--retain-dropout-modules`` selects it by the class name ``owner``.
     """
 
     def __init__(self, p: float, owner: str = ""):

@@ -16,10 +16,6 @@ from fairseq_posattn.model.multihead import OutputLinear, PackedLinear
 BERT_STD = 0.02
 
 
-def initialize_as_fairseq(module: nn.Module) -> None:
-    """Leave the modules' initialization: Xavier uniform output projections, PyTorch's elsewhere."""
-
-
 def initialize_as_mans(module: nn.Module) -> None:
     """Initialize as the released translation code of Mask Attention Networks (Fan et al., 2021).
 
@@ -58,7 +54,7 @@ def initialize_as_bert(module: nn.Module) -> None:
 
 
 INITIALIZATIONS: dict[str, Callable[[nn.Module], None]] = {
-    "fairseq": initialize_as_fairseq,
+    "fairseq": lambda module: None,  # Xavier uniform output projections, PyTorch's elsewhere
     "mans": initialize_as_mans,
     "bert": initialize_as_bert,
 }

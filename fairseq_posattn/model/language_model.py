@@ -44,13 +44,7 @@ def read_config(folder: str) -> str:
 class PretrainedLanguageModel(nn.Module):
     """GPT over the symbols of a fairseq dictionary, with random weights.
 
-    Args:
-        config: see :func:`read_config`.
-        vocab_size: V, symbols of the dictionary.
-        marks: indices of its special symbols.
-
-    Attributes:
-        longest: maximal tokens of a sentence, the end token included.
+    ``config`` is that of :func:`read_config`; ``marks`` are the dictionary's special symbols.
     """
 
     def __init__(self, config: str, vocab_size: int, marks: Marks):
@@ -63,7 +57,7 @@ class PretrainedLanguageModel(nn.Module):
             raise UsageError(message) from error
         self.gpt = OpenAIGPTModel(settings)
         self.marks = marks
-        self.longest = settings.n_positions - 1
+        self.longest = settings.n_positions - 1  # tokens of a sentence, the end included
 
     @property
     def embed_tokens(self) -> nn.Embedding:
@@ -100,9 +94,8 @@ class PretrainedLanguageModel(nn.Module):
     def load(self, folder: str, symbols: Sequence[str]) -> None:
         """Load the pre-trained weights; embeddings of :data:`LEARNED` symbols stay random.
 
-        Args:
-            folder: local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
-            symbols: V symbols of the dictionary, in order.
+        ``folder`` is a local copy of Hugging Face's ``openai-gpt``; nothing in it is executed.
+        ``symbols`` are the dictionary's, in order.
         """
         rows = gpt.read_vocabulary(folder)
         shared = [number for number, symbol in enumerate(symbols) if symbol not in LEARNED]

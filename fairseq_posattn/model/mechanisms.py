@@ -26,33 +26,20 @@ HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
 
 @dataclass(frozen=True)
 class LayerDescription:
-    """Sizes and options of a Transformer layer.
+    """Sizes and options of a Transformer layer."""
 
-    Attributes:
-        sublayers: names, see :func:`~fairseq_posattn.model.transformer_layer.parse_sublayers`.
-        embed_dim: C. num_heads: H. ffn_dim: hidden features of a feed-forward sublayer.
-        max_positions: tokens of the longest sentence on this side of the model.
-        causal: whether queries are blocked from later keys (a decoder's self attention).
-        normalize_before: whether layer norms precede the sublayers, not the sums.
-        activation: of feed-forward sublayers, a name of fairseq's.
-        dropout: probability of zeroing a feature of a sublayer's output.
-        attention_dropout: of an attention weight.
-        activation_dropout: of a feature after the activation.
-        encoder_dim: features that a decoder's layer attends to; 0 for none.
-    """
-
-    sublayers: tuple[str, ...]
-    embed_dim: int
-    num_heads: int
-    ffn_dim: int
-    max_positions: int
-    causal: bool = False
-    normalize_before: bool = False
-    activation: str = "relu"
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    activation_dropout: float = 0.0
-    encoder_dim: int = 0
+    sublayers: tuple[str, ...]  # names, see transformer_layer.parse_sublayers
+    embed_dim: int  # C
+    num_heads: int  # H
+    ffn_dim: int  # hidden features of a feed-forward sublayer
+    max_positions: int  # tokens of the longest sentence on this side of the model
+    causal: bool = False  # whether queries are blocked from later keys (a decoder's self attention)
+    normalize_before: bool = False  # whether layer norms precede the sublayers, not the sums
+    activation: str = "relu"  # of feed-forward sublayers, a name of fairseq's
+    dropout: float = 0.0  # probability of zeroing a feature of a sublayer's output
+    attention_dropout: float = 0.0  # of an attention weight
+    activation_dropout: float = 0.0  # of a feature after the activation
+    encoder_dim: int = 0  # features that a decoder's layer attends to; 0 for none
 
 
 def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:

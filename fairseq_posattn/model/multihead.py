@@ -108,10 +108,7 @@ class RowMoves:
     def find(self, orders: int, new_order: Tensor, length: int, rows: int) -> Moves:
         """Return the changed places of ``[T*B]`` and those to copy; None for all.
 
-        Args:
-            orders: how many orders the calling layer has followed.
-            new_order: ``[B]``, of another length if sentences were dropped.
-            length, rows: T and B of the cache.
+        The calling layer has followed so many ``orders``. ``length`` and ``rows`` are T and B.
         """
         if orders == self.orders:
             self.orders += 1
@@ -147,10 +144,8 @@ class EncodedCache:
 class PositionCache:
     """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
 
-    A beam search reorders its hypotheses at each step. The rows that change are copied in place.
-
-    Args:
-        moves: shared by the caches of all layers.
+    A beam search reorders its hypotheses at each step. The rows that change are copied in place;
+    the caches of all layers share ``moves``.
     """
 
     positions_at_once = 16  # a new buffer has room for so many more
@@ -208,15 +203,9 @@ def _no_padding(key: Tensor) -> Tensor:
 
 
 class MultiheadAttention(nn.Module):
-    """Multi-head attention by one mechanism.
+    """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
-    Args:
-        embed_dim: C.
-        num_heads: H, which divides C.
-        mechanism: attention within the heads.
-        heads: activation and dropout of the concatenated heads.
-        projections: linear layers of queries, keys and values, by attribute.
-
+    ``projections`` are the linear layers of queries, keys and values, by attribute.
     ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
     ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
     where padded. ``incremental_state`` is the cache of incremental decoding.

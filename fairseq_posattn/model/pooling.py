@@ -97,11 +97,8 @@ class MultiQueryPooling(nn.Module):
     """Multi-query soft attention (CSPAN), fused by a linear layer.
 
     ``u = tanh(F W + b)``; eq. 13's ``W^f`` has no bias. Weights are Glorot uniform. One query
-    without fusion is the attention of hierarchical attention networks (Yang et al., 2016).
-
-    Args:
-        queries: M, 1 or more.
-        fuse: project the M vectors to C features; otherwise concatenate them, ``[B, M C]``.
+    without fusion is the attention of hierarchical attention networks (Yang et al., 2016). Without
+    ``fuse`` the vectors of the M ``queries`` are concatenated, ``[B, M C]``.
     """
 
     def __init__(self, embed_dim: int, queries: int = 16, fuse: bool = True):

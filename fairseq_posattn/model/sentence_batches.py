@@ -45,19 +45,12 @@ def pad_right(tokens: Tensor, pad: int) -> Tensor:
 
 @dataclass(frozen=True)
 class SplitDocuments:
-    """Sentences of a batch of documents.
+    """Sentences of a batch of documents."""
 
-    Attributes:
-        sentences: ``[N, L]``, of all documents in order, padded on the right.
-        document: ``[N]``, row of the batch that contains the sentence.
-        number: ``[N]``, index of the sentence within the document.
-        documents: B.
-    """
-
-    sentences: Tensor
-    document: Tensor
-    number: Tensor
-    documents: int
+    sentences: Tensor  # [N, L], of all documents in order, padded on the right
+    document: Tensor  # [N], row of the batch that contains the sentence
+    number: Tensor  # [N], index of the sentence within the document
+    documents: int  # B
 
     def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
         """Arrange the sentences' vectors ``[N, C]`` by document.

@@ -17,11 +17,7 @@ from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositio
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.multihead import IncrementalState
-from fairseq_posattn.model.transformer_layer import (
-    build_decoder_layer,
-    build_encoder_layer,
-    parse_sublayers,
-)
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
 
 def describe_encoder_layer(cfg: Namespace) -> LayerDescription:
@@ -156,7 +152,6 @@ class DecoderPass:
         source = encoder_out["encoder_out"][0]
         source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
         aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
-
         x = self._embed(prev_output_tokens, incremental_state).transpose(0, 1)  # [T, B, C]
         newest = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
         padding = find_padding(newest, self.padding_idx)
@@ -188,18 +183,16 @@ class DecoderPass:
 
 
 class Encoder(EncoderPass, nn.Module):
-    """Transformer encoder.
+    """Transformer encoder, from options of ``PosAttnTransformerConfig`` and token embeddings.
 
-    Args:
-        cfg: options of ``PosAttnTransformerConfig``, see :func:`describe_encoder_layer`.
-        embed_tokens: token embeddings; ``padding_idx`` is the padding symbol's index.
+    The embeddings' ``padding_idx`` is the padding symbol's index.
     """
 
     def __init__(self, cfg: Namespace, embed_tokens: nn.Embedding):
         super().__init__()
         layer = describe_encoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.encoder, layer, embed_tokens)
-        layers = (build_encoder_layer(layer, cfg) for _ in range(cfg.encoder.layers))
+        layers = (EncoderLayer(layer, cfg) for _ in range(cfg.encoder.layers))
         self.layers = nn.ModuleList(layers)
         self.layer_norm = nn.LayerNorm(layer.embed_dim) if layer.normalize_before else None
 
@@ -211,7 +204,7 @@ class Decoder(DecoderPass, nn.Module):
         super().__init__()
         layer = describe_decoder_layer(cfg)
         _add_embeddings(self, cfg, cfg.decoder, layer, embed_tokens)
-        layers = (build_decoder_layer(layer, cfg) for _ in range(cfg.decoder.layers))
+        layers = (DecoderLayer(layer, cfg) for _ in range(cfg.decoder.layers))
         self.layers = nn.ModuleList(layers)
         self.num_layers = len(self.layers)
         normalized = layer.normalize_before and not cfg.no_decoder_final_norm

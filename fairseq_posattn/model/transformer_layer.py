@@ -1,7 +1,6 @@
 """Encoder and decoder layers as lists of residual sublayers, and their builders."""
 
 from argparse import Namespace
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +23,10 @@ FEED_FORWARD = "ffn"
 
 
 def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
-    """Split and check a list of sublayers such as ``dman,san,ffn``.
+    """Split and check a list of sublayers such as ``dman,san,ffn``, the value of ``flag``.
 
-    Args:
-        text: names separated by commas.
-        flag: option that the list came from, for errors.
-        cross: whether the list is a decoder's, which has exactly one ``cross``.
-        ffn_last: whether the last sublayer must be ``ffn``.
+    With ``cross`` it is a decoder's, which has exactly one ``cross``; with ``ffn_last`` the last
+    sublayer must be ``ffn``.
     """
     names = [name.strip() for name in text.split(",")]
     known = [*MECHANISMS, *([CROSS] if cross else []), FEED_FORWARD]
@@ -49,13 +45,9 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
 
 
 class Residual(nn.Module):
-    """Residual connection: ``x + dropout(f(norm(x)))``, or ``norm(x + dropout(f(x)))``.
+    """Residual connection: ``x + dropout(f(norm(x)))``, else ``norm(x + dropout(f(x)))``.
 
-    Args:
-        sublayer: f, which returns its output, or its output and attention weights.
-        embed_dim: C, features of input and output.
-        dropout: probability of zeroing a feature of the sublayer's output.
-        normalize_before: whether the layer norm precedes the sublayer, not the sum.
+    f, the ``sublayer``, returns its output, or its output and attention weights.
     """
 
     def __init__(self, sublayer: nn.Module, embed_dim: int, dropout: float, normalize_before: bool):
@@ -74,10 +66,14 @@ class Residual(nn.Module):
 
 
 class Layer(nn.Module):
-    """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers."""
+    """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers.
 
-    def __init__(self, sublayers: Sequence[Residual]):
+    ``config`` has the flags of the mechanisms. Raises ValueError for one that is out of range.
+    """
+
+    def __init__(self, layer: LayerDescription, config: Namespace):
         super().__init__()
+        sublayers = (_build_sublayer(name, layer, config) for name in layer.sublayers)
         self.sublayers = nn.ModuleList(sublayers)
 
     def upgrade_state_dict_named(self, state_dict: dict[str, Any], name: str) -> None:
@@ -114,10 +110,8 @@ class DecoderLayer(Layer):
         """Map ``[T, B, C]`` to ``[T, B, C]`` and the cross-attention weights or None.
 
         Args:
-            encoder_out: ``[S, B, encoder_dim]``. encoder_padding_mask: bool ``[B, S]``.
-            incremental_state: cache of incremental decoding.
+            encoder_out: ``[S, B, encoder_dim]``; padding masks are bool, batch first.
             self_attn_mask: unused: the mechanisms are causal by construction.
-            self_attn_padding_mask: bool ``[B, T]``.
             need_attn, need_head_weights: return weights ``[H, B, T, S]``; never in training,
                 where no criterion of these models reads them.
         """
@@ -136,16 +130,6 @@ class DecoderLayer(Layer):
     def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
         """Set whether generation reads the attention; fairseq calls this."""
         self.need_attn = need_attn
-
-
-def build_encoder_layer(layer: LayerDescription, config: Namespace) -> EncoderLayer:
-    """Build an encoder layer; raise ValueError for options that are out of range."""
-    return EncoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
-
-
-def build_decoder_layer(layer: LayerDescription, config: Namespace) -> DecoderLayer:
-    """Build a decoder layer; raise ValueError for options that are out of range."""
-    return DecoderLayer([_build_sublayer(name, layer, config) for name in layer.sublayers])
 
 
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:

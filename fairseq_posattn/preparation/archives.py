@@ -1,8 +1,7 @@
 """Published archives and the folders that they unpack to, with one interface.
 
-An archive is a tar (plain, .gz, .bz2, .xz), a zip, one compressed file, one plain file, or a
-folder. Its content decides, not its name. Members are streamed and never written to disk: names and
-links in an archive cannot lead elsewhere, and there is no second copy of large corpora.
+Content decides, not names. Members are streamed and never written to disk: names and links in an
+archive cannot lead elsewhere, and there is no second copy of large corpora.
 """
 
 import hashlib

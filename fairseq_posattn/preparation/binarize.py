@@ -15,10 +15,7 @@ SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
 def binarize_pairs(source, target, prefixes, dest, jobs, **options):
-    """Binarize the files ``prefixes`` (by split) ``.{source,target}``.
-
-    ``options`` are flags of fairseq-preprocess, such as ``joined_dictionary=True``.
-    """
+    """Binarize files ``prefixes`` (by split), with ``options`` of fairseq-preprocess."""
     files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
     preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
 
@@ -38,10 +35,7 @@ def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=((
 
 
 def binarize_files(work, targets, dictionary, jobs, tell=say):
-    """Binarize many files in one run of fairseq-preprocess, which starts slowly.
-
-    ``targets`` maps text files to binarized files without their endings.
-    """
+    """Binarize text files as ``targets`` (without endings) in one run, which starts slowly."""
     files, scratch = ",".join(map(str, targets)), work / "scratch"
     preprocess(scratch, jobs, tell, only_source=True, srcdict=work / dictionary, testpref=files)
     for number, target in enumerate(targets.values()):

@@ -126,10 +126,7 @@ def text_of(value, column, place):
 
 
 def identity(*texts):
-    """Return a hash that ignores spaces, control characters, case and Unicode form.
-
-    Tokenization can make texts equal that differ in these only.
-    """
+    """Return a hash that ignores spaces, control characters, case and Unicode form."""
     forms = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
     return hash(tuple(INVISIBLE.sub("", text) for text in forms))
 
@@ -158,9 +155,6 @@ def hold_out(examples, seed, sizes, name):
     return chosen
 
 
-# --- Labeled text ---------------------------------------------------------------------------------
-
-
 def add_options(parser):
     parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {HELP}")
     parser.add_argument("--text", metavar="COLUMN", required=True, help="column of the text")
@@ -176,13 +170,10 @@ def add_options(parser):
     given = {"type": file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
-    parser.add_argument(
-        "--words",
-        choices=("moses", "documents", "spaces"),
-        default="moses",
-        help="tokenization: moses; documents: moses, with <sep> between sentences; spaces: the "
-        "text is tokenized already (default: %(default)s)",
-    )
+    rules = ("moses", "documents", "spaces")
+    about = "tokenization: moses; documents: moses, with <sep> between sentences; spaces: the text "
+    about += "is tokenized already (default: %(default)s)"
+    parser.add_argument("--words", choices=rules, default="moses", help=about)
 
 
 def changes(options):

@@ -191,7 +191,7 @@ def write_translations(sources, folder, options):
 def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
-    ``functions`` tokenize the sides; ``check`` raises for malformed pairs and finds Moses escapes.
+    ``check`` raises for malformed pairs and finds Moses escapes.
     """
     for split, pairs in divide(sources, options).items():
         counts = Counter()

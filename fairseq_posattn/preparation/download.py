@@ -34,11 +34,7 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A published file, from the first of ``urls`` that works.
-
-    Without a checksum, addresses must be https. An archive is read to its end as a check; any other
-    file is refused only if it is a web page.
-    """
+    """A published file, from the first of ``urls`` that works; without a checksum, all https."""
 
     name: str
     urls: tuple
@@ -65,10 +61,9 @@ def obtain(source, options):
 
 
 def obtain_any(alternatives, given, folder):
-    """Return the archive of a data set, from the first alternative that works.
+    """Return the archive of a data set, from the first alternative (sources) that works.
 
-    Each alternative is a tuple of sources, which together are the whole data set. ``given`` is the
-    user's file or folder: published files or what they unpack to; None: download to ``folder``.
+    ``given`` is the user's file or folder; None: download to ``folder``.
     """
     if given is not None:
         for sources in alternatives:
@@ -88,10 +83,7 @@ def obtain_any(alternatives, given, folder):
 
 
 def fetch(source, folder, pause=1.0) -> Path:
-    """Download ``source`` to ``folder / source.name``, unless it is there already.
-
-    ``pause`` are the seconds after the first failed attempt, doubled after each further one.
-    """
+    """Download a source, unless it is there; ``pause`` seconds double after failed attempts."""
     path = Path(folder, source.name)
     if path.exists():
         return path

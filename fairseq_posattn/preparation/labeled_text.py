@@ -1,8 +1,4 @@
-"""Labeled examples: checked, divided into splits, tokenized, written as text files.
-
-Splits that were not published are seeded and stratified: each class has its share of each split, to
-within one example.
-"""
+"""Labeled examples: checked, divided into seeded, stratified splits, tokenized, written as text."""
 
 import json
 import random
@@ -163,9 +159,6 @@ def _tokenize_all(examples, split, corpus, options, cut):
     return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")
 
 
-# --- Splits ---------------------------------------------------------------------------------------
-
-
 def cross_validation(labels, seed, valid_fraction):
     """Yield the indices for ``valid`` and ``test`` of each fold; the others are for training."""
     order = stratified_order(labels, seed)
@@ -189,10 +182,7 @@ def stratified_sample(labels, seed, count):
 
 
 def stratified_order(labels, seed):
-    """Return all indices by class, shuffled within each class.
-
-    Indices at even distances then give each class its share.
-    """
+    """Return indices by class, shuffled within, so that even distances give each its share."""
     by_class, generator = defaultdict(list), random.Random(seed)
     for index, label in enumerate(labels):
         by_class[label].append(index)

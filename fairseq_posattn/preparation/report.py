@@ -30,10 +30,7 @@ def text_lines(path):
 
 
 def report_counts(counts, published, limit=None, what="lines"):
-    """Print the counts of the splits, and warn where they differ from the published ones.
-
-    Published strings (rounded numbers) are printed only; with ``limit``, there are no warnings.
-    """
+    """Print the counts of the splits; warn where published ones differ, unless of a part."""
     width, warnings = max(map(len, ["split", *counts])), []
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
     for split, count in counts.items():
@@ -100,8 +97,7 @@ def report_labels(labels):
 def next_commands(corpus, dest, by_name=False, folder=None, extra=()):
     """Print the commands that train on prepared data; return the words of the first one.
 
-    ``by_name`` is for recipes that find data sets by their folders' names. ``folder`` is the first
-    fold, ``extra`` are flags of fairseq-train.
+    ``by_name`` is for recipes that find data sets by their folders' names.
     """
     train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")

@@ -9,16 +9,7 @@ from math import ceil
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.report import text_lines
-from fairseq_posattn.text.subwords import (
-    BERT_SYMBOLS,
-    BytePairEncoder,
-    SentencePieceEncoder,
-    WordPieceEncoder,
-    learn_bpe,
-    learn_wordpiece,
-    read_vocabulary,
-    train_sentencepiece,
-)
+from fairseq_posattn.text import subwords
 from fairseq_posattn.text.vocabulary import SPECIAL
 
 # SentencePiece holds its training sentences in memory, and skips lines of over 4,192 bytes.
@@ -39,11 +30,11 @@ class BytePairs:
 
     def learn(self, lines, work):
         """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
-        learn_bpe(lines(), self.settings["operations"], work / self.files[0])
+        subwords.learn_bpe(lines(), self.settings["operations"], work / self.files[0])
 
     def encoder(self, dest):
         """Return a function that splits a line by the files learned in ``dest``."""
-        return BytePairEncoder(dest / self.files[0])
+        return subwords.BytePairEncoder(dest / self.files[0])
 
 
 class SentencePieces:
@@ -60,7 +51,7 @@ class SentencePieces:
         self.settings = {"vocabulary_size": options.vocabulary_size}
 
     def learn(self, lines, work):
-        train_sentencepiece(
+        subwords.train_sentencepiece(
             _sample(lines)(),
             self.settings["vocabulary_size"],
             work / "text/spm",
@@ -74,7 +65,7 @@ class SentencePieces:
         )
 
     def encoder(self, dest):
-        return SentencePieceEncoder(dest / self.files[0])
+        return subwords.SentencePieceEncoder(dest / self.files[0])
 
     def vocabulary(self, dest):
         """Return all subwords, without special symbols."""
@@ -92,7 +83,7 @@ class WordPieces:
         self.lower = not self.cased
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.given:
-            read_vocabulary(self.given)
+            subwords.read_vocabulary(self.given)
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
@@ -101,14 +92,14 @@ class WordPieces:
             shutil.copyfile(self.given, work / self.files[0])
         else:
             size = self.settings["vocabulary_size"]
-            learn_wordpiece(_sample(lines), size, self.cased, work / self.files[0])
+            subwords.learn_wordpiece(_sample(lines), size, self.cased, work / self.files[0])
 
     def encoder(self, dest):
-        return WordPieceEncoder(dest / self.files[0], self.cased)
+        return subwords.WordPieceEncoder(dest / self.files[0], self.cased)
 
     def vocabulary(self, dest):
-        subwords = read_vocabulary(dest / self.files[0])
-        return [one for one in subwords if one not in (*BERT_SYMBOLS, *SPECIAL)]
+        known = subwords.read_vocabulary(dest / self.files[0])
+        return [one for one in known if one not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
 
 
 KINDS = {"subword_nmt": BytePairs, "sentencepiece": SentencePieces, "wordpiece": WordPieces}

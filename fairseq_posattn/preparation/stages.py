@@ -30,14 +30,7 @@ class Stages:
     From the first stage that has to be redone, a run works in a folder of its own and moves the
     outputs to the destination at its end: a run that fails or is killed leaves finished data as it
     was, and goes on when it is started again. Files that no stage made are never replaced.
-
-    Args:
-        dest: the folder.
-        limit: examples per split for a quick look, None for all; a part never replaces the whole.
-        force: redo all stages.
-
-    Raises:
-        UsageError: ``dest`` holds the whole data set and ``limit`` asks for a part of it.
+    ``limit`` examples per split never replace the whole data set in ``dest``: UsageError.
     """
 
     def __init__(self, dest, limit=None, force=False):
@@ -78,11 +71,8 @@ class Stages:
     def run(self, name, outputs, function, source=None, **settings):
         """Run one stage, unless it is done already.
 
-        Args:
-            outputs: files and folders that it makes, relative to the destination.
-            function: makes them in its argument, a folder with the earlier outputs.
-            source: identifies the user's files; None, if none were given, matches any.
-            settings: all else that the result depends on, beside earlier outputs; JSON values.
+        ``function`` makes ``outputs`` in a folder with the earlier ones. ``source`` identifies the
+        user's files; None matches any. ``settings`` are all else that the result depends on.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
         outputs = list(outputs)

@@ -135,10 +135,7 @@ def read_vectors(archive, member, wanted):
 
 
 def write_embeddings(path, words, vectors, dim, seed):
-    """Write a vector for each word in fairseq's format, random if there is none.
-
-    The first row is that of ``<unk>``: the file's, or zero as in MTSA's and DiSAN's released code.
-    """
+    """Write words' vectors, random if there is none; ``<unk>``'s is zero, as MTSA's and DiSAN's."""
     draw = partial(random.Random(seed).uniform, -UNKNOWN_RANGE, UNKNOWN_RANGE)
     with writing(path) as file:
         file.write(f"{len(words) + 1} {dim}\n")

@@ -60,7 +60,6 @@ def main(
 
 
 def find(name: str) -> Recipe:
-    """Return the recipe of this name."""
     if name in RECIPES:
         return RECIPES[name]
     close = difflib.get_close_matches(name, RECIPES, 3, 0.4) or list(RECIPES)

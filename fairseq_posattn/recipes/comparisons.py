@@ -1,12 +1,8 @@
 """Compare the rows of a table with its baseline row, with tests of significance.
 
 Differences are tested over sentences and runs if the runs have sentence statistics, else over runs
-by the t-test of Welch (1947). Rows of one run are not compared, because one run says nothing about
-other seeds.
-
-The folds of a cross validation with one seed are one run, whose test set is all folds together:
-each sentence is classified once, by the model that was not trained on it. Single runs of folds are
-compared by their accuracy and the test of McNemar (1947).
+by the t-test of Welch (1947). One run says nothing about other seeds and is not compared, unless it
+consists of folds, which classify each sentence once: then by the test of McNemar (1947).
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,10 +31,7 @@ def baseline_of(names: Sequence[str]) -> str:
 
 
 def read_kept(runs: Sequence[Sequence[Path]]) -> list[Kept]:
-    """Return the sentence statistics of a row's runs, each a folder or those of its folds.
-
-    There are none unless all runs have them.
-    """
+    """Return the statistics of a row's runs, the folders of their folds, if all have them."""
     if all((folder / PREDICTIONS).exists() for run in runs for folder in run):
         return [read_predictions([folder / PREDICTIONS for folder in run]) for run in runs]
     if all(len(run) == 1 and (run[0] / STATISTICS).exists() for run in runs):
@@ -74,8 +67,8 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
     test_sets = [{run.test_set for run in runs} for runs in kept]
     for place, row in enumerate(rows):
         if groups[place]:
-            intervals = {name: _rounded(group.interval) for name, group in groups[place].items()}
-            row["intervals"] = intervals
+            named = groups[place].items()
+            row["intervals"] = {name: _rounded(group.interval) for name, group in named}
         if place == first:
             continue
         result = None
@@ -120,10 +113,7 @@ def _with_average(run: Kept) -> dict[str, Statistics]:
 
 
 def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comparison | None:
-    """Test over sentences and runs; return None if the baseline lacks statistics.
-
-    For single runs, which consist of folds, p is that of the exact test.
-    """
+    """Test over sentences and runs, or single runs exactly; None if the baseline has none."""
     if not groups or not groups.keys() <= baselines.keys():
         return None
     pairs = {name: (group, baselines[name]) for name, group in groups.items()}

@@ -236,11 +236,8 @@ class GenerationPlan(Plan):
 
 
 def _intervals(settings: Generation) -> list[str]:
-    """Return flags for checkpoints by updates, enough for an average; each is validated.
-
-    The best checkpoint is selected among those of epochs.
-    """
-    if settings.checkpoint == "best":
+    """Return flags for checkpoints by updates, enough for an average; each is validated."""
+    if settings.checkpoint == "best":  # of those of epochs
         return []
     count = settings.averaged if settings.checkpoint == "average" else 1
     every = settings.save_interval or 2000

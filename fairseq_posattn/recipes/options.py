@@ -158,10 +158,7 @@ class OneLineParser(argparse.ArgumentParser):
 def read_options(
     recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
 ) -> Options:
-    """Return the options of a command line, the words after the recipe's name.
-
-    ``prog``, ``data_bin`` and ``checkpoints`` are shown by ``--help``.
-    """
+    """Return the options in the words after the recipe's name; ``--help`` shows the rest."""
     words = list(arguments)
     place = words.index("--") if "--" in words else len(words)
     flags = tuple(words[place + 1 :])

@@ -74,8 +74,7 @@ class Plan(ABC):
     def _gpus(self) -> int: ...
 
     @abstractmethod
-    def runs(self) -> list[Run]:
-        """Return the selected runs."""
+    def runs(self) -> list[Run]: ...
 
     @abstractmethod
     def entries(self) -> Iterator[Entry]:
@@ -160,24 +159,18 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     return tuple(known[name.lower()] for name in names)
 
 
-# --- GPUs --------------------------------------------------------------------------------------
-
 # fairseq's default limit of tokens in a sentence; it stops at one that is larger than a batch.
 LONGEST_SENTENCE = 1024
 
 
 def count_gpus() -> int:
-    """Return the number of GPUs of this machine."""
     import torch  # here, because it takes seconds
 
     return int(torch.cuda.device_count())
 
 
 def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]:
-    """Return environment variables that assign GPUs to concurrent runs, disjoint if possible.
-
-    Each of the concurrent ``jobs`` uses so many of the machine's ``available`` ``gpus``.
-    """
+    """Return variables that give each concurrent run its ``gpus``, disjoint if possible."""
     if jobs == 1 or available <= 1 or gpus == 0:
         return [{}] * jobs
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
@@ -191,9 +184,8 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
 def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
     """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
 
-    Returns:
-        the size of a worker's batches, their number, and a description with a warning if batches
-        are too small. A worker takes the fewest batches of at most ``size``.
+    Return the size and the number of a worker's batches, the fewest of at most ``size``, and a
+    description.
     """
     frequency = -(-batches // workers)
     shared = size * batches // (workers * frequency)

@@ -84,8 +84,7 @@ class TrainingProgress(StepProgress):
             scores = scores_of(numbers).items()
             news = "validation " + ", ".join(f"{name} {score:g}" for name, score in scores)
         # What the log begins with was done before this run resumed.
-        resumes = self._reached is None
-        self._all.advance(fraction - (self._reached or 0), took_time=not resumes)
+        self._all.advance(fraction - (self._reached or 0), took_time=self._reached is not None)
         self._reached = fraction
         left = self._time_left(fraction)
         return f"{position}: {news}{left}{self._all.left() if left else ''}"

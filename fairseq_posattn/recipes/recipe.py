@@ -78,16 +78,11 @@ class Recipe:
 
     @property
     def paper(self) -> str:
-        """Return the first part of the name."""
         return self.name.partition("/")[0]
 
     @property
     def table(self) -> str:
-        """Return the last part of the name, which names the table's file."""
         return self.name.partition("/")[2]
-
-
-# --- Translation and summarization -------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -134,8 +129,6 @@ class GenerationRecipe(Recipe):
 
 
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
-
-# --- Classification ----------------------------------------------------------------------------
 
 LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
 LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}

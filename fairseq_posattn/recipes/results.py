@@ -125,9 +125,6 @@ def _best(log: "Log", metric: str) -> Result:
     return {"epoch": epoch, "updates": updates, "scores": scores_of(best)}
 
 
-# --- Logs --------------------------------------------------------------------------------------
-
-
 class Log:
     """A log of fairseq: its JSON lines, and text where there is no JSON."""
 
@@ -145,7 +142,6 @@ class Log:
         return dict(self._lines)
 
     def updates(self) -> int:
-        """Return the number of updates so far."""
         return int(max((numbers.get("num_updates", 0) for _, numbers in self._lines), default=0))
 
     def seconds_an_epoch(self, complete: bool) -> float | None:
@@ -165,7 +161,6 @@ class Log:
         return seconds / sum(updates) * max(updates)  # the last epoch may be incomplete
 
     def parameters(self) -> int:
-        """Return the number of parameters."""
         return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))
 
     def embeddings(self) -> tuple[int, int]:
@@ -187,9 +182,6 @@ class Log:
         if not matches:
             raise UsageError(f"{self._path} is incomplete: it has no {pattern!r}")
         return matches[-1].groups()
-
-
-# --- Provenance --------------------------------------------------------------------------------
 
 
 def versions() -> dict[str, str]:
@@ -222,7 +214,6 @@ def processor() -> str:
 
 
 def read(path: Path) -> str:
-    """Return the text of a file."""
     return path.read_text(encoding="utf-8")
 
 

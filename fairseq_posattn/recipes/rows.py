@@ -20,10 +20,7 @@ COPIED += MADE_WITH  # from the newest result
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
-    """Return the rows of a recipe's tables, without scores for rows without runs.
-
-    ``command`` makes the table; ``title`` replaces the recipe's.
-    """
+    """Return the rows of the tables that ``command`` makes; ``title`` replaces the recipe's."""
     is_locality = isinstance(recipe, GenerationRecipe) and recipe.locality is not None
     make = _locality_row if is_locality else _scored_row
     rows = []
@@ -105,13 +102,10 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 
 def _score(result: dict[str, Any], metric: str) -> float | None:
-    """Return a run's score on the test set or, for "valid_...", in validation, or its cost.
-
-    A cost is None if another table trained the model and did not measure it.
-    """
+    """Return a run's score on the test set or, for "valid_...", in validation, or its cost."""
     if metric == "parameters_m":
         return float(result["parameters without word vectors"]) / 1e6
-    if metric in COSTS:
+    if metric in COSTS:  # None if another table trained the model and did not measure it
         number = (result["cost"] if metric in MEASURED_COSTS else result).get(metric)
         return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
@@ -178,17 +172,12 @@ def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
     return sorted(files)
 
 
-# --- Form --------------------------------------------------------------------------------------
-
 CODE = ("signature", "command")  # shown as code
 MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
-    """Raise UsageError, naming the file or folder, if a value would break a table or a page.
-
-    Texts are one line without markup, and numbers finite.
-    """
+    """Raise UsageError unless texts are one line without markup, and numbers finite."""
     for key, value in row.items():
         if not _is_plain(value, "`" if key in CODE else MARKUP):
             raise UsageError(

@@ -31,12 +31,10 @@ class Runner:
         self._writing = threading.Lock()
 
     def say(self, line: str) -> None:
-        """Print a line on standard error."""
         with self._writing:
             print(f"{self._name}: {line}", file=sys.stderr, flush=True)
 
     def stop(self) -> None:
-        """End all running commands."""
         self._processes.stop()
 
     def run_step(

@@ -154,9 +154,6 @@ def _join(texts: Iterable[str]) -> str:
     return "; ".join(filter(None, dict.fromkeys(texts)))
 
 
-# --- Numbers -----------------------------------------------------------------------------------
-
-
 def name_of(metric: str) -> str:
     """Return a metric's name with that of its split."""
     split, _, name = metric.partition("_")
@@ -219,9 +216,6 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], left: i
 
     alignment = ["left"] * left + ["right"] * (len(header) - left)
     return str(tabulate(rows, header, "pipe", colalign=alignment, disable_numparse=True))
-
-
-# --- Figures -----------------------------------------------------------------------------------
 
 
 def draw(path: Path, rows: Sequence[TableRow]) -> None:

@@ -32,8 +32,6 @@ from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, 
 from fairseq_posattn.preparation.corpora.sentence_pairs import LABELS, MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 
-# --- Numbers -----------------------------------------------------------------------------------
-
 LARGEST = 999_999
 MOST_PAIRS = 100_000
 # Numbers below 20, tens from 20, both together, hundred, thousand, and what joins them. A plus
@@ -106,10 +104,7 @@ def write_corpus(
     languages: Sequence[str] = ("de", "en"),
     joint: str = "@@ ",
 ) -> None:
-    """Write ``train.de``, ``train.en``, ``valid.de``, ..., a number a line.
-
-    ``joint`` is between the subwords of a word; "" writes plain text.
-    """
+    """Write ``train.de``, ``train.en``, ..., a number a line, ``joint`` between subwords."""
     folder.mkdir(parents=True, exist_ok=True)
     for split, numbers in splits.items():
         for language, spell in zip(languages, (german, english), strict=True):
@@ -125,8 +120,6 @@ def make_numbers(folder: Path, source: str, target: str) -> None:
         prefixes = [f"--{split}pref={part / 'text' / split}" for split in SPLITS]
         _preprocess([*languages, *prefixes, "--destdir", part])
 
-
-# --- Data sets ---------------------------------------------------------------------------------
 
 DOCUMENTS = {"amazon_electronics"}  # texts of several sentences
 SIZES = dict(zip(SPLITS, (40, 20, 20), strict=True))
@@ -258,8 +251,6 @@ def _prepare(kind: str, words: Sequence[str]) -> None:
         raise RuntimeError(f"the generated {words[0]} could not be prepared")
 
 
-# --- Recommendation ----------------------------------------------------------------------------
-
 TOPICS, NEWS = 4, 24
 DAYS = {"train": (9, 10), "dev": (16,)}  # of November; the last day of train is for validation
 IMPRESSIONS = 20  # a day
@@ -320,10 +311,7 @@ def write_language_model(folder: Path, text: str) -> None:
 
 
 def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Example]]) -> None:
-    """Write a language model beside ``folder``, and prepare pairs of sentences with it.
-
-    Examples have ``input0`` and ``input1``, by split; labels take turns.
-    """
+    """Write a language model beside ``folder``, and prepare pairs of sentences with it."""
     model = folder.with_name("openai-gpt")
     texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]
     write_language_model(model, " ".join(texts))

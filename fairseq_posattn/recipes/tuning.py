@@ -86,10 +86,7 @@ def tune(
     run_of: Callable[[Row, int], Run],
     name: str,
 ) -> Tuning:
-    """Return the trials of a row with each rate and the seeds 1 to ``seeds``.
-
-    ``flags`` are those of all rows; ``run_of`` returns the run of a row with a seed.
-    """
+    """Return the trials of a row, runs of ``run_of``, with each rate and the seeds from 1."""
     words = shlex.split(f"{flags} {row.flags}")
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
     if schedule == "manual" or not rate or "," in rate:

@@ -1,11 +1,8 @@
-"""BLEU in the forms that papers report, chrF and TER by sacreBLEU, and COMET by unbabel-comet.
+"""BLEU in the forms that papers report, chrF, TER, and COMET (Rei et al., 2020, 2022).
 
-``posattn score bleu --help`` explains the forms. Only sacrebleu is comparable between tokenizers;
-chrF2 and TER use the same detokenized text. compound-split is that of fairseq's
-compound_split_bleu.sh: "rich-text" becomes "rich ##AT##-##AT## text".
-
-sacreBLEU's tokenizer 13a serves languages with spaces between words. Chinese is split into
-characters; Japanese and Korean into MeCab's words if MeCab is installed, else into characters.
+``posattn score bleu --help`` explains the forms. compound-split is that of fairseq's
+compound_split_bleu.sh. sacreBLEU's tokenizer 13a serves languages with spaces between words;
+Japanese and Korean are split into MeCab's words if MeCab is installed, else into characters.
 """
 
 import re
@@ -44,11 +41,7 @@ WITHOUT_SPACES = ("bo", "dz", "km", "lo", "my", "th")  # and without a tokenizer
 
 
 def known_language(code: str) -> str:
-    """Return the code of a language without region or script, as in "pt_BR" or "zh-Hans".
-
-    Raises:
-        UsageError: the code is unknown.
-    """
+    """Return a language's code without region or script ("pt_BR"); UsageError if unknown."""
     language = code.lower().replace("_", "-").partition("-")[0]
     if language not in CODES:
         raise UsageError(f"language {code!r}: unknown code; {code_hint(code)}")
@@ -92,10 +85,7 @@ class Sides:
 
 
 def tokenized_sides(pairs: Pairs, text: str = "auto") -> Sides:
-    """Return which sides are Moses' tokens; ``auto`` detects them by their punctuation.
-
-    A side without punctuation is taken to be like the other.
-    """
+    """Return which sides are Moses' tokens; for ``auto``, one without punctuation as the other."""
     if text != "auto":
         return Sides(text == "moses", text == "moses")
     hypotheses, references = map(looks_tokenized, (pairs.hypotheses, pairs.references))
@@ -118,7 +108,6 @@ def looks_tokenized(lines: Sequence[str]) -> bool | None:
 
 
 def detokenize_lines(lines: Sequence[str], language: str) -> list[str]:
-    """Return detokenized and unescaped lines."""
     from sacremoses import MosesDetokenizer  # slow to import
 
     detokenizer = MosesDetokenizer(lang=language)
@@ -172,11 +161,7 @@ def split_compounds(lines: Sequence[str]) -> list[str]:
 
 
 def running_metrics() -> dict[str, "Metric"]:
-    """Return the metrics of running text other than BLEU, by name.
-
-    chrF2 (Popović, 2015) is the F2 of character n-grams; TER (Snover et al., 2006) the number of
-    edits for a hundred words: lower is better.
-    """
+    """Return the metrics chrF2 (Popović, 2015) and TER (Snover et al., 2006; lower is better)."""
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
@@ -189,17 +174,11 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     return Group(metric, each)
 
 
-# --- COMET (Rei et al., 2020, 2022), by the optional package unbabel-comet ------------------------
-
 COMET_MODEL = "Unbabel/wmt22-comet-da"
 
 
 def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
-    """Return the score of every sentence of every run of detokenized text, in percent.
-
-    Raises:
-        UsageError: unbabel-comet is not installed, or has no model ``name``.
-    """
+    """Return the score of every sentence of every run of detokenized text, in percent."""
     model = _comet_model(name)
     gpus = int(sys.modules["torch"].cuda.is_available())  # comet has imported torch
     scores = []

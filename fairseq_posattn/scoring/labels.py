@@ -53,10 +53,7 @@ MACRO_F1 = OfSums(_mean_f1)
 
 
 def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
-    """Return the macro-F1 of runs in percent.
-
-    ``classes`` are all that occur or are predicted in any of the compared runs.
-    """
+    """Return the macro-F1 of runs in percent; ``classes`` are those of all compared runs."""
     place = {name: number for number, name in enumerate(classes)}
     one_hot = numpy.eye(len(classes))
     true = one_hot[[place[label] for label in labels]]  # [examples, classes]

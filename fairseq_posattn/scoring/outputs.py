@@ -20,21 +20,13 @@ MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 @dataclass(frozen=True)
 class Pairs:
-    """A translated or summarized test set, one line for each sentence or document.
+    """A translated or summarized test set, one line for each sentence or document."""
 
-    Attributes:
-        hypotheses: the best one of each sentence, "" if missing.
-        references: one for each hypothesis.
-        missing: number of missing hypotheses, scored as empty.
-        skipped: number of sentences with neither hypothesis nor reference, not scored.
-        language: of the target, if fairseq-generate's log names it.
-    """
-
-    hypotheses: list[str]
+    hypotheses: list[str]  # the best one of each sentence, "" if missing
     references: list[str]
-    missing: int = 0
-    skipped: int = 0
-    language: str | None = None
+    missing: int = 0  # hypotheses, scored as empty
+    skipped: int = 0  # sentences with neither hypothesis nor reference, not scored
+    language: str | None = None  # of the target, if fairseq-generate's log names it
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
@@ -48,11 +40,7 @@ class Pairs:
 
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
-    """Read pairs from two files, line by line; ``marks`` as in :func:`remove_marks`.
-
-    Raises:
-        UsageError: the numbers of lines differ.
-    """
+    """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
     written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
         raise UsageError(
@@ -66,14 +54,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     """Read pairs from the output of fairseq-generate or its ``generate-test.txt``, in any order.
 
     The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
-    else before it (line H).
-
-    Args:
-        references: a file in the order of the test set; by default the output's (line T).
-        marks: as in :func:`remove_marks`.
-
-    Raises:
-        UsageError: there are no hypotheses, or no references.
+    else before it (line H). ``references`` is a file in the order of the test set; by default they
+    are the output's (line T). No hypotheses or references are a UsageError.
     """
     written, wanted, language = read_generated(path)
     if not written:
@@ -128,15 +110,10 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
 
 
 def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
-    """Return lines without the marks of subwords.
+    """Return lines without ``marks`` of subwords, one of :data:`MARKS`.
 
-    WordPiece leaves words split at punctuation ("u . s ."). References are split in the same way,
-    so that sentences end at the same places in both texts.
-
-    Args:
-        lines: of one text.
-        marks: a kind of :func:`.whole_words`, or ``none``; ``auto`` detects all but wordpiece,
-            since text may contain "##th" itself.
+    ``auto`` detects all but wordpiece, since text may contain "##th" itself. WordPiece leaves words
+    split at punctuation ("u . s ."), in references, too, so that sentences end at the same places.
     """
     kind = find_marks(lines) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
@@ -144,10 +121,7 @@ def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
 
 
 def split_punctuation(line: str) -> str:
-    """Return a line with spaces around each punctuation mark, as BERT's tokenizer splits it.
-
-    Punctuation is what is neither letter, digit nor space in ASCII, and Unicode's category P.
-    """
+    """Return a line with spaces around each punctuation mark, as BERT's tokenizer splits it."""
 
     def apart(match: re.Match[str]) -> str:
         mark = match[0]

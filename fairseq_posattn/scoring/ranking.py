@@ -1,8 +1,7 @@
 """AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
 
-Means are over impressions. Among candidates with equal scores the later one ranks first, as in a
-reversed stable sort. The baseline of recommenders ranks news by their clicks in training, from the
-text that ``posattn prepare recommendation`` leaves beside the binarized data.
+Means are over impressions. Among candidates with equal scores the later one ranks first. The
+baseline of recommenders ranks news by their clicks in training.
 """
 
 import json
@@ -70,10 +69,7 @@ def score(impression: Impression) -> dict[str, float] | None:
 
 
 def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
-    """Return the means, as fractions, and the numbers of impressions ``scored`` and ``skipped``.
-
-    Impressions without a click, or with only clicks, have no AUC and are skipped.
-    """
+    """Return the means, as fractions, and the numbers of impressions ``scored`` and ``skipped``."""
     sums, counts = dict.fromkeys(METRICS, 0.0), {"scored": 0, "skipped": 0}
     for impression in impressions:
         scores = score(impression)
@@ -83,15 +79,8 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
     return {**{name: total / max(counts["scored"], 1) for name, total in sums.items()}, **counts}
 
 
-# --- Files ---------------------------------------------------------------------------------------
-
-
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
-    """Yield impressions from lines of three columns separated by TABs: name, labels and scores.
-
-    Labels and scores are JSON lists. A UsageError names the file, by ``name``, and the line that
-    has another format, or a score that is not finite.
-    """
+    """Yield impressions from lines of :data:`FORM`; UsageError for others, by ``name`` and line."""
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

@@ -23,28 +23,19 @@ __all__ = ["Kept", "Result", "fingerprint", "metric_of", "read_statistics", "wri
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a score.
+    """The result of a score."""
 
-    Attributes:
-        numbers: scores and signatures by name, for ``--json``.
-        lines: the same as text.
-        warnings: why scores may be misread, a line each.
-        counts: of text hypotheses, see :func:`total_counts`.
-    """
-
-    numbers: dict[str, Any]
-    lines: list[str]
-    warnings: list[str]
-    counts: Mapping[str, int] | None = None
+    numbers: dict[str, Any]  # scores and signatures by name, for --json
+    lines: list[str]  # the same as text
+    warnings: list[str]  # why scores may be misread
+    counts: Mapping[str, int] | None = None  # see total_counts
 
     def compare(
         self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
     ) -> None:
-        """Test each score of a system against the baseline's, and add the comparison.
+        """Add comparisons with a baseline's scores of the same names, the main score first.
 
-        Args:
-            groups, baselines: scores of both by the same names, the main score first.
-            called: names to print; other scores are in JSON only.
+        Scores that are not in ``called``, by which they are printed, are in JSON only.
         """
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))
@@ -111,15 +102,10 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Kept:
-    """The statistics of a run.
+    """The statistics of a run."""
 
-    Attributes:
-        test_set: the fingerprint of the references.
-        metrics: by their names in ``posattn score --json``.
-    """
-
-    test_set: str
-    metrics: Mapping[str, Statistics]
+    test_set: str  # the fingerprint of the references
+    metrics: Mapping[str, Statistics]  # by their names in ``posattn score --json``
 
 
 def write_statistics(path: Path, groups: Mapping[str, Group], references: Iterable[str]) -> None:
@@ -130,7 +116,6 @@ def write_statistics(path: Path, groups: Mapping[str, Group], references: Iterab
 
 
 def fingerprint(references: Iterable[str]) -> str:
-    """Return the fingerprint of a test set."""
     return hashlib.sha256("\n".join(references).encode()).hexdigest()
 
 

@@ -80,10 +80,8 @@ def compare(
     """Return the counts for whole files, with predicates matched by position.
 
     All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
-    excess predicted predicate is ignored. Each case warns once.
-
-    Raises:
-        UsageError: names the files, by ``names``, if the numbers of sentences or words differ.
+    excess predicted predicate is ignored. Each case warns once. Another number of sentences or
+    words is a UsageError.
     """
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")

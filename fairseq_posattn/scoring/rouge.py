@@ -2,13 +2,10 @@
 
 https://github.com/pltrdy/files2rouge hands a line per summary to ROUGE-1.5.5.pl (Lin, 2004) with
 ``-c 95 -r 1000 -n 2 -a -m``: since July 2020 words are stemmed unless ``--no_stemming`` is given.
-ROUGE-L is the summary-level union of longest common subsequences over sentences, which end at
-" . ". In rouge-score these are rouge1, rouge2 and rougeLsum.
-
-Each summary's F1 equals that of ROUGE-1.5.5.pl in all five digits, stemmed or not (measured on
-1,250 of CNN/DailyMail and Gigaword). Averages differ by up to 0.0002 (of 1): ROUGE-1.5.5 prints the
-mean of 1,000 random resamples. Where its list of irregular forms was rebuilt by the command
-that many guides give, the list is empty, and the Perl program prints up to 0.4 percent less.
+ROUGE-L is the summary-level union of longest common subsequences over sentences. Each summary's F1
+equals that of ROUGE-1.5.5.pl in all five digits (measured on 1,250 of CNN/DailyMail and Gigaword),
+if its list of irregular forms is not empty, as many guides leave it. Averages differ by up to
+0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random resamples.
 """
 
 import os
@@ -47,10 +44,9 @@ LARGEST_TABLE = 5_000**2  # product of two sentences' words, a number each in ro
 
 @cache
 def stemmer() -> Callable[[str], str]:
-    """Return a function from a word of lower-case letters and digits to its stem.
+    """Return ROUGE's function from a word of lower-case letters and digits to its stem.
 
     It has WordNet's irregular forms and Porter's algorithm with the changes of his later programs.
-    Words of up to three characters stay. Stems of 9,000 frequent words are ``ROUGE-1.5.5.pl -m``'s.
     """
     from nltk.stem.porter import PorterStemmer  # NLTK is optional
 
@@ -93,12 +89,7 @@ def rouge_of_each(
 ) -> dict[str, list[float]]:
     """Return F1 in percent: for each metric a list over summaries.
 
-    Args:
-        pairs: summaries and references.
-        eos: token that ends a sentence within a line.
-        jobs: processes.
-        stemming: whether words of one stem are equal.
-        name: of the summaries, for the UsageError if sentences are too long to be compared.
+    ``eos`` ends a sentence within a line. Sentences that are too long are a UsageError of ``name``.
     """
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
@@ -127,12 +118,7 @@ def _score(
 
 
 def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) -> dict[str, float]:
-    """Return the means over all summaries by the real files2rouge.
-
-    Raises:
-        UsageError: files2rouge is not installed, or fails. Versions before July 2020 fail on
-            ``--no_stemming``.
-    """
+    """Return the means by the real files2rouge, which fails on ``--no_stemming`` before 2020."""
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
     if command is None:

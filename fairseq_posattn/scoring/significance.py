@@ -1,7 +1,6 @@
 """Confidence intervals of scores, and significance tests against a baseline.
 
 A system is a group of runs with different seeds; its score is their mean.
-
 One run each: the paired bootstrap (Koehn, 2004) resamples sentences, and approximate randomization
 (Riezler and Maxwell, 2005) swaps the two outputs of sentences. For sacreBLEU's metrics p is what
 ``sacrebleu --paired-bs`` and ``--paired-ar`` print. Its bootstrap is one-sided and does not count
@@ -13,7 +12,6 @@ MultiBERTs: the multi-bootstrap with unpaired seeds). It draws one run fewer tha
 the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p is two-sided. If
 seeds vary more than sentences, the false positive rate at p < 0.05 is a third with two runs each,
 11% with three, 8% with five, and 47% for a single run beside three (simulated, normal).
-
 Randomization permutes the outputs of a sentence among all runs of both systems (Clark et al.,
 2011). It takes the sentences of a run as independent, and is the more lenient test.
 """
@@ -41,20 +39,12 @@ Statistics = Sequence[Sequence[float]]
 
 @dataclass(frozen=True)
 class Comparison:
-    """A comparison of a system with a baseline.
-
-    Attributes:
-        baseline: score of the baseline.
-        difference: score of the system minus that of the baseline.
-        interval: 95% bootstrap interval of the difference.
-        p: by the bootstrap.
-        p_randomisation: by approximate randomization.
-    """
+    """A comparison of a system with a baseline, whose scores are means over runs."""
 
     baseline: float
-    difference: float
-    interval: tuple[float, float]
-    p: float
+    difference: float  # system minus baseline
+    interval: tuple[float, float]  # 95%, of the difference, by the bootstrap
+    p: float  # by the bootstrap
     p_randomisation: float
 
     def __str__(self) -> str:
@@ -68,19 +58,13 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Group:
-    """The runs of a system on one test set, measured by one metric.
+    """The runs of a system on one test set, measured by one metric."""
 
-    Attributes:
-        metric: sacreBLEU's, or :class:`OfSums`.
-        runs: ``metric``'s statistics of each run.
-    """
-
-    metric: Any
+    metric: Any  # sacreBLEU's, or OfSums
     runs: Sequence[Statistics]
 
     @cached_property
     def scores(self) -> list[float]:
-        """Return the score of each run."""
         return [float(self.metric._aggregate_and_compute(run).score) for run in self.runs]
 
     @property
@@ -100,8 +84,6 @@ class Group:
     @cached_property
     def array(self) -> Floats:
         """Return the statistics as ``[runs, sentences, statistics]``."""
-        import numpy
-
         return numpy.asarray(self.runs, dtype=float)
 
     def __str__(self) -> str:
@@ -111,7 +93,6 @@ class Group:
 
     @property
     def explanation(self) -> str:
-        """Return the explanation of the numbers of the group as text."""
         runs, interval = len(self.runs), "in brackets the 95% bootstrap interval over sentences"
         if runs == 1:
             return interval
@@ -129,8 +110,6 @@ class OfSums:
     function: Callable[[Floats], float]
 
     def _aggregate_and_compute(self, statistics: Statistics) -> Any:
-        import numpy
-
         return self._compute_score_from_stats(numpy.sum(statistics, axis=0))
 
     def _compute_score_from_stats(self, sums: Floats) -> Any:
@@ -196,10 +175,7 @@ def _generator() -> numpy.random.Generator:
 
 
 def _resampled(*groups: Group) -> list[Floats]:
-    """Return bootstrap means of each group, ``[SAMPLES]``.
-
-    All groups use the same resampled sentences; of R runs, R - 1 are resampled.
-    """
+    """Return bootstrap means of each group, ``[SAMPLES]``, by the same resampled sentences."""
     generator = _generator()
     sentences = groups[0].array.shape[1]
     means = numpy.empty((len(groups), SAMPLES))
@@ -229,10 +205,7 @@ def _permuted(system: Group, baseline: Group) -> Floats:
 
 
 def _share(values: Floats, observed: float) -> float:
-    """Return the share of values at least as large as the observed one, itself included.
-
-    Davison and Hinkley (1997), section 4.2.5.
-    """
+    """Return p (Davison and Hinkley, 1997, section 4.2.5): the share of values as large."""
     as_large = int((values >= observed - 1e-9).sum())  # 1e-9: order of summation
     return (as_large + 1) / (len(values) + 1)
 

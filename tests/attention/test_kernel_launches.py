@@ -19,6 +19,7 @@ from kernel_checks import (
     assert_frequency,
     call,
     padding_of,
+    require_kernels,
 )
 from reference import gradients
 from torch.utils.checkpoint import checkpoint
@@ -340,6 +341,7 @@ def test_dropout_repeats_from_the_seed_and_only_from_it(name):
 
 def test_dropout_drops_each_weight_independently_with_its_probability():
     """Over heads, rows and columns; neighbours are uncorrelated."""
+    require_kernels()
     torch.manual_seed(0)
     length, heads, p = 64, 8, 0.3
     shape = (1, heads, length, length)

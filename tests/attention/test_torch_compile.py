@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fairseq_posattn.model.mechanisms import LayerDescription
-from fairseq_posattn.model.transformer_layer import build_encoder_layer
+from fairseq_posattn.model.transformer_layer import EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig
 
 
@@ -18,7 +18,7 @@ def test_a_layer_compiles_in_one_graph(name, impl, backend):
     torch.compiler.reset()
     torch.manual_seed(1)
     description = LayerDescription((name, "ffn"), 32, num_heads=2, ffn_dim=32, max_positions=16)
-    layer = build_encoder_layer(description, MechanismConfig(attention_impl=impl))
+    layer = EncoderLayer(description, MechanismConfig(attention_impl=impl))
     padding = torch.arange(5) >= torch.tensor([5, 3])[:, None]
     results = []
     for function in (layer, torch.compile(layer, fullgraph=True, backend=backend)):

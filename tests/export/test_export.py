@@ -39,6 +39,9 @@ OF_TRANSFORMER = {
     "--encoder-normalize-before --decoder-normalize-before --no-decoder-final-norm "
     "--encoder-learned-pos --activation-fn=gelu_accurate --encoder-embed-dim=12",
     "plain": "--no-token-positional-embeddings --activation-fn=tanh",
+    "mechanisms": "--encoder-sublayers=gaussian,past,future,rpr,transformer_xl,tener,sman,ffn "
+    "--decoder-sublayers=masked,da,mtsa,rpr,transformer_xl,tener,sman,cross,ffn "
+    "--attention-masks=past --mtsa-masks=past --decoder-learned-pos",
 }
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
@@ -147,6 +150,10 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
         mask = source.ne(PAD).long()
         result = loaded(source, attention_mask=mask, decoder_input_ids=targets).logits
         close(result[present], expected[present])
+    search = {"num_beams": 4, "max_new_tokens": 10}
+    loaded.double()  # no ties by rounding
+    cached, whole = (loaded.generate(left, **search, use_cache=cache) for cache in (True, False))
+    assert cached.tolist() == whole.tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])

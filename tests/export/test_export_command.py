@@ -174,22 +174,6 @@ def test_a_full_disk_is_one_line_and_leaves_no_partial_file(classifier, tmp_path
 
 
 @pytest.mark.slow
-def test_a_second_export_that_fails_leaves_the_first_alone(path, tmp_path, monkeypatch):
-    write = checkpoint.card.write
-
-    def write_after_another(*args):
-        monkeypatch.setattr(checkpoint.card, "write", lambda *args: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            checkpoint.export(path, tmp_path / "out")
-        write(*args)
-
-    monkeypatch.setattr(checkpoint.card, "write", write_after_another)
-    checkpoint.export(path, tmp_path / "out")
-    assert {one.name for one in (tmp_path / "out").iterdir()} > PARTS
-    assert [one.name for one in tmp_path.glob("*out*")] == ["out"]
-
-
-@pytest.mark.slow
 def test_the_example_of_the_documentation(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs/export.md").read_text(encoding="utf-8")
     words = shlex.split(re.search(r"    posattn export (.* letters .*)", page)[1])

@@ -73,17 +73,6 @@ def test_padding_on_the_left_changes_nothing(options, exported):
         assert found == written(model, tokenizer, texts, **options)
 
 
-def test_sampling_follows_the_scores(exported):
-    """Top-1 sampling is greedy search; a high temperature makes outputs vary."""
-    texts = lines(40)
-    sampling = {"num_beams": 1, "early_stopping": False, "do_sample": True}
-    greedy = by_fairseq(texts, beam=1)
-    assert written(*exported, texts, **sampling, top_k=1) == greedy
-    torch.manual_seed(1)
-    drawn = [written(*exported, texts, **sampling, temperature=3.0, top_k=0) for _ in range(2)]
-    assert drawn[0] != drawn[1] and greedy not in drawn
-
-
 def test_search_options_are_saved_with_the_model(tmp_path):
     decoding = {"beam": 3, "lenpen": 0.5, "max_len_b": 5, "min_len": 2, "no_repeat_ngram_size": 3}
     export(str(FIXTURE / "checkpoint.pt"), tmp_path / "out", str(FIXTURE / "data"), **decoding)

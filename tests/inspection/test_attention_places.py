@@ -8,7 +8,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.inspection.places import choose, encoder_places, sublayer_places
+from fairseq_posattn.inspection.places import choose, sublayer_places
 
 
 def labels(places):
@@ -48,11 +48,6 @@ def test_a_model_without_sublayers_is_refused(side):
     trained = TrainedModel("best.pt", stock, Namespace(), None)
     with pytest.raises(UsageError, match=f"^best.pt: the {side} of Transformer has no layers of"):
         sublayer_places(trained, side)
-
-
-def test_an_encoder_without_sublayers_has_places(classifier):
-    places = encoder_places(classifier(encoder="cspan", pooling="attention").trained)
-    assert labels(places) == [(1, "semantic attention"), (1, "positional attention")]
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,6 @@ def test_weights_equal_those_of_a_direct_call(build, sentences, names, normalize
             torch.testing.assert_close(weights, direct[0])
 
 
-def test_chosen_places_are_reported_in_their_order(build, sentences):
-    encoder, places = build("dman,san,ffn")
-    everything = collected_weights(encoder, places, sentences[0])
-    chosen = collected_weights(encoder, [places[3], places[0]], sentences[0])
-    assert torch.equal(chosen[0], everything[3]) and torch.equal(chosen[1], everything[0])
-
-
 def test_hooks_are_removed(build, sentences):
     encoder, places = build("dman,san,ffn")
 
@@ -65,10 +58,3 @@ def test_batches_have_one_length_and_every_sentence(monkeypatch, sentences):
     assert [tuple(batch.shape) for batch in batches] == [(1, 1), (1, 3), (2, 5), (1, 5), (1, 7)]
     rows = sorted(row.tolist() for batch in batches for row in batch)
     assert rows == sorted(sentence.tolist() for sentence in sentences)
-
-
-@pytest.mark.parametrize("length, sizes", [(128, [1, 1, 1, 1]), (64, [4])])
-def test_long_sentences_have_small_batches(monkeypatch, length, sizes):
-    monkeypatch.setattr(collect, "TOKENS_AT_ONCE", 256)
-    sentences = [torch.zeros(length, dtype=torch.long)] * 4
-    assert [len(batch) for batch in batches_of_one_length(sentences)] == sizes

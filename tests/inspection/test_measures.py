@@ -1,10 +1,7 @@
 """Attention within a window (MANs eq. 13 and Table 5), and the cost of classifiers."""
 
-import argparse
-
 import pytest
 import torch
-from torch import nn
 
 from fairseq_posattn.inspection.measures import (
     MEGABYTE,
@@ -12,9 +9,7 @@ from fairseq_posattn.inspection.measures import (
     locality,
     locality_table,
     peak_bytes,
-    update_megabytes,
 )
-from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 ONE_HEAD = [[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.2, 0.2, 0.6]]
 NEAR, FAR = torch.eye(4).tolist(), torch.eye(4).flip(0).tolist()  # FAR: 3, 1, 1, 3 tokens away
@@ -31,23 +26,6 @@ NEAR, FAR = torch.eye(4).tolist(), torch.eye(4).flip(0).tolist()  # FAR: 3, 1, 1
 def test_attention_within_windows(heads, windows, expected):
     result = attention_within(torch.tensor(heads, dtype=torch.float64), windows)
     assert result.tolist() == pytest.approx(expected)
-
-
-def uniform(length, window):
-    """Eq. 13 of one sentence whose tokens attend to all of it alike."""
-    near = sum(abs(query - key) <= window for query in range(length) for key in range(length))
-    return near / length**2
-
-
-def test_sentences_are_averaged_not_tokens(build, sentences):
-    encoder, places = build("san,ffn")
-    for layer in encoder.layers:
-        torch.nn.init.zeros_(layer.sublayers[0].sublayer.qkv_proj.weight)  # every score is 0
-    rows = locality(encoder, places, sentences, windows=[1, 2, 4])
-    lengths = [len(sentence) for sentence in sentences]
-    for row in rows:
-        expected = sum(uniform(length, row["window"]) for length in lengths) / len(lengths)
-        assert row["percent"] == pytest.approx(100 * expected, abs=1e-4)
 
 
 def test_a_set_is_the_mean_of_its_sentences(build, sentences):
@@ -91,19 +69,3 @@ def test_peak_memory_counts_tensors_that_exist_at_once():
     before = torch.zeros(MEGABYTE)  # does not count
     assert 4 * MEGABYTE <= peak_bytes(work, CPU) < 5 * MEGABYTE
     assert before.numel() == MEGABYTE
-
-
-def test_deeper_encoders_need_more_memory(dictionary):
-    def megabytes(layers):
-        cfg = {"encoder": "transformer", "encoder_sublayers": "san,ffn", "encoder_layers": layers}
-        cfg |= {"encoder_embed_dim": 16, "encoder_hidden_dim": 16, "encoder_ffn_embed_dim": 16}
-        task = nn.Module()
-        task.source_dictionary, task.max_positions = dictionary, lambda: 80
-        options = {**cfg, "encoder_attention_heads": 2, "max_positions": 80}
-        model = PosAttnClassifier.build_model(argparse.Namespace(**options), task)
-        return update_megabytes(model, CPU)
-
-    one, three = megabytes(1), megabytes(3)
-    # 64 x 64 x 16 numbers of 4 bytes are a quarter of a megabyte; a layer stores several of them.
-    assert one > 1
-    assert three > 1.5 * one

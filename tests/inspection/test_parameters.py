@@ -100,13 +100,6 @@ def test_curves_are_the_equation(places):
         assert head["by_distance"] == pytest.approx([f(w * n, v) for n in range(13)], rel=1e-5)
 
 
-def test_curves_of_another_mapping(build):
-    numbers = curve_numbers(build("da,ffn", da_mapping="clip", da_clip_threshold=2.0)[1], 3)
-    clipped = [min(x, 2.0) for x in numbers["weighted_distances"]]
-    curve = numbers["sublayers"][0]["heads"][0]["by_weighted_distance"]
-    assert curve == pytest.approx(clipped, abs=1e-6)
-
-
 def test_the_picture_of_curves_shows_the_numbers(places):
     numbers = curve_numbers(places(), furthest=12)
     axes = draw_curves(numbers).axes

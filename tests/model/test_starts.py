@@ -12,7 +12,7 @@ register()
 
 from fairseq_posattn.model.initialization import INITIALIZATIONS  # noqa: E402
 from fairseq_posattn.model.mechanisms import LayerDescription  # noqa: E402
-from fairseq_posattn.model.transformer_layer import build_decoder_layer, build_encoder_layer  # noqa: E402
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer  # noqa: E402
 from fairseq_posattn.training.flags import MechanismConfig  # noqa: E402
 
 C, FFN = 96, 160
@@ -25,8 +25,8 @@ def attention_and_ffn(start):
     names = ("dman", "san", "cross", "ffn")
     decoder = LayerDescription(names, causal=True, encoder_dim=C, **options)
     layers = [
-        build_encoder_layer(LayerDescription(("dman", "san", "ffn"), **options), MechanismConfig()),
-        build_decoder_layer(decoder, MechanismConfig()),
+        EncoderLayer(LayerDescription(("dman", "san", "ffn"), **options), MechanismConfig()),
+        DecoderLayer(decoder, MechanismConfig()),
     ]
     for layer in layers:
         INITIALIZATIONS[start](layer)

@@ -13,7 +13,7 @@ class Server(http.server.ThreadingHTTPServer):
     Attributes:
         misdeeds: per file, what to do wrong at its first request, its second, and so on: an HTTP
             status such as ``503``, or some of these words:
-            ``break`` half-way through what is left; ``overstate`` or ``understate`` the length;
+            ``break`` half-way through what is left; ``overstate`` the length;
             ``whole``: send all though a part is requested; ``askew``, ``garbled``: a wrong
             Content-Range; ``stall``: send nothing; ``->URL``: redirect there.
         requests: ``(name, first requested byte)``.
@@ -92,5 +92,4 @@ def content_range(start, total, misdeeds):
 
 
 def content_length(content, misdeeds):
-    lie = {"overstate": 1000, "understate": -len(content) // 2}
-    return str(len(content) + sum(lie.get(misdeed, 0) for misdeed in misdeeds))
+    return str(len(content) + 1000 * ("overstate" in misdeeds))

@@ -1,7 +1,6 @@
 """Archives and folders; hostile ones write nothing outside and need bounded memory."""
 
 import bz2
-import io
 import lzma
 import os
 import tarfile
@@ -9,7 +8,7 @@ import tracemalloc
 import zlib
 
 import pytest
-from archive_files import gzipped, tarred, zipped
+from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
@@ -37,9 +36,7 @@ def write_file(path, content):
 def archive(request, tmp_path):
     kind = request.param
     if kind == "folder":
-        for name, content in FILES.items():
-            write_file(tmp_path / "folder" / name, content)
-        return open_archive(tmp_path / "folder")
+        return open_archive(write_folder(tmp_path / "folder", FILES))
     if kind == "nested":
         outer = tarred({"texts/text.tgz": PACKED["text.tgz"], "other": b""}, "gz")
         return open_archive(write_file(tmp_path / "outer", outer)).nested("text.tgz")
@@ -58,25 +55,23 @@ def test_all_kinds_are_read_alike(archive):
     assert read(archive, "en/text") == b"one\ntwo\n"
     assert archive.has("README")
     assert not archive.has("EADME")  # not a whole name
-
-
-def test_missing_member_gives_a_one_line_error(archive):
     with pytest.raises(UsageError, match=f"^{archive.name}: holds no fr/text$"):
         archive.open("fr/text").__enter__()
 
 
-@pytest.mark.parametrize("compress", [gzipped, bz2.compress, lzma.compress, bytes])
-def test_a_compressed_file_is_its_only_member(tmp_path, compress):
-    suffix = {gzipped: ".gz", bz2.compress: ".bz2", lzma.compress: ".xz", bytes: ""}[compress]
+@pytest.mark.parametrize(
+    ("suffix", "compress"),
+    [(".gz", gzipped), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)],
+)
+def test_a_compressed_file_is_its_only_member(tmp_path, suffix, compress):
     archive = open_archive(write_file(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
     assert archive.names() == ["text.de"]
     assert read(archive, "text.de") == b"eins\n"
 
 
 def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
-    write_file(tmp_path / "a" / "deeper" / "text", b"deep")
-    write_file(tmp_path / "z" / "text", b"high")
-    assert read(open_archive(tmp_path), "text") == b"high"
+    folder = write_folder(tmp_path, {"a/deeper/text": b"deep", "z/text": b"high"})
+    assert read(open_archive(folder), "text") == b"high"
     with pytest.raises(UsageError, match="nowhere: no such file or folder"):
         open_archive(tmp_path / "nowhere")
 
@@ -111,19 +106,6 @@ def test_the_fingerprint_depends_on_the_content(tmp_path):
     write_file(text, b"zwei\n")  # of equal size and time
     os.utime(text, ns=(before, before))
     assert open_archive(tmp_path).fingerprint("text") != one
-
-
-# --- Hostile archives ----------------------------------------------------------------------------
-
-
-def tar_of(*members):
-    """Return a tar of ``(TarInfo, content)``."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for member, content in members:
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
 
 
 def header(name, size, kind=tarfile.REGTYPE):
@@ -167,7 +149,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("name", ["../text", "/tmp/posattn-text", "", "te\nxt", "te\0xt"])
 def test_names_in_archives_are_no_paths(write, name):
-    path = write(tar_of((tarfile.TarInfo(name), b"harm"), (tarfile.TarInfo("text"), b"good")))
+    path = write(tarred({name: b"harm", "text": b"good"}))
     assert read_all(path)["text"] in (b"good", b"harm")
     encoded = name.encode() or b"N"
     packed = zipped({"N" * len(encoded): b"harm", "text": b"good"})
@@ -179,7 +161,7 @@ def test_names_in_archives_are_no_paths(write, name):
 def test_unpacking_writes_nothing_outside(write, name):
     link = tarfile.TarInfo("link")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
-    path = write(tar_of((link, b""), (tarfile.TarInfo(name), b"harm")))
+    path = write(tarred({link: b"", name: b"harm"}))
     (path.parent / "unpacked").mkdir()
     with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
         unpack_tar(path, path.parent / "unpacked")
@@ -189,7 +171,7 @@ def test_unpacking_writes_nothing_outside(write, name):
 def test_links_and_devices_are_not_read(write, kind):
     link = tarfile.TarInfo("text")
     link.type, link.linkname, link.devmajor, link.devminor = kind, "/etc/passwd", 1, 5
-    assert read_all(write(tar_of((link, b""), (tarfile.TarInfo("other"), b"x")))) == {"other": b"x"}
+    assert read_all(write(tarred({link: b"", "other": b"x"}))) == {"other": b"x"}
 
 
 @pytest.mark.parametrize("size", [-1, -(1 << 62), 1 << 62])
@@ -254,7 +236,7 @@ MEMBER.pax_headers = {"comment": "some comment"}
     "whole",
     [
         zipped({"text": b"some text\n" * 3, "other": b"x"}),
-        tar_of((MEMBER, b"some text\n")),
+        tarred({MEMBER: b"some text\n"}),
         bz2.compress(b"some text"),
         lzma.compress(b"some text"),
     ],

@@ -74,12 +74,12 @@ def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq
 def test_all_table_formats_are_read_alike(tmp_path, suffix):
     path = tmp_path / f"moods.{suffix}"
     if suffix == "jsonl":
-        rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
-        path.write_text("\n\n".join(map(json.dumps, rows)) + "\n")
+        rows = [json.dumps({"text": text, "mood": mood}) for text, mood, _ in moods(3)]
+        path.write_text("\n\n".join(rows) + "\n")
     else:
         table(path, moods(3), between="\t" if suffix == "tsv" else ",")
-        if suffix == "csv.gz":
-            path.write_bytes(gzip.compress(path.read_bytes()))
+    if suffix == "csv.gz":
+        path.write_bytes(gzip.compress(path.read_bytes()))
     values = [values for _, values in read_rows(path, ["mood", "text"])]
     assert values == [[mood, text] for text, mood, _ in moods(3)]
 
@@ -108,17 +108,14 @@ def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsy
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
 
 
-@pytest.mark.parametrize("text", ["a <pad> b", "a <PAD> b", "<s>"])
-def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys, text):
-    train = table(tmp_path / "train.csv", [*moods(20), (text, "glad", 1)])
+def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys):
+    train = table(tmp_path / "train.csv", [*moods(20), ("a <PAD> b", "glad", 1)])
     assert custom(train, "--words", "spaces")[0] == 1
-    said = capsys.readouterr().err
-    assert f"{train}:22: column 'text': {text.strip('ab ').lower()} is a special symbol" in said
-    assert said.count("\n") == 1
+    assert f"{train}:22: column 'text': <pad> is a special symbol" in capsys.readouterr().err
     status, dest = custom(train)
     assert status == 0
     words = " ".join(line for split in SPLITS for line in lines(dest / f"text/{split}.input0"))
-    assert not {"<pad>", "<s>"}.intersection(words.split())
+    assert "<pad>" not in words.split()
 
 
 def test_held_out_examples_are_stratified_and_leave_all_classes_in_training():
@@ -149,7 +146,6 @@ def test_repeated_texts_are_not_held_out():
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.csv", "", "t.csv: the file is empty"),
         ("t.csv", "text,mood\n", "t.csv: holds no rows"),
         ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
         ("t.csv", "text,mood\na,b\na,b,c\n", "t.csv:3: 3 fields in a table of 2 columns; put"),
@@ -158,28 +154,20 @@ def test_repeated_texts_are_not_held_out():
         ("t.csv", "text,mood\na,\n", "t.csv:2: no label in column 'mood'"),
         ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
         ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: not a JSON object"),
-        ("t.jsonl", '{"text": "a"}\n', "t.jsonl:1: no column 'mood'"),
         ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text; corr"),
-        ("t.csv", b"text,mood\na,b\n\xe9t\xe9,b\n", "t.csv:3: not UTF-8: byte 1 is 0xe9; convert"),
+        ("s.csv", "text,mood\na,nan\n", "s.csv:2: 'nan' in column 'mood' is not a number; c"),
         ("t.txt", "text,mood\na,b\n", "t.txt: unknown format; name a .csv, .tsv or .jsonl file"),
-        ("t.csv", "text,mood\na,b\n", "t.csv: too few different texts to hold some out"),
     ],
 )
 def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name, content, words):
     file = tmp_path / name
-    file.write_bytes(content if isinstance(content, bytes) else content.encode())
-    status, dest = custom(file)
+    file.write_text(content)
+    status, dest = custom(file, target=("--score" if name == "s.csv" else "--label", "mood"))
     assert status == 1
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
     assert [path.name for path in dest.iterdir()] == [".lock"]
-
-
-def test_a_score_is_a_finite_number(tmp_path, custom, capsys):
-    file = table(tmp_path / "t.csv", [("a", "glad", "nan")])
-    assert custom(file, target=("--score", "stars"))[0] == 1
-    assert f"{file}:2: 'nan' in column 'stars' is not a number; c" in capsys.readouterr().err
 
 
 def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):
@@ -195,8 +183,6 @@ def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path
     assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said
     assert not (dest / "text").exists()
 
-
-# --- Divisions of published data -----------------------------------------------------------------
 
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 
@@ -215,10 +201,9 @@ def test_folds_are_complete_and_stratified(seed):
 
 
 def test_held_out_examples_are_stratified_and_seeded():
-    labels = ["World", "Sports", "Business", "Sci/Tech"] * 30_000  # AG News
+    labels = ["World", "Sports"] * 3_000
     chosen = labeled_text.held_out(labels, 1, 0.1)
-    assert Counter(labels[index] for index in chosen) == dict.fromkeys(labels, 3_000)
+    assert Counter(labels[index] for index in chosen) == dict.fromkeys(labels, 300)
     assert labeled_text.held_out(LABELS, 1, 0.2) == labeled_text.held_out(LABELS, 1, 0.2)
     assert labeled_text.held_out(LABELS, 1, 0.2) != labeled_text.held_out(LABELS, 2, 0.2)
     assert len(labeled_text.held_out(["a", "b"], 1, 0.1)) == 1
-    assert labeled_text.stratified_sample(["a", "b"], 1, 5) == {0, 1}

@@ -14,6 +14,7 @@ from fairseq_posattn.text import manifest
 
 LANGUAGES, SIDES = ("de", "en"), ("source", "target")
 SPLITS = ("train", "valid", "test")
+TEXT_COLUMNS = ("--text", "article", "--summary", "short")
 
 
 def files(folder, name, pairs, sides=LANGUAGES):
@@ -29,18 +30,12 @@ def pairs(count, start=0):
 
 
 def table(path, rows, names):
-    """Write pairs as JSONL or, after a column of their numbers, as CSV or TSV."""
-    if path.suffix == ".jsonl":
-        text = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
-    elif path.suffix == ".tsv":
+    """Write pairs as TSV, or else as JSONL."""
+    if path.suffix == ".tsv":
         text = ["\t".join(row) for row in [names, *rows]]
     else:
-        quoted = [
-            ",".join(['"{}"'.format(one.replace('"', '""')) for one in row])
-            for row in [names, *rows]
-        ]
-        text = [f"{n},{row}" for n, row in enumerate(quoted)]
-    path.write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+        text = [json.dumps(dict(zip(names, row, strict=True))) for row in rows]
+    path.write_bytes(corpora.lines(text))
     return path
 
 
@@ -57,7 +52,7 @@ def custom(tmp_path):
 
 @pytest.fixture
 def summarize(custom):
-    def run(*words, columns=("--text", "article", "--summary", "short")):
+    def run(*words, columns=TEXT_COLUMNS):
         return custom(*columns, "--vocabulary-size", 60, *words, kind="summarization")
 
     return run
@@ -107,41 +102,6 @@ def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords)
     assert (trained.data, getattr(trained, "share_all_embeddings", False)) == (str(dest), joined)
 
 
-@pytest.mark.parametrize("subwords", ["sentencepiece", "wordpiece"])
-def test_fairseq_reads_summaries(summarize, tmp_path, fairseq_here, capsys, subwords):
-    rows = [(f"Long text  {n}. It says {n}!", f"Text {n}.") for n in range(50)]
-    train = files(tmp_path, "train", rows, SIDES)
-    words = ["--train", *train, "--valid", 6, "--test", 4, "--subwords", subwords]
-    status, dest = summarize(*words, "--max-pieces", 20, columns=())
-    assert status == 0
-    prefix = {"sentencepiece": "spm.", "wordpiece": "wordpiece."}[subwords]
-    texts = read(dest, prefix, SIDES)
-    assert [len(texts[split]) for split in SPLITS] == [40, 6, 4]
-    for split in SPLITS:
-        for number, side in enumerate(SIDES):
-            encoded = [pair[number] for pair in texts[split]]
-            rows = binarized(dest, split, side, "source-target")
-            assert [row.replace("<unk>", "[UNK]") for row in rows] == encoded
-            assert all(len(line.split()) <= 20 for line in encoded)
-    for text, summary in sum(read(dest, "", SIDES).values(), []):
-        number = summary.removeprefix("Text ").removesuffix(".")
-        assert text == f"Long text {number}. It says {number}!"
-    assert manifest.read(dest).subwords == subwords
-    trained = printed_training(capsys.readouterr().out)
-    assert (trained.data, trained.arch) == (str(dest), "dman_summarization")
-    assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
-
-
-def test_splits_are_aligned_and_complete(custom, train, fairseq_here):
-    status, dest = custom("--train", *train, "--subwords", "none")
-    assert status == 0
-    texts = read(dest)
-    assert sorted(sum(texts.values(), [])) == sorted(pairs(60))
-    assert [len(texts[split]) for split in SPLITS] == [48, 6, 6]
-    assert custom("--train", *train, "--subwords", "none", "--seed", 2)[0] == 0
-    assert read(dest)["test"] != texts["test"]
-
-
 def test_the_raw_test_set_is_written_and_the_training_command_printed(
     custom, train, fairseq_here, capsys
 ):
@@ -157,14 +117,16 @@ def test_the_raw_test_set_is_written_and_the_training_command_printed(
     ]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv"])
-def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here, suffix):
-    file = table(tmp_path / f"pairs.{suffix}", pairs(60), LANGUAGES)
-    words = [file, "--columns", *LANGUAGES, "--subwords", "none"]
-    status, dest = custom(*words, "--valid", "0.1", "--test", 0.05)
+def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here):
+    file = table(tmp_path / "pairs.tsv", pairs(60), LANGUAGES)
+    words = [file, "--columns", *LANGUAGES, "--subwords", "none", "--valid", "0.1"]
+    status, dest = custom(*words, "--test", 0.05)
     assert status == 0
-    assert [len(read(dest)[split]) for split in SPLITS] == [51, 6, 3]
-    assert sorted(sum(read(dest).values(), [])) == sorted(pairs(60))
+    texts = read(dest)
+    assert [len(texts[split]) for split in SPLITS] == [51, 6, 3]
+    assert sorted(sum(texts.values(), [])) == sorted(pairs(60))
+    assert custom(*words, "--test", 0.05, "--seed", 2)[0] == 0
+    assert read(dest)["test"] != texts["test"]
 
 
 def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
@@ -244,40 +206,41 @@ def test_special_symbols_in_words_are_refused(custom, tmp_path, fairseq_here, ca
 ROWS = [(f"Long text,\n{n} lines. ", f"Text {n}.") for n in range(50)]
 
 
-@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
-def test_summaries_are_read_from_a_table(summarize, tmp_path, fairseq_here, capsys, suffix):
+@pytest.mark.parametrize("source", ["table", "files"])
+def test_summaries_are_cut_but_aligned_and_complete(
+    summarize, tmp_path, fairseq_here, capsys, source
+):
     rows = [*ROWS, ("no summary", " "), ("", "no text")]
-    file = table(tmp_path / f"news.{suffix}", rows, ("article", "short"))
-    status, dest = summarize(file, "--valid", 7, "--test", 5)
+    if source == "table":
+        train, columns = [table(tmp_path / "news.jsonl", rows, TEXT_COLUMNS[1::2])], TEXT_COLUMNS
+    else:
+        rows = [(text.replace("\n", " "), summary) for text, summary in rows]
+        train, columns = ["--train", *files(tmp_path, "train", rows, SIDES)], ()
+    words = [*train, "--valid", 7, "--test", 5, "--max-pieces", 20]
+    status, dest = summarize(*words, columns=columns)
     assert status == 0
     output = capsys.readouterr()
     assert "left out 2 pairs with an empty side" in output.err
-    assert printed_training(output.out).data == str(dest)
+    trained = printed_training(output.out)
+    assert (trained.data, trained.arch) == (str(dest), "dman_summarization")
+    assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
     splits = read(dest, "", SIDES)
     assert [len(splits[split]) for split in SPLITS] == [38, 7, 5]
     expected = [(f"Long text, {n} lines.", f"Text {n}.") for n in range(50)]
     assert sorted(sum(splits.values(), [])) == sorted(expected)
 
 
-def test_another_table_can_be_a_split_and_other_columns_can_be_selected(
-    summarize, tmp_path, fairseq_here
-):
-    names = ("article", "short")
-    train = table(tmp_path / "train.csv", ROWS, names)
-    valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")], names)
+def test_another_table_can_be_a_split(summarize, tmp_path, fairseq_here):
+    train = table(tmp_path / "train.jsonl", ROWS, TEXT_COLUMNS[1::2])
+    valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")], TEXT_COLUMNS[1::2])
     status, dest = summarize(train, "--valid", valid, "--test", 5)
     assert status == 0
     assert read(dest, "", SIDES)["valid"] == [("New text.", "New.")]
     assert len(read(dest, "", SIDES)["train"]) == 45
-    assert summarize(train, columns=("--text", "short", "--summary", "article"))[0] == 0
-    assert read(dest, "", SIDES)["train"][0][0].startswith("Text ")
-
-
-TEXT_COLUMNS = ("--text", "article", "--summary", "short")
 
 
 TRAIN = ["--train", "train.de", "train.en"]
-TABLE = ["news.jsonl", "--text", "article", "--summary", "short"]
+TABLE = ["news.jsonl", *TEXT_COLUMNS]
 
 
 @pytest.mark.parametrize(
@@ -287,8 +250,6 @@ TABLE = ["news.jsonl", "--text", "article", "--summary", "short"]
          "news.jsonl:2: column 'short' is None, no text; correct it, or remove the row"),
         ("news.jsonl", b'{"article": "a", "short": "b"}\n', "1 pair are too few to hold out 1 for"),
         ("news.jsonl", b'{"article": "a", "short": ""}\n' * 40, "too few different texts to hold"),
-        ("train.en", b"", "train.en: the file is empty"),
-        ("train.en", b"caf\xe9\n", "train.en:1: not UTF-8: byte 4 is 0xe9; convert the file"),
         ("train.en", b"one\n", "line counts differ: train.de has 60, train.en has 1; "),
         ("train.en", None, "train.en: no such file or folder"),
     ],
@@ -315,23 +276,15 @@ def test_malformed_files_give_one_line_errors(
         ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
         ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
          "by which Moses cannot tokenize (--subwords sentencepiece takes any name); did you mean "),
-        ("translation", [*TRAIN, "--target-lang", "deu"], "did you mean de?"),
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
-        ("translation", [*TRAIN, "--vocabulary-size", "80"], "--vocabulary-size 80: needs --sub"),
         ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
         ("translation", [*TRAIN, "--valid", "50", "--test", "10"],
          "60 pairs are too few to hold out 10 for test and 50"),
         ("translation", [*TRAIN, "--valid", "empty", "empty.en"], "empty: has no pairs for valid"),
         ("translation", [*TRAIN, "--valid", "none"], "--valid none: takes two files, or a number"),
-        ("translation", [*TRAIN, "--valid", "7", "none"], "--valid 7 none: takes two files"),
-        ("translation", ["t.csv"], "name the training set: FILE --columns SOURCE"),
         ("summarization", [], "name the training set: FILE --text COLUMN --summary COLUMN, or two"),
-        ("summarization", ["t.csv", *TRAIN], "name the training set"),
-        ("summarization", ["t.csv", "--text", "a"], "name the training set"),
-        ("summarization", [*TRAIN, "--text", "a"], "name the training set"),
         ("summarization", ["t.csv", *TEXT_COLUMNS, "--valid", "a", "b"],
          "--valid a b: takes a file with the same columns, or a number or share of pairs"),
-        ("summarization", ["t.csv", *TEXT_COLUMNS], "t.csv: no such file or folder"),
         ("summarization", [*TRAIN, "--vocabulary-size", "5"],
          "--vocabulary-size 5: the characters of the text and"),
     ],
@@ -349,7 +302,7 @@ def test_wrong_options_give_one_line_errors(
 
 
 def test_a_folder_with_other_data_is_not_overwritten(summarize, tmp_path, capsys):
-    file = table(tmp_path / "news.csv", ROWS, ("article", "short"))
+    file = table(tmp_path / "news.jsonl", ROWS, TEXT_COLUMNS[1::2])
     dest = tmp_path / "data/own"
     dest.mkdir(parents=True)
     rule = {"corpus": "trec", "task": "sentence_prediction", "word_rule": "treebank"}

@@ -56,17 +56,23 @@ def test_another_model_splits_the_text_again(tmp_path):
         assert first_line(tmp_path / "snli" / "text" / "train.input0") == split
 
 
-@pytest.mark.parametrize("flag", [["--glove", "6B.50d"], ["--min-count", "2"], ["--cased"]])
-def test_other_vocabularies_are_refused(folder, tmp_path, flag, capsys):
-    model = str(folder.with_name("openai-gpt"))
+@pytest.mark.parametrize(
+    ("model", "flag", "message"),
+    [
+        (
+            "openai-gpt",
+            ["--glove", "6B.50d"],
+            "--glove: --language-model brings its own vocabulary",
+        ),
+        ("openai-gpt", ["--min-count", "2"], "--min-count: --language-model brings its own"),
+        ("none", [], "none: there is no config.json, no vocab.json"),
+    ],
+)
+def test_other_vocabularies_and_missing_files_are_refused(
+    folder, tmp_path, model, flag, message, capsys
+):
+    model = str(folder.with_name(model))
     arguments = ["snli", "--dest", str(tmp_path / "no"), "--language-model", model, *flag]
     assert prepare("classification", arguments)
-    assert f"{flag[0]}: --language-model brings its own vocabulary" in capsys.readouterr().err
-    assert not (tmp_path / "no").exists()
-
-
-def test_missing_model_files_are_reported(tmp_path, capsys):
-    arguments = ["snli", "--dest", str(tmp_path / "no"), "--language-model", str(tmp_path / "x")]
-    assert prepare("classification", arguments)
-    error = capsys.readouterr().err
-    assert f"--language-model {tmp_path / 'x'}: there is no config.json, no vocab.json" in error
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "no/text").exists()

@@ -9,7 +9,7 @@ from archive_files import write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents, sentence_pairs, sst
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents, sentence_pairs
 from fairseq_posattn.preparation.labeled_text import write_splits
 from fairseq_posattn.text import lines as text_lines
 
@@ -37,8 +37,6 @@ def read(tmp_path):
 
     return read
 
-
-# --- Published layouts -----------------------------------------------------------------------
 
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 TREC = {
@@ -68,8 +66,6 @@ YAHOO = {"train.csv": '"10","why ?","","because"\n', "test.csv": '"1","","",""\n
 POLARITY = {
     "data/customerr/custrev.pos": "good .\n",
     "data/customerr/custrev.neg": "bad .\nworse .\n",
-    "data/mpqa/mpqa.pos": "is right\n",
-    "data/mpqa/mpqa.neg": "is wrong\n",
     "data/subj/subj.subjective": "a gem .\n",
     "data/subj/subj.objective": "he walks .\n",
 }
@@ -78,12 +74,10 @@ CORNELL = {"quote.tok.gt9.5000": QUOTES, "plot.tok.gt9.5000": b"he walks .\n"}
 NUMBERS = {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}
 
 
-@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
     ("name", "files", "split", "expected"),
     [
         ("trec", TREC, "train", [("DESC", "How ?"), ("LOC", "A sister\xf0city ?")]),
-        ("trec", TREC, "test", [("HUM", "Who ?")]),
         ("trec", DIGITS, "train", [("DESC", "How ?"), ("NUM", "How many ?")]),
         ("sick", SICK_OF_SEMEVAL, "train", [("ENTAILMENT", "A kid plays", "A child plays", 4.5)]),
         ("sick", SICK_OF_SEMEVAL, "valid", [("NEUTRAL", "A dog", "A cat", 2.0)]),
@@ -93,14 +87,11 @@ NUMBERS = {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}
         ("sick", SICK_IN_ONE_FILE, "test", [("NEUTRAL", "A dog", "A cat", 2.0)]),
         ("ag_news", AG_NEWS, "train",
          [("Business", 'Wall St. "Bears" Short, sellers'), ("World", "Oil\nis Up")]),
-        ("ag_news", AG_NEWS, "test", [("Sci/Tech", "A chip Small")]),
         ("ag_news", {"train.txt": "3\t  wall st  bears \n", "test.txt": "1\tx\n"}, "train",
          [("Business", "  wall st  bears ")]),
         ("yahoo_answers", YAHOO, "train", [("Politics_&_Government", "why ?  because")]),
-        ("yahoo_answers", YAHOO, "test", [("Society_&_Culture", "  ")]),
         ("cr", POLARITY, "all",
          [("negative", "bad ."), ("negative", "worse ."), ("positive", "good .")]),
-        ("mpqa", POLARITY, "all", [("negative", "is wrong"), ("positive", "is right")]),
         ("subj", POLARITY, "all", [("subjective", "a gem ."), ("objective", "he walks .")]),
         ("subj", CORNELL, "all",
          [("subjective", "a gem \u2013 d\xe9j\xe0 vu ."), ("objective", "he walks .")]),
@@ -108,18 +99,14 @@ NUMBERS = {"custrev.all": "0 bad .\n1 d\xe9j\xe0 vu .\n1 \n"}
          [("negative", "bad ."), ("positive", "d\xe9j\xe0 vu ."), ("positive", "")]),
     ],
 )  # fmt: skip
-def test_all_published_layouts_are_read(read, tmp_path, packed, name, files, split, expected):
-    source = write_archive(tmp_path / "packed.tgz", files) if packed else files
-    assert read(name, source, split) == expected
+def test_all_published_layouts_are_read(read, tmp_path, name, files, split, expected):
+    assert read(name, write_archive(tmp_path / "packed.tgz", files), split) == expected
 
 
 def test_trec_has_fine_classes_unless_it_is_in_digits(read):
     with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
         read("trec", DIGITS, fine=True)
     assert [one[0] for one in read("trec", TREC, fine=True)] == ["DESC:manner", "LOC:city"]
-
-
-# --- Amazon ----------------------------------------------------------------------------------
 
 
 def review(rating, text):
@@ -158,11 +145,8 @@ def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
     assert [score for *_, score in drawn] == [1.0 + number % 5 for number in numbers]
 
 
-# --- SST -------------------------------------------------------------------------------------
-
 GOOD = "(4 (2 It) (4 (3 really) (4 (4 works) (2 .))))"
 BAD = "(0 (2 it) (1 (1 fails) (2 .)))"
-AGAIN = "(3 (2 it) (3 (3 works) (2 .)))"
 NEUTRAL = "(2 (2 A) (2 film))"
 
 
@@ -176,53 +160,32 @@ def test_sst_has_five_classes_or_two_without_neutral(read):
     assert five == [*sentences, ("neutral", "A film")]
     two = read("sst2", trees(GOOD, BAD, NEUTRAL))
     assert two == [(label.removeprefix("very_"), text) for label, text in sentences]
-    assert sst.labeled_phrases("(3 (2 It) (4 works))", "") == [
-        (3, "It works"),
-        (2, "It"),
-        (4, "works"),
-    ]
 
 
 def test_sst_has_each_phrase_once_for_each_class(read):
-    assert read("sst5", trees(GOOD, AGAIN), phrases=True) == [
-        ("very_positive", "It really works ."),
-        ("neutral", "It"),
-        ("very_positive", "really works ."),
-        ("positive", "really"),
-        ("very_positive", "works ."),
-        ("very_positive", "works"),
-        ("neutral", "."),
-        ("positive", "it works ."),
-        ("positive", "works ."),
-        ("positive", "works"),
-    ]
-    assert ("neutral", "it") in read("sst5", trees(GOOD, AGAIN), phrases=True, cased=True)
-    two = read("sst2", trees(GOOD, AGAIN), phrases=True)
-    assert (len(two), two.count(("positive", "works"))) == (6, 1)
+    files = trees("(4 (2 It) (3 works))", "(2 (2 it) (4 works))")
+    expected = [("very_positive", "It works"), ("neutral", "It"), ("positive", "works")]
+    expected += [("neutral", "it works"), ("very_positive", "works")]
+    assert read("sst5", files, phrases=True) == expected
+    cased = read("sst5", files, phrases=True, cased=True)
+    assert cased == [*expected[:4], ("neutral", "it"), expected[4]]
+    two = [("positive", "It works"), ("positive", "works")]
+    assert read("sst2", files, phrases=True) == two
     repeated = read("sst5", trees(BAD, BAD), phrases=True)
     assert repeated.count(("very_negative", "it fails .")) == 2
 
 
 def test_sst_weights_phrases_like_the_released_code(read):
-    again = "(2 (2 it) (3 (3 works) (2 .)))"
-    assert Counter(read("sst5", trees(GOOD, again), weighted_phrases=True)) == {
-        ("very_positive", "It really works ."): 4,
-        ("neutral", "It"): 1,
-        ("very_positive", "really works ."): 4,
-        ("positive", "really"): 4,
-        ("very_positive", "works ."): 4,
-        ("very_positive", "works"): 4,
-        ("neutral", "."): 2,
-        ("neutral", "it works ."): 4,  # a sentence
-        ("neutral", "it"): 1,
-        ("positive", "works ."): 4,
+    files = trees("(4 (2 It) (3 works))", "(2 (2 It) (4 works))")
+    assert Counter(read("sst5", files, weighted_phrases=True)) == {
+        ("very_positive", "It works"): 4,
+        ("neutral", "It"): 2,
         ("positive", "works"): 4,
+        ("neutral", "It works"): 4,  # a sentence
+        ("very_positive", "works"): 4,
     }
-    two = Counter(read("sst2", trees(GOOD, again), weighted_phrases=True))
-    assert sorted(two.values()) == [1, 1, 1, 2, 2]
-
-
-# --- NLI -------------------------------------------------------------------------------------
+    two = Counter(read("sst2", files, weighted_phrases=True))
+    assert two == {("positive", "It works"): 1, ("positive", "works"): 2}
 
 
 def pair(label="neutral", first="( a )", second="( b )"):
@@ -283,8 +246,6 @@ def test_snli_in_released_form_drops_the_longest_training_sentences(tmp_path):
     assert firsts_of("valid") == firsts_of("test") == {"a b", "a b c", "a-b c"}
 
 
-# --- Malformed rows --------------------------------------------------------------------------
-
 SNLI, AMAZON, XML = (
     "snli_1.0_train.jsonl",
     "reviews_Electronics_5.json",
@@ -303,36 +264,25 @@ ROWS = [
     ("trec", "train.txt", "\u00b2 t".encode("iso-8859-1"), 1, "'\u00b2' is none of DESC"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA dog\tA cat\t2", 2, "4 fields, but 5 columns"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\tnan\tNEUTRAL", 2, "'nan' is not a number from 1"),
-    ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t{LONG}\tNEUTRAL", 2, "111... is not a number from"),
     ("sick", "SICK_train.txt", f"{SICK}2\tA\tB\t3\tMAYBE", 2, "'MAYBE' is none of CONTRADICTION"),
     ("sick", "SICK_train.txt", "sentence_A", 1, "columns entailment_judgment, relatedness_score,"),
-    ("ag_news", "train.csv", '"1","a","b"\n"5","a","b"', 2, "'5' is none of 1, 2, 3, 4"),
     ("ag_news", "train.csv", '"1","a\nb"\n"x","a","b"', 3, "'x' is none of 1, 2, 3, 4"),
     ("ag_news", "train.csv", '"1"', 1, "a row without a text"),
-    ("ag_news", "train.csv", '"1","ti"tle","text"', 1, "not in CSV format"),
     ("ag_news", "train.csv", '"1","a","b"\n"1","a","b', 2, "not in CSV format"),
-    ("ag_news", "train.txt", f"{LONG}\ttext", 1, "111... is none of 1, 2"),
     ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
-    ("cr", "custrev.all", "\u00b2 t", 1, "'\u00b2' is none of 0, 1"),
     ("amazon_electronics", XML, review("4.5", "x"), 1, "'4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
     ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
     ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
-    ("amazon_electronics", AMAZON, json_review(overall="x" * 5000), 1, "xxx... is none of 1, 2"),
     ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "not a labeled tree"),
-    ("sst5", "trees/train.txt", "((2 It) (4 works))", 1, "not a labeled tree"),
-    ("sst5", "trees/train.txt", "It works", 1, "not a labeled tree"),
-    ("sst5", "trees/train.txt", f"{GOOD}\n\n", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
     ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
     ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),
-    ("snli", SNLI, "[]", 1, "no pair in JSON format"),
     ("snli", SNLI, "[" * 100_000, 1, "no pair in JSON format"),
     ("snli", SNLI, pair("maybe"), 1, "'maybe' is none of contradiction, neutral, entailment"),
-    ("snli", SNLI, pair([1]), 1, "[1] is none of contradiction"),
     ("snli", SNLI, pair(first=None), 1, "a parse is None, no text"),
     ("snli", SNLI, pair(first="( a\ud800 )"), 1, "a parse holds '\\ud800', half"),
 ]
@@ -358,17 +308,9 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
     assert not list(tmp_path.glob("train.*"))  # nothing half-written
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "words"),
-    [
-        ("trec", "else.txt", "holds none of train_5500.label, train.txt"),
-        ("mpqa", "mpqa.pos", "holds neither mpqa.neg and mpqa.pos or mpqa.all"),
-        ("amazon_electronics", "books/positive.review", "holds neither electronics/positive.rev"),
-    ],
-)
-def test_missing_files_are_named(read, name, file, words):
-    with pytest.raises(UsageError, match=words):
-        read(name, {file: "x"})
+def test_missing_files_are_named(read):
+    with pytest.raises(UsageError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
+        read("mpqa", {"mpqa.pos": "x"})
 
 
 def test_lines_and_csv_fields_have_a_maximum_length(read, tmp_path, monkeypatch):

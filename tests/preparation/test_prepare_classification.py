@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from archive_files import lines, tree
 from fairseq import tasks
+from fairseq.data import data_utils
 from published import WORDS, publish
 from serving import Server
 
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.kinds import KINDS
@@ -20,9 +24,6 @@ from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
 main = partial(prepare_of_kind, "classification")
-CLASSES = dict.fromkeys(["sst2", "cr", "mpqa", "subj", "yelp_polarity"], 2)
-CLASSES |= {"sick": 3, "snli": 3, "multinli": 3, "ag_news": 4, "sst5": 5, "yelp_full": 5}
-CLASSES |= {"amazon_electronics": 5, "trec": 6, "yahoo_answers": 10}
 
 
 @pytest.fixture
@@ -34,13 +35,22 @@ def vectors(tmp_path):
     return path
 
 
-def prepare(name, tmp_path, *words):
+def prepare(name, tmp_path, *words, **published):
     """Run the command on a generated data set and return the destination."""
     source = tmp_path / f"published-{name}"
     source.mkdir(exist_ok=True)
     dest = tmp_path / name
     status = main(
-        [name, "--source", str(publish(name, source)), "--dest", str(dest), "--jobs", "1", *words]
+        [
+            name,
+            "--source",
+            str(publish(name, source, **published)),
+            "--dest",
+            str(dest),
+            "--jobs",
+            "1",
+            *words,
+        ]
     )
     assert status == 0
     return dest
@@ -56,22 +66,19 @@ def load(folder, split, num_classes, regression=False):
     return task, task.load_dataset(split)
 
 
-def test_every_data_set_is_tested():
-    assert CLASSES.keys() == CORPORA.keys()
-
-
 @pytest.mark.parametrize("name", CORPORA)
 def test_stock_fairseq_reads_the_prepared_data(name, tmp_path, fairseq_here, vectors, capsys):
     dest = prepare(name, tmp_path, "--glove", str(vectors), "--min-count", "1")
     corpus = CORPORA[name]
+    classes = len(corpus.labels)
     for part, text in zip(corpus.parts, corpus.texts, strict=True):
         for split in ("train", "valid", "test"):
-            task, dataset = load(dest / part, split, CLASSES[name])
+            task, dataset = load(dest / part, split, classes)
             read = {kind: lines(dest / text / f"{split}.{kind}") for kind in corpus.kinds}
             assert len(dataset) == len(read["label"]) > 0
             words = {(dest / part / kind / "dict.txt").read_bytes() for kind in corpus.inputs}
             assert len(words) == 1  # pairs share a dictionary
-            assert len(task.label_dictionary) - task.label_dictionary.nspecial - 1 == CLASSES[name]
+            assert len(task.label_dictionary) - task.label_dictionary.nspecial - 1 == classes
             for index in range(len(dataset)):
                 sample = dataset[index]
                 words = " ".join(read[kind][index] for kind in corpus.inputs)
@@ -100,27 +107,12 @@ def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
 
 
-def test_snli_options_and_label_order_are_applied(tmp_path, fairseq_here, capsys):
+def test_snli_options_are_applied(tmp_path, fairseq_here, capsys):
     dest = prepare("snli", tmp_path, "--train-on-dev", "--released-form")
     assert "annotators did not agree: " in capsys.readouterr().err
     sizes = {split: len(lines(dest / f"text/{split}.label")) for split in ("train", "valid")}
     assert sizes["valid"] in (2, 3)  # held out
     assert json.loads((dest / "preparation.json").read_text())["word_rule"] == "treebank-split"
-    labels = [line.split()[0] for line in lines(prepare("sst5", tmp_path) / "label/dict.txt")]
-    assert labels == ["very_negative", "negative", "neutral", "positive", "very_positive"]
-
-
-def test_the_dictionary_has_unseen_words_only_with_vectors(tmp_path, fairseq_here, vectors):
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "train.txt").write_text("1\tthe film\n2\tthe film\n" * 5)
-    (source / "test.txt").write_text("1\tthe unheard-of mystery\n")
-    command = ["ag_news", "--source", str(source), "--dest", str(tmp_path / "d"), "--jobs", "1"]
-    assert main(command) == 0
-    assert {line.split()[0] for line in lines(tmp_path / "d/dict.txt")} == {"the", "film"}
-    assert main([*command, "--glove", str(vectors)]) == 0
-    words = {line.split()[0] for line in lines(tmp_path / "d/dict.txt")}
-    assert words == {"the", "film", "unheard-of"}
 
 
 def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, capsys):
@@ -151,6 +143,45 @@ def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
     assert main(["sst2", "--dest", str(dest)]) == 0
     assert "text: done already" in capsys.readouterr().err
     assert tree(dest) == before
+
+
+PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"
+TREEBANK = "The \xe9t\xe9 is n't -LRB- very -RRB- good , it 's awful !"
+ESCAPED = f"{PLAIN} A #36;5 &lt;b&gt;now&lt;/b&gt;\\ok"
+RAW = {  # the published sentence, and raw texts
+    "sst5": (TREEBANK, [PLAIN]),
+    "snli": (TREEBANK, [PLAIN] * 2),
+    "ag_news": (ESCAPED, [f'{ESCAPED} "so" {ESCAPED}']),
+    "sick": (PLAIN, [PLAIN] * 2),
+}
+
+
+def predictor_of(name, folder):
+    """Return a predictor of a model without weights."""
+    corpus = CORPORA[name]
+    config = tasks.TASK_DATACLASS_REGISTRY[corpus.task]()
+    config._name, config.data, config.num_classes = corpus.task, str(folder), corpus.num_classes
+    config.regression_target, config.classification_head_name = corpus.scored, "head"
+    config.max_positions = 512
+    if not corpus.pairs:
+        config.init_token = config.separator_token = None
+    task = tasks.TASK_REGISTRY[corpus.task].setup_task(config)
+    trained = TrainedModel("none", torch.nn.Identity(), None, task)
+    return prediction.predictor_of(trained, device="cpu")
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_here):
+    sentence, raw = RAW[name]
+    dest = prepare(name, tmp_path, "--min-count", "1", size=12, sentence=sentence)
+    predictor = predictor_of(name, dest)
+    load = partial(data_utils.load_indexed_dataset, dictionary=predictor.dictionary)
+    prepared = [load(str(dest / kind / "test")) for kind in CORPORA[name].inputs]
+    assert len(prepared[0]) > 0
+    result = [tokens.tolist() for tokens in predictor.encode(raw)]
+    assert predictor.dictionary.index("n't") in result[0]
+    for rows in zip(*prepared, strict=True):
+        assert result == [row.tolist() for row in rows]
 
 
 @pytest.mark.slow

@@ -5,18 +5,10 @@ import os
 import shutil
 
 import pytest
+from archive_files import tree
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.stages import Stages
-
-
-def tree(folder):
-    """Return the contents of all visible files."""
-    return {
-        path.relative_to(folder).as_posix(): path.read_text()
-        for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).parts[0][0] != "."
-    }
 
 
 class Pipeline:
@@ -51,11 +43,11 @@ class Pipeline:
 
 
 WHOLE = {
-    "text/a": "word",
-    "text/b": "wordword",
-    "case": "WORDWORDWORD",
-    "folds/0/sum": "",
-    "folds/1/sum": "WORDWORDWORD",
+    "text/a": b"word",
+    "text/b": b"wordword",
+    "case": b"WORDWORDWORD",
+    "folds/0/sum": b"",
+    "folds/1/sum": b"WORDWORDWORD",
 }
 
 
@@ -70,7 +62,7 @@ def test_changed_settings_rerun_the_stage_and_all_after_it(tmp_path):
     Pipeline(tmp_path)()
     assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
     assert Pipeline(tmp_path, word="other")(upper=True) == ["text", "case", "sums"]
-    assert tree(tmp_path)["case"] == "OTHEROTHEROTHER"
+    assert tree(tmp_path)["case"] == b"OTHEROTHEROTHER"
     assert Pipeline(tmp_path, force=True)() == ["text", "case", "sums"]
 
 
@@ -161,7 +153,7 @@ def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     assert Pipeline(tmp_path, word="other")() == ["sums"]
     interrupted(tmp_path)
     assert Pipeline(tmp_path, word="third")() == ["text", "case", "sums"]
-    assert tree(tmp_path)["case"] == "THIRDTHIRDTHIRD"
+    assert tree(tmp_path)["case"] == b"THIRDTHIRDTHIRD"
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
@@ -192,10 +184,10 @@ def test_files_of_the_user_among_outputs_are_kept(tmp_path):
     (tmp_path / "text/thesis").write_text("beside")
     (tmp_path / "folds/0/mine").write_text("thesis")
     assert "folds/0/mine" in refused(lambda: Pipeline(tmp_path, word="other")())
-    assert tree(tmp_path) == {**WHOLE, "text/thesis": "beside", "folds/0/mine": "thesis"}
+    assert tree(tmp_path) == {**WHOLE, "text/thesis": b"beside", "folds/0/mine": b"thesis"}
     (tmp_path / "folds/0/mine").unlink()
     Pipeline(tmp_path, word="other")()
-    assert tree(tmp_path)["text/thesis"] == "beside"
+    assert tree(tmp_path)["text/thesis"] == b"beside"
 
 
 class Killed(BaseException):

@@ -38,8 +38,6 @@ def write(tmp_path):
     return write
 
 
-# --- Stories -----------------------------------------------------------------------------------
-
 STORY = """\
 LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r
 
@@ -85,27 +83,10 @@ def test_sentences_of_articles_and_highlights_get_full_stops():
     assert summary(once.removesuffix(" .").split(" . ")) == once
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("", ("", "")),
-        ("\n\n@highlight\n\nOnly this\n", ("", "Only this .")),
-        ("Only an article\n", ("Only an article .", "")),
-    ],
-)
-def test_a_story_may_lack_article_or_highlights(text, expected):
-    assert story_of(text) == expected
-
-
-def test_malformed_stories_are_reported(monkeypatch):
-    with pytest.raises(UsageError, match="x.story:3: not UTF-8"):
-        read_story(io.BytesIO(b"one\n\nb\xe4d\n"), "x.story")
+def test_stories_have_a_maximum_length(monkeypatch):
     monkeypatch.setattr(cnn_dailymail, "LONGEST", 1 << 10)
     with pytest.raises(UsageError, match="a story of more than 1,024"):
         story_of("a line\n" * 1000)
-
-
-# --- CNN/DailyMail -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -118,12 +99,9 @@ def unpacked(tmp_path):
 def packed(tmp_path):
     """Write the two archives of stories and the lists to a folder."""
     folder = write_folder(tmp_path / "packed", summaries.url_lists())
-    files = summaries.stories()
     for publisher in ("cnn", "dailymail"):
-        write_archive(
-            folder / f"{publisher}_stories.tgz",
-            {name: text for name, text in files.items() if name.startswith(f"{publisher}/")},
-        )
+        files = {n: text for n, text in summaries.stories().items() if n.startswith(publisher)}
+        write_archive(folder / f"{publisher}_stories.tgz", files)
     return folder
 
 
@@ -150,12 +128,10 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
 
     def write_rows(name, rows):
         articles = [summaries.article(row) for row in rows]
-        highlights = (summaries.highlights(row) for row in rows)
+        highlights = [summaries.highlights(row) for row in rows]
         table = {
             "article": [f"{article[0]} {article[2]} ." for article in articles],
-            "highlights": [
-                "\n".join(f"{line.removesuffix(' .')} ." for line in lines) for lines in highlights
-            ],
+            "highlights": [f"{first} .\n{second}" for first, second in highlights],
             "id": [summaries.story_name(row) for row in rows],
         }
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
@@ -168,9 +144,6 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     assert write(folder) == write(packed)
 
     path = folder / "test-00000-of-00001.parquet"
-    path.unlink()
-    with pytest.raises(UsageError, match=f"holds no {path.name}"):
-        write(folder)
     path.write_bytes(b"no parquet")
     with pytest.raises(UsageError, match=f"{path.name}: not a whole parquet file"):
         write(folder)
@@ -190,9 +163,6 @@ def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, ca
     assert "warning: 2 of 5 stories for test are missing" in capsys.readouterr().err
     (packed / "all_val.txt").write_text("http://news.example/unheard-of\n")
     with pytest.raises(UsageError, match="holds no story for valid, of 1; give --split-by-name"):
-        write(packed)
-    (packed / "all_val.txt").write_text("")
-    with pytest.raises(UsageError, match="all_val.txt: the file is empty"):
         write(packed)
 
 
@@ -240,8 +210,6 @@ def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
     assert len(server.requests) == requests
 
 
-# --- Gigaword ----------------------------------------------------------------------------------
-
 SIZES = {"train": 20, "valid": 4, "test": 3}
 ORG_DATA = {
     split: (f"org_data/{name}.src.txt", f"org_data/{name}.tgt.txt")
@@ -268,24 +236,17 @@ def org_data(tmp_path):
 
 
 def test_all_layouts_of_gigaword_give_the_same_text(write, org_data, tmp_path):
-    files = gigaword_files(SUMDATA)
+    flat = gigaword_files(SUMDATA)
+    train = SUMDATA["train"][0]
+    files = {**flat, f"{train}.gz": gzipped(flat[train].encode())}
+    del files[train]
     files |= {f"sumdata/DUC2004/{name}": "x\n" for name in ("input.txt", "task1_ref0.txt")}
-    gz = {
-        f"{name}.gz" if "train." in name else name: gzipped(text.encode())
-        if "train." in name
-        else text
-        for name, text in files.items()
-    }
     sources = [
         write_archive(tmp_path / "ggw_data.zip", gigaword_files(ORG_DATA)),
         org_data / "org_data",
         write_archive(tmp_path / "summary.tar.gz", files),
         write_folder(tmp_path / "sumdata", files),
-        write_folder(tmp_path / "zipped", gz),
-        write_folder(
-            tmp_path / "flat",
-            {name.rpartition("/")[2]: text for name, text in gigaword_files(SUMDATA).items()},
-        ),
+        write_folder(tmp_path / "flat", {name.split("/")[-1]: text for name, text in flat.items()}),
     ]
     expected = write(org_data, gigaword)
     articles, titles = summaries.gigaword(SIZES["train"])
@@ -309,19 +270,16 @@ def test_gigaword_drops_training_pairs_with_an_empty_side(write, org_data, capsy
     ("name", "content", "message"),
     [
         ("dev.tgt.txt", b"one\n", r"dev.src.txt has 4, .*dev.tgt.txt has 1"),
-        ("train.src.txt", b"one\nb\xe4d\n", r"train.src.txt:2: not UTF-8"),
-        ("test.src.txt", b"", r"test.src.txt: the file is empty"),
         ("test.tgt.txt", None, "holds neither test.src.txt .* --splits train valid to omit it"),
         ("train.src.txt.gz", gzipped(b"one\n" * 20)[:-9], "train.src.txt.gz: damaged or cut off"),
     ],
 )
-def test_malformed_gigaword_gives_a_one_line_error(write, org_data, name, content, message):
+def test_malformed_gigaword_is_reported(write, org_data, name, content, message):
     path = org_data / "org_data" / name
     path.with_name(name.removesuffix(".gz")).unlink()
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(UsageError, match=message) as error:
+    with pytest.raises(UsageError, match=message):
         write(org_data, gigaword)
-    assert "\n" not in str(error.value)
     if content is None:
         assert len(write(org_data, gigaword, splits=("train", "valid"))) == 2

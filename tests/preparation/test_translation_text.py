@@ -38,12 +38,8 @@ def segments(text):
 
 
 def test_only_segments_are_read():
-    text = """<?xml version="1.0" encoding="UTF-8"?>
-<title>Wade Davis</title>
-<seg id="1"> Eins & zwei. </seg>
-<seg id="2">“It’s” R&amp;D</seg>
-  <seg id=3>drei</seg>
-"""
+    text = '<title>Wade Davis</title>\n<seg id="1"> Eins & zwei. </seg>\n'
+    text += '<seg id="2">“It’s” R&amp;D</seg>\n  <seg id=3>drei</seg>\n'
     assert segments(text) == ["Eins & zwei.", "“It's” R&amp;D", "drei"]
 
 
@@ -58,9 +54,6 @@ def test_only_segments_are_read():
 def test_malformed_segments_give_one_line_errors(text, message):
     with pytest.raises(UsageError, match=f"^set.xml:{message}"):
         segments(text)
-
-
-# --- IWSLT14 -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -109,25 +102,15 @@ def test_iwslt14_drops_pairs_by_length_and_ratio(text_of, tmp_path):
 def test_iwslt14_is_read_from_all_archives(text_of, talks, tmp_path):
     expected = text_of(iwslt14, talks)
     files = corpora.iwslt14()
-    packed = tarred(files, "gz")
+    packed = {"de-en.tgz": tarred(files, "gz")}
     renamed = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
-    for number, (name, content) in enumerate(
-        {
-            "tgz": packed,
-            "zip": zipped(files),
-            "all": tarred({"2014-01/texts/de/en/de-en.tgz": packed}, "gz"),
-        }.items()
-    ):
-        source = write_folder(tmp_path / str(number), {name: content}) / name
-        assert text_of(iwslt14, source) == expected
-    assert text_of(iwslt14, write_folder(tmp_path / "tgz", {"de-en.tgz": packed})) == expected
+    (tmp_path / "all").write_bytes(tarred({"2014-01/texts/de/en/de-en.tgz": packed["de-en.tgz"]}))
+    assert text_of(iwslt14, tmp_path / "all") == expected
+    assert text_of(iwslt14, write_folder(tmp_path / "tgz", packed)) == expected
     assert text_of(iwslt14, write_folder(tmp_path / "renamed", renamed)) == expected
     other = corpora.segments(["something else"])
     sets = {f"IWSLT16.TED.dev2010.de-en.{side}.xml": other for side in ("de", "en")}
     assert text_of(iwslt14, write_folder(talks, sets)) == expected  # that of 2014
-
-
-# --- WMT14 -------------------------------------------------------------------------------------
 
 
 def unpacked_wmt14(folder, archives=None):
@@ -136,9 +119,8 @@ def unpacked_wmt14(folder, archives=None):
     return folder
 
 
-def wmt14_source(folder, pack=lambda files: tarred(files, "gz"), **given):
-    archives = corpora.wmt14(**given)
-    return write_folder(folder, {name: pack(files) for name, files in archives.items()})
+def wmt14_source(folder):
+    return write_folder(folder, {n: tarred(files, "gz") for n, files in corpora.wmt14().items()})
 
 
 def test_wmt14_concatenates_the_corpora(text_of, tmp_path):
@@ -149,7 +131,6 @@ def test_wmt14_concatenates_the_corpora(text_of, tmp_path):
     assert text["train.en"][200:250] == text["train.en"][150:200]
     assert text["test.en"][0] == "A man sees two hats , then more ."
     assert text_of(wmt14, unpacked_wmt14(tmp_path / "unpacked")) == text
-    assert text_of(wmt14, wmt14_source(tmp_path / "zips", zipped)) == text
 
 
 def test_wmt14_newstests_of_either_direction_are_read(text_of, tmp_path):
@@ -172,13 +153,11 @@ def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     archives = corpora.wmt14()
     quoted = "„US-Präsident’s Haus“"
     archives["dev.tgz"]["dev/newstest2013.de"] = corpora.lines([f"{quoted}\u200b", *["Satz"] * 6])
-    archives["training-parallel-europarl-v7.tgz"]["training/europarl-v7.de-en.de"] = corpora.lines(
-        ["„US-Präsident.“"] + ["Satz"] * 99
-    )
-    archives["test-full.tgz"]["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(
-        [quoted] + ["Satz"] * 4
-    )
     source = unpacked_wmt14(tmp_path / "source", archives)
+    europarl, test = ["„US-Präsident.“", *["Satz"] * 99], [quoted, *["Satz"] * 4]
+    files = {"training/europarl-v7.de-en.de": corpora.lines(europarl)}
+    files["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(test)
+    write_folder(source, files)
     text = text_of(wmt14, source)
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
     assert text["valid.de"][0] == "&quot; US @-@ Präsident &apos; s Haus &quot;"
@@ -187,31 +166,20 @@ def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     assert kept["train.de"][0] == "&quot; US-Präsident &quot; ."
 
 
-# --- Multi30k ----------------------------------------------------------------------------------
-
-
 def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
     text = text_of(multi30k, write_folder(tmp_path / "source", packed))
     assert text["test.de"][:2] == ["ein mann sieht das haus !", "ein mann sieht zwei hüte ."]
     assert text["valid.en"][3] == "a man sees two hats &quot; today . &quot;"
     assert sizes(text, "en") == [60, 5, 4]
-    assert text_of(multi30k, write_folder(tmp_path / "unpacked", corpora.multi30k())) == text
     tokenized = {name: corpora.lines(lines) for name, lines in text.items()}
     assert text_of(multi30k, write_folder(tmp_path / "tokenized", tokenized)) == text
 
 
-# --- Tatoeba -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tatoeba_source(tmp_path):
-    def tatoeba_source(lines):
-        path = tmp_path / "deu-eng.zip"
-        path.write_bytes(zipped({"_about.txt": b"terms", "deu.txt": corpora.lines(lines)}))
-        return path
-
-    return tatoeba_source
+def tatoeba_source(folder, lines):
+    path = folder / "deu-eng.zip"
+    path.write_bytes(zipped({"_about.txt": b"terms", "deu.txt": corpora.lines(lines)}))
+    return path
 
 
 def english_of(split, count):
@@ -222,7 +190,7 @@ def english_of(split, count):
     )
 
 
-def test_tatoeba_is_divided_by_english_words(text_of, tatoeba_source):
+def test_tatoeba_is_divided_by_english_words(text_of, tmp_path):
     trained, valid = (english_of(split, 1)[0] for split in ("train", "valid"))
     test, other = english_of("test", 2)
     pairs = [
@@ -234,7 +202,7 @@ def test_tatoeba_is_divided_by_english_words(text_of, tatoeba_source):
         (valid, "Ein Hut."),
     ]
     lines = [f"{english}\t{german}\tCC-BY 2.0 (tatoeba.org)" for english, german in pairs]
-    text = text_of(tatoeba, tatoeba_source(lines))
+    text = text_of(tatoeba, tatoeba_source(tmp_path, lines))
     assert text["train.de"] == ["er hat hüte .", "hüte hat er ."]
     assert text["test.de"] == ["hat er hüte ?"]
     assert text["test.en"] == [test.lower().replace(".", " .")]
@@ -249,32 +217,24 @@ def test_a_larger_tatoeba_keeps_its_splits():
         assert shares[0] < len(many[split]) < shares[1]
 
 
-# --- Malformed files ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("line", ["Hi.", "\tHallo!", "Hi.\t "])
-def test_malformed_tatoeba_gives_a_one_line_error(text_of, tatoeba_source, line):
+def test_malformed_tatoeba_gives_a_one_line_error(text_of, tmp_path, line):
     with pytest.raises(UsageError, match="zip/deu.txt:2: must be English, a TAB and German$"):
-        text_of(tatoeba, tatoeba_source(["Hi.\tHallo!", line]))
+        text_of(tatoeba, tatoeba_source(tmp_path, ["Hi.\tHallo!", line]))
 
 
 @pytest.mark.parametrize(
     ("corpus", "name", "content", "words"),
     [
         (iwslt14, "de-en/train.tags.de-en.en", b"one\n", "train.tags.de-en.de has 416, {} has 1;"),
-        (iwslt14, "de-en/train.tags.de-en.en", b"", "{}: the file is empty"),
         (iwslt14, "de-en/train.tags.de-en.en", None, "holds no train.tags.de-en.en"),
-        (iwslt14, "de-en/train.tags.de-en.de", b"eins\nGr\xf6\n", "{}:2: not UTF-8: byte 3 is"),
         (iwslt14, "de-en/IWSLT14.TED.tst2011.de-en.de.xml", None, "holds no IWSLT14.TED.tst2011."),
         (iwslt14, "de-en/IWSLT14.TED.tst2012.de-en.en.xml", corpora.segments(["one"]),
          "IWSLT14.TED.tst2012.de-en.de.xml has 2, {} has 1;"),
-        (iwslt14, "de-en/IWSLT14.TED.tst2012.de-en.en.xml", b"<html>\n", "{}: holds no <seg id="),
         (wmt14, "commoncrawl.de-en.de", b"eins\n", "commoncrawl.de-en.en has 100, {} has 1;"),
-        (wmt14, "commoncrawl.de-en.de", None, "holds no commoncrawl.de-en.de"),
         (wmt14, "dev/newstest2013.de", b"", "{}: the file is empty"),
         (wmt14, "dev/newstest2013.de", None, "holds none of newstest2013.de, newstest2013-src.de"),
         (multi30k, "val.de", b"eins\n", "{} has 1, "),
-        (multi30k, "val.de", None, "holds no val.de"),
     ],
 )  # fmt: skip
 def test_malformed_files_give_one_line_errors(text_of, tmp_path, corpus, name, content, words):

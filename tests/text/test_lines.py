@@ -40,32 +40,18 @@ def test_lines_of_a_file(content, options, expected):
     ("content", "message"),
     [
         (b"", "text.de: the file is empty"),
-        (
-            b"eins\nGr\xf6\xdfe\n",
-            "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv -f ITS-ENCODING "
-            "-t UTF-8",
-        ),
+        (b"eins\nGr\xf6\xdfe\n", "text.de:2: not UTF-8: byte 3 is 0xf6; convert the file: iconv"),
     ],
 )
 def test_malformed_files_are_reported_with_line_and_byte(content, message):
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"^{message}"):
         lines(content)
-    assert str(caught.value) == message
 
 
-@pytest.mark.parametrize(
-    ("german", "english", "third", "counts"),
-    [
-        (3, 2, 3, "de has 3, en has 2, fr has 3"),
-        (2, 5, 2, "de has 2, en has 5, fr has 2"),
-        (0, 1, 4, "de has 0, en has 1, fr has 4"),
-    ],
-)
-def test_unequal_counts_are_reported(german, english, third, counts):
-    sides = {"de": ["x"] * german, "en": ["x"] * english, "fr": ["x"] * third}
-    with pytest.raises(UsageError) as caught:
+def test_unequal_counts_are_reported():
+    sides = {"de": ["x"] * 2, "en": ["x"] * 5, "fr": []}
+    with pytest.raises(UsageError, match="^line counts differ: de has 2, en has 5, fr has 0;"):
         list(parallel_lines(**sides))
-    assert str(caught.value).startswith(f"line counts differ: {counts};")
 
 
 def test_one_line_replaces_all_line_separators():

@@ -4,8 +4,7 @@ import json
 import os
 
 import pytest
-import summaries
-from archive_files import lines, write_folder
+from archive_files import lines
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.kinds import prepare
@@ -55,29 +54,8 @@ def test_words_are_detokenized(multi30k):
     assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
 
 
-@pytest.fixture(scope="module")
-def stories(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("source")
-    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [["sentencepiece"], ["wordpiece"], ["wordpiece", "--cased"]], ids=" ".join
-)
-def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
-    words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
-    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
-    assert prepare("summarization", list(map(str, words))) == 0
-    split = splitter(tmp_path, manifest.read(tmp_path), "source")
-    prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
-    result = [split(line) for line in lines(tmp_path / "text/test.source")]
-    assert result == lines(tmp_path / f"text/{prefix}.test.source")
-    assert {len(line.split(" ")) for line in result} == {9}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
+@pytest.mark.parametrize("subwords", ["subword_nmt", "none"])
 def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
     texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
     for side in ("fr", "en"):
@@ -86,10 +64,10 @@ def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
     train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
     words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
     words += ["--train", *train, "--test", *train, "--source-lang", "fr", "--target-lang", "en"]
-    size = {"subword_nmt": ["--bpe-operations", "9"], "sentencepiece": ["--vocabulary-size", "50"]}
-    assert prepare("translation", [*words, *size.get(subwords, [])]) == 0
+    size = [] if subwords == "none" else ["--bpe-operations", "9"]
+    assert prepare("translation", [*words, *size]) == 0
     split = splitter(tmp_path / "data", manifest.read(tmp_path / "data"), "fr")
-    prefix = {"subword_nmt": "bpe.", "sentencepiece": "spm.", "none": ""}[subwords]
+    prefix = {"subword_nmt": "bpe.", "none": ""}[subwords]
     assert [split(line) for line in texts] == lines(tmp_path / f"data/text/{prefix}test.fr")
 
 
@@ -138,8 +116,7 @@ def copied(tmp_path):
         for name in names:
             (data / name).parent.mkdir(parents=True, exist_ok=True)
             (data / name).write_text(name)
-        if rules:
-            manifest.write(data, rules)
+        manifest.write(data, rules)
         copy_companions(data, saved)
         files = [path for path in saved.rglob("*") if path.is_file()]
         assert all(path.read_text() for path in files)
@@ -161,7 +138,6 @@ def copied(tmp_path):
             ["input0/dict.txt", "label/dict.txt", "label/train.bin", "text/train.input0"],
             {"input0/dict.txt", "label/dict.txt", "preparation.json"},
         ),
-        (None, ["titles/dict.txt"], set()),
         (Manifest("mind", "news_recommendation", "moses"), ["titles/dict.txt"], set()),
     ],
 )

@@ -144,10 +144,3 @@ def test_logs_without_measurements_are_skipped(write_log, tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == f"1 training plotted to {output}\n"
     assert "begun" in printed.err and printed.err.count("\n") == 1
-
-
-def test_a_missing_matplotlib_names_the_extra(write_log, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(figures, "find_spec", lambda name: None)
-    log = write_log("run/train.log", accuracy=[1, 2])
-    error = one_line(capsys, log, "--output", tmp_path / "curves.png")
-    assert "pip install 'fairseq_posattn[analysis]'" in error

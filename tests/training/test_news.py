@@ -1,7 +1,5 @@
 """Batches of clicks and of impressions for news recommendation."""
 
-import tracemalloc
-
 import numpy
 import torch
 
@@ -106,17 +104,3 @@ def test_equal_histories_are_adjacent():
     order = RankingDataset(impressions()).ordered_indices()
     assert sorted(order) == [0, 1, 2]
     assert abs(numpy.flatnonzero(order == 0)[0] - numpy.flatnonzero(order == 2)[0]) == 1
-
-
-def test_the_order_holds_no_histories(monkeypatch):
-    """A history of fifty clicks has 400 bytes."""
-    dataset = RankingDataset(Impressions([range(3000)], FIRST, CLICK, 50))
-    monkeypatch.setattr(
-        Impressions, "history", lambda self, n: numpy.random.default_rng(n).integers(1, 1000, 50)
-    )
-    tracemalloc.start()
-    order = dataset.ordered_indices()
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert sorted(order) == list(range(3000))
-    assert peak < 100 * 3000

@@ -14,11 +14,9 @@ from torch import nn
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.criterions.sentences import (
     class_counts,
-    expected_score,
     macro_f1,
     pearson,
     spearman,
-    target_distribution,
 )
 from fairseq_posattn.training.plugin import register
 
@@ -142,14 +140,6 @@ def test_losses_have_the_gradients_of_their_definitions():
     build("sentence_classification", 4).loss(logits, targets).backward()
     expected = logits.detach().softmax(-1) - torch.eye(4)[targets]
     torch.testing.assert_close(logits.grad, expected)
-
-
-def test_target_distributions_split_a_score_between_its_neighbours():
-    scores = torch.tensor([1.0, 3.25, 4.9, 5.0], dtype=torch.float64)
-    expected = [[1, 0, 0, 0, 0], [0, 0, 0.75, 0.25, 0], [0, 0, 0, 0.1, 0.9], [0, 0, 0, 0, 1]]
-    distribution = target_distribution(scores, 5)
-    torch.testing.assert_close(distribution, torch.tensor(expected, dtype=torch.float64))
-    torch.testing.assert_close(expected_score(distribution), scores)
 
 
 def test_relatedness_loss_is_the_divergence_from_the_targets():

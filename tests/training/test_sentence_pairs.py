@@ -146,10 +146,17 @@ def load_error(load_task, tmp_path):
         ),
         ({"label": ["yes", "no", ""]}, [], "label/valid: row 3: has 0 labels; give it one"),
         ({"label": ["yes", "no", "yes no"]}, [], "label/valid: row 3: has 2 labels; give it one"),
+        (
+            *({}, ["--num-classes", "2"]),
+            "label/valid: row 1: its label is number 3 of label/dict.txt, "
+            "and --num-classes is 2: give --num-classes 3",
+        ),
+        ({"label": None}, [], "label/valid: there are no such labels"),
     ],
 )
 def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags, message):
-    assert load_error(task, {**CLASSES, **changed}, *flags).startswith(message)
+    columns = {name: lines for name, lines in {**CLASSES, **changed}.items() if lines}
+    assert load_error(task, columns, *flags).startswith(message)
 
 
 RATINGS = "--criterion rating_regression"
@@ -177,21 +184,6 @@ def test_malformed_scores_are_one_line(load_error, task, scores, flags, num_clas
     options = {"train": SCORES, "num_classes": num_classes}
     error = load_error(task, {**SCORES, "score": scores}, *flags.split(), **options)
     assert error.startswith(message)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", [STOCK, PAIRS])
-def test_labels_must_be_classes(load_error, task):
-    assert load_error(task, CLASSES, num_classes=2) == (
-        "label/valid: row 1: its label is number 3 of label/dict.txt, "
-        "and --num-classes is 2: give --num-classes 3"
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", [STOCK, PAIRS])
-def test_a_set_without_labels_is_refused(load_error, task):
-    assert load_error(task, INPUTS).startswith("label/valid: there are no such labels")
 
 
 @pytest.mark.slow

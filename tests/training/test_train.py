@@ -91,18 +91,14 @@ def test_flags_depend_on_the_data(make, tmp_path):
 
     pairs = flags("translation")
     assert pairs.share_all_embeddings and pairs.eval_bleu_remove_bpe == "subword_nmt"
-    assert flags("summarization", longest=255).max_source_positions == 256
+    separate = flags("summarization", longest=255)
+    assert separate.max_source_positions == 256 and separate.share_decoder_input_output_embed
+    assert not hasattr(separate, "share_all_embeddings")
     classes = flags("classification", longest_text=600, features=50)
     assert (classes.num_classes, classes.max_positions) == (3, 512)
     assert (classes.arch, classes.encoder_embed_dim) == ("cspan_classifier", 50)
     assert flags("relatedness").criterion == "relatedness"
     assert flags("ratings").criterion == "rating_regression"
-
-
-def test_separate_dictionaries_are_not_shared(make):
-    flags = Prepared(make("translation", joined=False)).flags()
-    assert "--share-all-embeddings" not in flags
-    assert "--share-decoder-input-output-embed" in flags
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,9 @@
 """Reading of checkpoints without running code that they may carry.
 
 The form is checked before they are read (:mod:`~.form`), the contents afterwards, and the settings
-before anything is built of them (:mod:`~.settings`).
-
-Contents are tensors, numbers, strings and containers of them. PyTorch lets a program allow further
-types by name, but then calls them with the file's arguments, and NumPy makes arrays of any type,
-also of references to objects, from raw bytes. So while a checkpoint is read, the names of NumPy's
-types stand for classes of this file, which make only numbers and arrays of numbers.
+before anything is built of them (:mod:`~.settings`). PyTorch calls allowed types with the file's
+arguments, and NumPy makes arrays of any type, also of references to objects, from raw bytes. So the
+names of NumPy's types stand for classes of this file, which make only numbers.
 """
 
 import argparse
@@ -33,11 +30,7 @@ IN_FOLDER = ("checkpoint_best.pt", "checkpoint_last.pt")
 
 
 def find_checkpoint(path):
-    """Return the path of a checkpoint; for a folder, of its best or else its last checkpoint.
-
-    The choice is reported on standard error. A file need not exist; a UsageError names a folder
-    without either.
-    """
+    """Return the path of a checkpoint; for a folder, of its best or else its last checkpoint."""
     if not os.path.isdir(path):
         return path
     for name in IN_FOLDER:
@@ -49,19 +42,10 @@ def find_checkpoint(path):
 
 
 def read_checkpoint(path, device="cpu"):
-    """Read a checkpoint onto the CPU without running any code that it may carry.
+    """Return what fairseq saved, without running any code that the file may carry.
 
-    Args:
-        path (str): the file.
-        device (str): "meta" to skip the tensors' numbers, which then take no memory.
-
-    Returns:
-        dict: what fairseq saved.
-
-    Raises:
-        UsageError: the file is empty, truncated, damaged, not a checkpoint of fairseq, or holds
-            types that fairseq does not write.
-        OSError: the file cannot be opened.
+    Device "meta" skips the tensors' numbers, which then take no memory. Damaged files, and types
+    that fairseq does not write, are a UsageError.
     """
     further = allowed_by_user()
     with open(path, "rb") as file:
@@ -85,8 +69,6 @@ def read_checkpoint(path, device="cpu"):
         raise UsageError(f"{path} is not a checkpoint of fairseq: it holds no model")
     return state
 
-
-# --- While a checkpoint is read -------------------------------------------------------------------
 
 KINDS = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
 
@@ -155,10 +137,7 @@ def stand_ins(further):
 
 
 def allowed_by_user():
-    """Return the types given to :func:`torch.serialization.add_safe_globals`, by name.
-
-    PyTorch adds types of tensors there that fairseq does not write; they are left out.
-    """
+    """Return the types given to ``add_safe_globals``, by name, without PyTorch's own."""
     entries = (
         entry if isinstance(entry, tuple) else (entry, _name(entry))
         for entry in torch.serialization.get_safe_globals()
@@ -171,8 +150,6 @@ def _name(value):
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     return f"{getattr(thing, '__module__', '')}.{name}"
 
-
-# --- Contents -------------------------------------------------------------------------------------
 
 MAX_PARTS = 500_000
 MAX_DEPTH = 50
@@ -188,9 +165,7 @@ PLAIN = (
 class Contents:
     """A check of what was read, with counts of parts and bytes, which references may repeat.
 
-    Args:
-        size: of the file in bytes.
-        further: allowed types, beside :data:`PLAIN`, tensors, arrays and containers of them.
+    ``further`` types are allowed beside :data:`PLAIN`, tensors, arrays and containers of them.
     """
 
     def __init__(self, size, further):

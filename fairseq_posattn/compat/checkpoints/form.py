@@ -1,10 +1,8 @@
 """The form of a checkpoint's file, checked before PyTorch reads it.
 
-``torch.save`` writes a zip archive of uncompressed members; before PyTorch 1.6, and today by
-option, pickles one after the other and then the tensors' numbers. ``torch.load`` accepts more: it
-calls about thirty functions with the file's arguments, finds members in either case of letters, and
-does not compare checksums. It may also find another index in the archive than :mod:`zipfile` does,
-so it is given an index of the checked members.
+``torch.save`` writes a zip archive of uncompressed members, or, before PyTorch 1.6, pickles and the
+tensors' numbers. ``torch.load`` accepts more: it calls about thirty functions with the file's
+arguments, and may find another index in the archive than :mod:`zipfile`, so it is given one.
 """
 
 import io
@@ -38,11 +36,7 @@ class CheckpointError(Exception):
 
 
 def check_form(file, allowed):
-    """Check the form of a checkpoint's binary file, and return one for ``torch.load``.
-
-    Raises:
-        CheckpointError: it is damaged, or names types that are neither tensors nor ``allowed``.
-    """
+    """Return a file for ``torch.load``; CheckpointError if damaged, or of types not ``allowed``."""
     start = file.read(2)
     file.seek(0)
     if not start:

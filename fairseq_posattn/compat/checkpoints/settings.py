@@ -1,10 +1,9 @@
 """The settings in a checkpoint, checked before anything is built of them.
 
-fairseq builds the task and the model that a checkpoint's settings describe. So a file from
-elsewhere decides which files are opened on the user's machine: embeddings, vocabularies, other
-checkpoints, a script to run after saving. Here settings are plain values with plain names, refer to
-nothing outside themselves (``${oc.env:HOME}``), and the files that they name are ignored unless the
-user names them, too. Only ``data`` is used: the folder whose dictionaries are read, as text.
+fairseq opens the files that a checkpoint's settings name, even a script to run after saving. Here
+settings are plain values with plain names, refer to nothing outside themselves
+(``${oc.env:HOME}``), and the files that they name are ignored unless the user names them, too. Only
+``data`` is used: the folder whose dictionaries are read, as text.
 """
 
 import argparse
@@ -49,11 +48,7 @@ REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
 
 
 def check(path, state, overrides):
-    """Check the settings of a checkpoint that was read, and remove those that name other files.
-
-    Raises:
-        UsageError: a setting has a name or a type that no flag has, or refers to something.
-    """
+    """Check the settings of a checkpoint that was read, and remove those that name other files."""
     settings = _Settings(path, overrides)
     for name in ("cfg", "args"):
         if state.get(name) is not None:

@@ -157,14 +157,9 @@ def prefix_lines(path):
 
 
 def requests(groups, name, args):
-    """Yield what to translate, as it arrives in groups of lines of the file ``name``.
+    """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
 
-    Yields:
-        texts; their prefixes or constraints, as the translator takes them; and the error of the
-        line after them, or None.
-
-    Raises:
-        UsageError: there are more prefixes than lines.
+    Raise UsageError if there are more prefixes than lines.
     """
     number, prefixes = 0, prefix_lines(args.prefixes) if args.prefixes else None
     for lines in groups:

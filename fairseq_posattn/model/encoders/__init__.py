@@ -31,10 +31,6 @@ class NoEncoder(nn.Module):
         return tokens
 
 
-def build_none(cfg: Namespace, dim: int) -> NoEncoder:
-    return NoEncoder(dim)
-
-
 def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
     hidden_dim = cfg.encoder_hidden_dim or 2 * dim
     if hidden_dim % 2:
@@ -65,7 +61,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
 
 
 ENCODERS = {
-    "none": build_none,
+    "none": lambda cfg, dim: NoEncoder(dim),
     "transformer": transformer.build,
     "attention": transformer.build_attention,
     "mpsan": build_mpsan,

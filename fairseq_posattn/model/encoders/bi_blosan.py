@@ -25,17 +25,11 @@ from fairseq_posattn.model.encoders.recurrent import halve_features
 
 @dataclass(frozen=True)
 class Blocks:
-    """Positions of the tokens of M blocks with up to R tokens.
+    """Positions of the tokens of M blocks with up to R tokens."""
 
-    Attributes:
-        index: ``[B, M, R]``, position of each token; 0 where padded.
-        padding: bool ``[B, M, R]``, True where padded.
-        size: ``[B]``, tokens of a sentence's blocks, except the last.
-    """
-
-    index: Tensor
-    padding: Tensor
-    size: Tensor
+    index: Tensor  # [B, M, R], position of each token; 0 where padded
+    padding: Tensor  # bool [B, M, R], True where padded
+    size: Tensor  # [B], tokens of a sentence's blocks, except the last
 
     def cut(self, tokens: Tensor) -> Tensor:
         """Cut ``[B, T, C]`` into ``[B, M, R, C]``."""
@@ -51,11 +45,9 @@ class Blocks:
 
 
 def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
-    """Return blocks of ``size`` tokens.
+    """Return blocks of ``size`` tokens, from a mask ``[B, T]`` of padding on the right.
 
-    Args:
-        key_padding_mask: bool ``[B, T]``, True where padded, on the right.
-        size: 0 for the cube root of twice the sentence's tokens, rounded up: the least memory.
+    Size 0 is the cube root of twice the sentence's tokens, rounded up: the least memory.
     """
     lengths = (~key_padding_mask).sum(1)  # [B]
     if size:
@@ -89,15 +81,10 @@ class MaskedSelfAttention(nn.Module):
 
 
 class BlockSelfAttention(nn.Module):
-    """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, C]``.
+    """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, dim]``.
 
-    Args:
-        dim: C.
-        mask: ``past`` or ``future``.
-        block_length: tokens of a block, see :func:`cut_into_blocks`.
-        dropout: probability of zeroing a feature before the linear layers of the scores.
-        map_dropout: the same before every other linear layer.
-        activation: of the input layer, the pooling and the fused features.
+    ``mask`` is ``past`` or ``future``; ``block_length`` see :func:`cut_into_blocks`. ``dropout``
+    acts before the linear layers of the scores, ``map_dropout`` before every other linear layer.
     """
 
     def __init__(
@@ -122,7 +109,8 @@ class BlockSelfAttention(nn.Module):
         self.fusion = glorot_linear(3 * dim, 2 * dim)  # of features, and of their gate
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
-        x = self.activation(self.input_map(self._drop(tokens)))  # [B, T, C]
+        seen = drop(tokens, self.map_dropout, self.training)
+        x = self.activation(self.input_map(seen))  # [B, T, C]
         blocks = cut_into_blocks(key_padding_mask, self.block_length)
         x = blocks.cut(x)  # [B, M, R, C]
         padding = blocks.padding.flatten(0, 1)  # [B M, R]
@@ -132,12 +120,10 @@ class BlockSelfAttention(nn.Module):
         context = self.block_gate(context, pooled)  # [B, M, C], e
         local = local.unflatten(0, x.shape[:2])
         everything = torch.cat([x, local, context.unsqueeze(2).expand_as(x)], dim=-1)
-        features, gate = self.fusion(self._drop(everything)).chunk(2, dim=-1)  # [B, M, R, C] each
+        seen = drop(everything, self.map_dropout, self.training)
+        features, gate = self.fusion(seen).chunk(2, dim=-1)  # [B, M, R, C] each
         gate = torch.sigmoid(gate)
         return blocks.join(gate * self.activation(features) + (1 - gate) * x, tokens.size(1))
-
-    def _drop(self, x: Tensor) -> Tensor:
-        return drop(x, self.map_dropout, self.training)
 
 
 class BiBloSAN(nn.Module):

@@ -12,11 +12,9 @@ from fairseq_posattn.attention.headwise import glorot_linear
 
 
 class NGramConvolutions(nn.Module):
-    """Convolutions of several widths, concatenated: Multi-CNN in MTSA section 4.
+    """Convolutions of several widths in tokens, concatenated: Multi-CNN in MTSA section 4.
 
-    Args:
-        output_dim: features of the result, equally many per convolution.
-        widths: tokens per convolution; tokens beyond the ends are zero.
+    Of ``output_dim`` features each has equally many. Tokens beyond the ends are zero.
     """
 
     def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
@@ -44,11 +42,7 @@ class HierarchicalCNN(nn.Module):
     Convolutional Sequence to Sequence Learning, section 3.2, with a linear layer before the first
     and after the last convolution, without positions. MTSA (section 4) has three layers of 300
     features and 5 tokens: with the linear layers a classifier of pairs has its 3.4m parameters.
-
-    Args:
-        output_dim: C, features of the layers and of the result.
-        widths: tokens per layer; tokens beyond the ends are zero.
-        dropout: probability of zeroing a feature before each convolution and the last layer.
+    ``dropout`` acts before each convolution and the last layer. Tokens beyond the ends are zero.
     """
 
     def __init__(

@@ -30,10 +30,7 @@ def unprojected_attention(
     impl: str = "auto",
     need_weights: bool = False,
 ) -> Attended:
-    """Return ``softmax(X X' / sqrt(C)) X``, ``[B, T, C]`` (eq. 4 before the layer norm).
-
-    With ``need_weights`` return also the weights ``[B, 1, T, T]``.
-    """
+    """Return ``softmax(X X' / sqrt(C)) X``, ``[B, T, C]`` (eq. 4), and weights ``[B, 1, T, T]``."""
     x = x.unsqueeze(1)  # [B, 1, T, C]: one head
     attended = dot_product_attention(
         x, x, x, key_padding_mask=key_padding_mask, impl=impl, need_weights=need_weights

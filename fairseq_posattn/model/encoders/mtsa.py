@@ -1,12 +1,9 @@
 """``--encoder mtsa``: MTSA's sentence encoder (section 4 of the paper, Tables 1, 3 and 5).
 
-Shen et al., 2019, "Tensorized Self-Attention: Efficiently Modeling Pairwise and Global
-Dependencies". The released code settles what the equations leave open. Values are ``ELU(W x)``, on
-other data sets than SNLI ReLU. Queries, keys and source2token scores are computed from the values
-of the same head. A fusion gate per head mixes value and context. There is no output projection.
-Dropout is drawn anew per linear layer and head. With 600 features and 2 heads over 300-dimensional
-embeddings a classifier of pairs has 2,885,403 parameters, the paper's 2.9m; its ablations have the
-2.5m, 2.5m and 1.8m of Table 3.
+Details are those of the released code: values are ``ELU(W x)``, on other data sets than SNLI ReLU,
+and queries, keys and source2token scores are computed from the values of the same head. With 600
+features, 2 heads and 300-dimensional embeddings a classifier of pairs has the paper's 2.9m
+parameters; its ablations have the 2.5m, 2.5m and 1.8m of Table 3.
 """
 
 from argparse import Namespace
@@ -32,15 +29,12 @@ class TensorizedEncoder(nn.Module):
     """Value projection, tensorized attention and fusion gate.
 
     Args:
-        output_dim: H D, features of the result.
         attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
             modules").
         token2token: whether pairs of tokens have scores, R; otherwise the weights depend on the
             source2token scores alone.
-        activation: of the values.
-        map_dropout: probability of zeroing a feature before the projections to values, queries and
-            keys, drawn per projection and head.
-        bias: whether query and key projections have a bias; the released code's have none.
+        map_dropout: before the projections to values, queries and keys, drawn for each and head.
+        bias: of query and key projections; the released code's have none.
     """
 
     def __init__(

@@ -70,13 +70,9 @@ def halve_features(output_dim: int) -> int:
 
 
 class Recurrent(nn.Module):
-    """Hidden states of a recurrent network, the directions concatenated.
+    """Hidden states of an LSTM or GRU, the directions concatenated to ``output_dim`` features.
 
-    Args:
-        kind: :class:`torch.nn.LSTM` or :class:`torch.nn.GRU`.
-        output_dim: features of the result; even if there are two directions.
-        dropout: probability of zeroing a feature between layers.
-        name: of the network in the state dictionary.
+    ``dropout`` acts between layers; ``name`` is the network's in the state dictionary.
     """
 
     def __init__(

@@ -17,19 +17,14 @@ from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
-from fairseq_posattn.model.transformer_layer import build_encoder_layer, parse_sublayers
+from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
 
 class TransformerEncoder(nn.Module):
-    """Transformer layers, after a linear layer if ``dim`` is not ``hidden_dim``.
+    """Transformer layers of C = ``hidden_dim`` features, after a linear layer if ``dim`` is not C.
 
-    Args:
-        dim: features of a token.
-        hidden_dim: C, features of the layers and of the result.
-        layers: list of encoder layers.
-        positions: whether sinusoidal positions are added to the input.
-        normalize_after: whether a layer norm follows the last layer.
-        scale: factor of the input before positions are added.
+    With ``positions`` sinusoids are added to the input times ``scale``. With ``normalize_after`` a
+    layer norm follows the last layer.
     """
 
     def __init__(self, dim, hidden_dim, layers, positions, normalize_after, scale=1.0):
@@ -61,7 +56,7 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
     return TransformerEncoder(
         dim,
         hidden_dim,
-        [build_encoder_layer(layer, cfg) for _ in range(cfg.encoder_layers)],
+        [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)],
         positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
         normalize_after=cfg.encoder_normalize_before,
         scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
@@ -69,14 +64,10 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
 
 
 class AttentionEncoder(nn.Module):
-    """Concatenated contexts of all heads; without positions, token order has no effect.
+    """Concatenated contexts of all heads, ``output_dim`` features.
 
-    Args:
-        output_dim: H D, features of the result.
-        mechanism: attention within the heads.
-        bias: whether the query, key and value projections have a bias.
-        map_dropout: probability of zeroing a feature before a projection, drawn per head.
-        positions: whether sinusoidal positions are added to the input.
+    Without ``positions``, sinusoids that are added to the input, token order has no effect.
+    ``map_dropout`` zeroes features before a projection, drawn per head.
     """
 
     def __init__(

@@ -1,14 +1,8 @@
 """CNN/DailyMail, not anonymized (Hermann et al., 2015; See et al., 2017).
 
-Either the archives of stories, which See et al.'s lists of URLs split: a story's name is the SHA-1
-of its URL. Or the parquet files made of them (version 3.0.0), which need pyarrow. Both give the
-same text, each in an order of its own. Stories without an article are left out: 114, all for
-training.
-
-A story is lines separated by empty ones; the line after each ``@highlight`` is a highlight. Lines
-of an article that do not end as sentences do, such as captions, get a " .", as is usual since See
-et al. (2017), and are joined by spaces. All highlights end in " .", where files2rouge ends
-sentences. Nothing else is changed: neither case nor tokens nor place and agency at the start.
+A story's name is the SHA-1 of its URL, which is in See et al.'s lists. The parquet files (version
+3.0.0) have the same text in another order. Lines of an article that do not end as sentences do get
+a " .", as is usual since See et al.; all highlights end in " .", where files2rouge ends sentences.
 """
 
 import hashlib
@@ -94,9 +88,6 @@ def write_text(where, folder, options):
     write_stories(archive, split, folder, options.limit)
 
 
-# --- Stories -----------------------------------------------------------------------------------
-
-
 def stories(archive, is_packed=False):
     """Yield name, stream and place of each story, also of archives of stories in the archive."""
     packed = []
@@ -156,10 +147,7 @@ def split_by_name(archive):
 
 
 def write_stories(archive, split, folder, limit):
-    """Write ``{train,valid,test}.{source,target}`` in the order of the names in ``split``.
-
-    Archives have another order: stories wait in a file, and only their offsets are in memory.
-    """
+    """Write ``{train,valid,test}.{source,target}`` in the order of the names in ``split``."""
     wanted = {part: names[:limit] for part, names in split.items()}
     missing, offsets = set().union(*wanted.values()), {}
     with tempfile.TemporaryFile(dir=folder) as waiting:
@@ -188,9 +176,6 @@ def write_stories(archive, split, folder, limit):
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
             write_pairs(map(pair_of, present), folder / part, SIDES, only_complete=True)
-
-
-# --- Parquet -----------------------------------------------------------------------------------
 
 
 def find_parquet(folder):

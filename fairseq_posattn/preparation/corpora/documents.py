@@ -1,14 +1,8 @@
 """Documents: AG News, Yelp reviews, Yahoo! Answers, and reviews of electronics on Amazon.
 
-The first are as Zhang, Zhao and LeCun (2015) split them. Each archive holds ``train.csv`` and
-``test.csv``: the number of the class, then one to three texts, which are joined. A plain form is
-read, too: ``train.txt`` and ``test.txt``, the number of the class, a tab, the text. Validation is
-held out of the training set.
-
-The DA paper uses 50,000 reviews of Amazon by He and McAuley (2016), without saying which: here they
-are drawn, seeded, from ``reviews_Electronics_5.json.gz``. Blitzer et al.'s set (2007) is read, too:
-2,000 reviews rated 1, 2, 4 or 5 in pseudo-XML, ``electronics/{positive,negative}.review`` or
-``electronics.{positive,negative}.review``.
+The first are as Zhang, Zhao and LeCun (2015) split them; validation is held out. The DA paper uses
+50,000 reviews of Amazon by He and McAuley (2016), without saying which: here they are drawn,
+seeded. Blitzer et al.'s 2,000 reviews (2007), rated 1, 2, 4 or 5, are read, too.
 """
 
 import html
@@ -17,15 +11,10 @@ import re
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import labeled_text
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import (
-    Example,
-    checked_text,
-    known_class,
-    numbered_class,
-    read_objects,
-)
+from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
 
 NEWS = ("World", "Sports", "Business", "Sci/Tech")
@@ -72,7 +61,7 @@ def numbered_rows(read, archive, member, classes):
     for place, row in read(archive, member):
         if len(row) < 2:
             raise UsageError(f"{place}: a row without a text")
-        label = numbered_class(row[0].strip(), classes, place, first=1)
+        label = labeled_text.numbered_class(row[0].strip(), classes, place, first=1)
         yield Example(label, (" ".join(row[1:]),), place)
 
 
@@ -135,14 +124,14 @@ def drawn_examples(archive, member, count, seed):
     with archive.open(member) as stream:
         total = sum(1 for _ in raw_lines(stream, archive.label(member)))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
-    rows = read_objects(archive, member, "review", "overall", "reviewText")
+    rows = labeled_text.read_objects(archive, member, "review", "overall", "reviewText")
     for number, (place, (rating, text)) in enumerate(rows):
         if number in drawn:
-            yield _rated(str(rating), checked_text(text, place), place)
+            yield _rated(str(rating), labeled_text.checked_text(text, place), place)
 
 
 def _rated(rating, text, place):
-    label = known_class(rating.removesuffix(".0"), STARS, place)
+    label = labeled_text.known_class(rating.removesuffix(".0"), STARS, place)
     return Example(label, (html.unescape(text),), place, float(label))
 
 

@@ -1,9 +1,7 @@
 """Gigaword's sentences and headlines (Graff et al., 2003), as Rush et al. (2015) tokenized them.
 
-Published in two layouts: ``org_data/{train,dev,test}.{src,tgt}.txt`` and ``sumdata/``, where the
-test set is ``Giga/input.txt`` with ``Giga/task1_ref0.txt``. Text is tokenized and lowercased,
-digits are "#", and rare words are "<unk>" in the training and validation sets, "UNK" in the test
-set: here "UNK" everywhere. Training pairs with an empty side are left out.
+Rare words are "<unk>" in the published training and validation sets, "UNK" in the test set: here
+"UNK" everywhere. Training pairs with an empty side are left out.
 """
 
 from itertools import islice
@@ -30,14 +28,9 @@ FILES = {  # of each split, in the known layouts
 
 
 def add_options(parser):
-    parser.add_argument(
-        "--splits",
-        nargs="+",
-        choices=SPLITS,
-        default=SPLITS,
-        metavar="SPLIT",
-        help="only these splits, if the source lacks one (default: train valid test)",
-    )
+    about = "only these splits, if the source lacks one (default: train valid test)"
+    given = {"nargs": "+", "choices": SPLITS, "default": SPLITS, "metavar": "SPLIT"}
+    parser.add_argument("--splits", help=about, **given)
 
 
 def splits(options):

@@ -34,10 +34,7 @@ SEGMENT = re.compile(r'\s*<seg id="?\d+"?>\s*(.*?)\s*</seg>\s*')
 
 
 def read_segments(stream, name):
-    """Yield the text between ``<seg id="N">`` and ``</seg>`` on each line.
-
-    The files are not well-formed XML. Entities such as ``&amp;`` stay, as in fairseq's example.
-    """
+    """Yield the text in ``<seg>`` on each line, which is no XML: entities stay, as in fairseq."""
     segment = None
     for number, line in enumerate(read_lines(stream, name), start=1):
         if "<seg id" not in line:

@@ -1,9 +1,7 @@
 """MIND (Wu et al., 2020): impressions and clicks of a news site, as Microsoft publishes them.
 
-``MINDsmall_train`` and ``MINDsmall_dev``, or ``MINDlarge_``, as zip files or folders, each with
-``news.tsv`` and ``behaviors.tsv``; ``MINDlarge_test`` has no labels. Microsoft's terms forbid
-redistribution, so there is no download. The development set is the test set; the last day of the
-training set is held out for validation.
+Microsoft's terms forbid redistribution, so there is no download. The development set is the test
+set; the last day of the training set is held out for validation.
 """
 
 import re

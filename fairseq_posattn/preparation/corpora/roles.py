@@ -1,14 +1,9 @@
 """Semantic roles: the CoNLL-2005 shared task and the English Web Treebank with PropBank's roles.
 
-CoNLL-2005 (Carreras and Màrquez, 2005) has roles of verbs in the Penn Treebank. The release has the
-roles, ``train/props/train.02.props.gz`` and so on. Its words are those of the Penn Treebank, which
-is licensed: ``train/words/train.02.words.gz`` and so on, which the release's scripts make, or the
-Treebank's trees, ``wsj/02/*.mrg`` and ``brown/ck/ck0[1-3].mrg``.
-
-UD_English-EWT has the words of the Web Treebank, a file a document, under
-``not-to-release/sources``, and the documents of each split in ``file-lists``; propbank-release
-(Bonial et al., 2014) has the roles of the same documents, without words, in ``*.gold_skel``. A
-sentence is used if it has as many words in both.
+CoNLL-2005 (Carreras and Màrquez, 2005) has roles of verbs in the Penn Treebank, whose words are
+licensed: read from ``train/words/train.02.words.gz`` and so on, or from the Treebank's trees.
+UD_English-EWT has the words of the Web Treebank, propbank-release (Bonial et al., 2014) the roles
+of the same documents. A sentence is used if it has as many words in both.
 """
 
 import re

@@ -1,14 +1,8 @@
 """Pairs of sentences: SNLI (Bowman et al., 2015), MultiNLI (Williams et al., 2018) and SICK.
 
-The archives of SNLI and MultiNLI hold a JSON object a line; words are the leaves of its parses.
-Pairs without agreement of the annotators, labeled ``-``, have no class. MultiNLI's test sets have
-no labels: the matched development set is for validation, the mismatched one for testing. SNLI is
-also read in tokens, from ``s1.train``, ``s2.train``, ``labels.train``, and so on for ``dev`` and
-``test``.
-
-SICK (Marelli et al., 2014) has entailment and relatedness from 1 to 5. SemEval's files are
-``SICK_train.txt``, ``SICK_trial.txt`` for validation and ``SICK_test_annotated.txt``; the authors'
-one file ``SICK.txt`` names SemEval's part of each pair.
+Words of SNLI and MultiNLI are the leaves of their parses. Pairs without agreement of the annotators
+have no class. MultiNLI's test sets have no labels: the matched development set is for validation,
+the mismatched one for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
 """
 
 import re
@@ -17,14 +11,10 @@ from functools import partial
 from itertools import accumulate
 
 from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.preparation import labeled_text
 from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import (
-    Example,
-    checked_text,
-    known_class,
-    read_objects,
-)
+from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.preparation.pairs import read_pairs
 from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.words import MARK_WITHIN
@@ -84,10 +74,7 @@ def without_longest(read):
 
 
 def _length(text):
-    """Return a sentence's length by MTSA's released code.
-
-    A word with n marks within counts as 2 n + 1: the marks and what is between, blank or not.
-    """
+    """Return a length by MTSA's released code: a word with n marks within counts as 2 n + 1."""
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
@@ -96,8 +83,8 @@ def json_splits(files, archive, options):
 
 
 def json_examples(archive, member):
-    for place, (label, *parses) in read_objects(archive, member, "pair", *KEYS):
-        parses = [checked_text(parse, place, "a parse").split() for parse in parses]
+    for place, (label, *parses) in labeled_text.read_objects(archive, member, "pair", *KEYS):
+        parses = [labeled_text.checked_text(parse, place, "a parse").split() for parse in parses]
         texts = (" ".join(word for word in parse if word not in "()") for parse in parses)
         yield Example(_class(label, place), tuple(texts), place)
 
@@ -111,10 +98,7 @@ def separate_examples(archive, part):
 
 
 def _class(label, place):
-    return None if label == NO_AGREEMENT else known_class(label, LABELS, place)
-
-
-# --- SICK -----------------------------------------------------------------------------------------
+    return None if label == NO_AGREEMENT else labeled_text.known_class(label, LABELS, place)
 
 
 def sick_splits(archive, options):
@@ -141,7 +125,7 @@ def sick_examples(archive, member, part=None):
             raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            label = known_class(row[ENTAILMENT], SICK_LABELS, place)
+            label = labeled_text.known_class(row[ENTAILMENT], SICK_LABELS, place)
             text = row["relatedness_score"]
             if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
                 raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")

@@ -1,13 +1,8 @@
 """Sentences of MPSAN's Table 6: CR, MPQA and SUBJ in ten folds, and TREC.
 
 Customer reviews (Hu and Liu, 2004), polarity of the phrases of MPQA (Wiebe, Wilson and Cardie,
-2005), subjectivity of sentences about films (Pang and Lee, 2004) have two classes and no published
-splits: scores are means of ten folds. Published as one file a class, a sentence a line, or as one
-file with the number of the class before each sentence.
-
-TREC's questions (Li and Roth, 2002) are ``train_5500.label`` and ``TREC_10.label``, in ISO-8859-1:
-a line is the class, coarse and fine, such as ``DESC:manner``, and a question. A form with digits
-for coarse classes is read, too. Validation is held out of the training set.
+2005) and subjectivity (Pang and Lee, 2004) have no published splits. A line of TREC (Li and Roth,
+2002) is the class, ``DESC:manner`` or a number, and a question; validation is held out.
 """
 
 from functools import partial

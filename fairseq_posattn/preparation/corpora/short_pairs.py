@@ -1,14 +1,9 @@
-"""Short pairs, German to English: Multi30k and Tatoeba.
+"""Short pairs, German to English: Multi30k's captions (Elliott et al., 2016) and Tatoeba.
 
-Both are lowercased, with normalized punctuation, and tokenized. Multi30k (Elliott et al., 2016) has
-captions of pictures, with the test set 2016 Flickr. Its tokenized files have the same text and are
-used unchanged.
-
-Tatoeba has short sentences of learners, as manythings.org collects them for Anki. A line of
-``deu.txt`` is English, German and, in newer releases, the attribution, separated by tabs. It has no
-splits and many translations of a sentence. Here a hash of the English words chooses the split of
-all pairs with these words, so that newer releases do not move pairs. Only the first of such
-held-out pairs is kept, and none whose German is in training.
+Both are lowercased, with normalized punctuation, and tokenized. Tatoeba has no splits and many
+translations of a sentence. A hash of the English words chooses the split of all pairs with these
+words, so that newer releases do not move pairs. Only the first of such held-out pairs is kept, and
+none whose German is in training.
 """
 
 import hashlib

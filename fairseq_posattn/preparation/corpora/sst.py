@@ -1,7 +1,4 @@
-"""The Stanford Sentiment Treebank (Socher et al., 2013): SST-5 and SST-2.
-
-The archive holds ``trees/{train,dev,test}.txt``, a tree a line whose phrases are labeled from 0
-(very negative) to 4 (very positive). SST-2 merges 0 with 1 and 3 with 4 and drops neutral phrases.
+"""The Stanford Sentiment Treebank (Socher et al., 2013): SST-5 and SST-2, without neutral phrases.
 
 Training is on sentences, or on phrases, too: on those that did not occur before with the same
 class; or, as in the released code of DiSAN and Bi-BloSAN, on all, and four times on sentences and

@@ -77,14 +77,10 @@ def prepare(
     data_bin: StrPath = "data-bin",
     explains: bool = False,
 ) -> int:
-    """Prepare one data set and return the exit status.
+    """Prepare one data set of a kind, by ``arguments`` ``DATASET ...``; return the exit status.
 
-    Args:
-        kind: a key of ``KINDS``.
-        arguments: ``DATASET ...``; None: the command line.
-        prog: name of the command in messages.
-        data_bin: folder of data sets without ``--dest``.
-        explains: print the fairseq-train command, too, which takes some seconds.
+    ``data_bin`` is the folder of data sets without ``--dest``. ``explains`` prints fairseq-train's
+    command, too, which takes some seconds.
     """
     entry = KINDS[kind]
     parser = _make_parser(entry, prog, Path(data_bin))

@@ -1,10 +1,8 @@
 """Preparation of labeled text, from published files to what sentence_prediction reads.
 
-A destination holds ``input0``, for pairs ``input1``, and ``label``: the binarized splits, each with
-a dictionary; inputs share theirs. ``label/{split}.label`` holds scores for
-``--regression-target``, if there are any. Tokens are in ``text/{split}.{input0,input1,label}``,
-their vectors in ``glove.txt``. Cross-validated data sets have all but the vectors in ``fold0`` to
-``fold9``.
+A destination holds the binarized splits in ``input0``, for pairs ``input1``, and ``label``, where
+``{split}.label`` has scores, if any; tokens are in ``text``, vectors in ``glove.txt``.
+Cross-validated data sets have all but the vectors in ``fold0`` to ``fold9``.
 """
 
 import shutil

@@ -1,9 +1,7 @@
 """Preparation of translations and summaries, from published files to binarized data.
 
-The text folder holds ``{train,valid,test}.{source,target}``, tokenized for translation;
-``clean.train.*`` if pairs are cleaned in words; the subword model learned on both sides,
-``bpe.codes``, ``spm.model`` or ``vocab.txt``; and all text in subwords, with the prefix ``bpe.``,
-``spm.`` or ``wordpiece.``.
+The text folder holds ``{train,valid,test}.{source,target}``, ``clean.train.*`` if pairs are cleaned
+in words, the subword model, and all text in subwords with the prefix of its kind.
 """
 
 import shlex
@@ -29,13 +27,10 @@ def add_translation_options(corpus, parser):
 
 
 def add_summarization_options(corpus, parser):
-    parser.add_argument(
-        "--subwords",
-        choices=("sentencepiece", "wordpiece"),
-        default=corpus.subwords,
-        help="wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
-        "--cased; sentencepiece: of the unchanged text (default: %(default)s)",
-    )
+    kinds = ("sentencepiece", "wordpiece")
+    about = "wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
+    about += "--cased; sentencepiece: of the unchanged text (default: %(default)s)"
+    parser.add_argument("--subwords", choices=kinds, default=corpus.subwords, help=about)
     size = "subwords to learn on texts and summaries together"
     add_count(parser, "--vocabulary-size", 30_000, size)
     vocabulary = (
@@ -65,8 +60,7 @@ def prepare_summaries(corpus, options):
 def prepare(corpus, options, kind, joined=True, all_subwords=False, **described):
     """Prepare text, subwords (by ``kind``, of :data:`.segmentation.KINDS`) and binarized data.
 
-    If ``joined``, both sides share one dictionary. With ``all_subwords``, it also holds those that
-    the training text lacks. ``described`` are fields of the manifest.
+    With ``all_subwords`` the dictionary also holds those that the training text lacks.
     """
     given = corpus.find_files(options) if options.source or corpus.source is None else None
     splits, sides, prefix = corpus.splits(options), corpus.sides, kind.prefix if kind else ""

@@ -1,9 +1,8 @@
 """Preparation of click logs, from published files to what news_recommendation reads.
 
-A destination holds, binarized, ``titles/all``, the words of each title, and ``history``,
-``candidates`` and ``labels`` of each impression; their text is in ``text/``. Rows of ``titles`` are
-in the order of ``news.txt``, the dictionary of the articles. ``text/{split}.impressions`` has the
-names of impressions. Logs are streamed, one line at a time.
+A destination holds, binarized, ``titles/all``, in the order of the dictionary ``news.txt``, and
+``history``, ``candidates`` and ``labels`` of each impression, whose names are in
+``text/{split}.impressions``. Logs are streamed, one line at a time.
 """
 
 from collections import Counter
@@ -28,14 +27,9 @@ UNLABELED = "submission"  # split of the impressions without labels
 
 def add_options(corpus, parser):
     vectors.add_word_options(parser)
-    parser.add_argument(
-        "--max-unknown",
-        type=vectors.fraction,
-        metavar="X",
-        default=0.01,
-        help="maximum share of clicked and shown articles that news.tsv lacks; these are left out "
-        "and counted (default: %(default)s)",
-    )
+    about = "maximum share of clicked and shown articles that news.tsv lacks; these are left out "
+    given = {"type": vectors.fraction, "metavar": "X", "default": 0.01}
+    parser.add_argument("--max-unknown", help=f"{about}and counted (default: %(default)s)", **given)
 
 
 def prepare(corpus, options):

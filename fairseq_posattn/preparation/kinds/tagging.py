@@ -1,9 +1,7 @@
 """Preparation of semantic roles, from published files to what sequence_tagging reads.
 
-An example is a sentence with one of its predicates. A destination holds, binarized and each with
-its dictionary, ``words``, ``predicate`` (1 at the predicate's word, 0 elsewhere) and ``tags``;
-their text is in ``text/{split}.{words,predicate,tags}``. ``text/{split}.roles`` has a readable
-example a line; ``text/{split}.props`` all sentences, also without predicates, for scoring.
+An example is a sentence with one of its predicates: ``words``, ``predicate`` (1 at its word, 0
+elsewhere) and ``tags``. ``text/{split}.props`` has all sentences, for scoring.
 """
 
 from collections import Counter

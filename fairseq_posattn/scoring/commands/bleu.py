@@ -29,12 +29,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenized_sides
-from fairseq_posattn.scoring.commands.score import (
-    check_lines,
-    read_baseline,
-    read_pairs,
-    text_parser,
-)
+from fairseq_posattn.scoring.commands import score as shared
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
@@ -45,29 +40,17 @@ CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = text_parser(__doc__, prog)
-    parser.add_argument(
-        "--forms",
-        nargs="+",
-        choices=FORMS,
-        metavar="FORM",
-        help="forms of BLEU to compute, and to print without chrF2 and TER, which JSON always has "
-        "(default: sacrebleu for plain text, else all, compound-split only for target language de; "
-        "JSON always has all)",
-    )
-    parser.add_argument(
-        "--language",
-        metavar="LANG",
-        help="target language in two letters, for sacreBLEU's tokenizer and detokenization "
-        "(default: from fairseq-generate's log, else by the script of the references)",
-    )
-    parser.add_argument(
-        "--text",
-        choices=TEXTS,
-        default="auto",
-        help="whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
-        "punctuation (default: %(default)s)",
-    )
+    parser = shared.text_parser(__doc__, prog)
+    about = "forms of BLEU to compute, and to print without chrF2 and TER, which JSON always has "
+    about += "(default: sacrebleu for plain text, else all, compound-split only for target "
+    about += "language de; JSON always has all)"
+    parser.add_argument("--forms", nargs="+", choices=FORMS, metavar="FORM", help=about)
+    about = "target language in two letters, for sacreBLEU's tokenizer and detokenization "
+    about += "(default: from fairseq-generate's log, else by the script of the references)"
+    parser.add_argument("--language", metavar="LANG", help=about)
+    about = "whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
+    about += "punctuation (default: %(default)s)"
+    parser.add_argument("--text", choices=TEXTS, default="auto", help=about)
     about = "short for --text moses --language LANG"
     parser.add_argument("--detokenize", metavar="LANG", help=about)
     about = "untokenized references, for sacrebleu, chrF2 and TER (default: detokenized)"
@@ -80,7 +63,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 
 def score(options: argparse.Namespace) -> Result:
-    pairs = read_pairs(options)
+    pairs = shared.read_pairs(options)
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize: sets --text and --language; leave these out")
@@ -99,7 +82,7 @@ def score(options: argparse.Namespace) -> Result:
         warnings += warnings_of_text(run, options.text, shown, language)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     if sources is not None:
-        check_lines(options.comet, sources, pairs[0])
+        shared.check_lines(options.comet, sources, pairs[0])
     metrics: dict[str, Any] = {form: bleu.bleu_metric(form, language) for form in forms}
     metrics |= bleu.running_metrics()
 
@@ -148,7 +131,8 @@ def score(options: argparse.Namespace) -> Result:
     lines.append(scores["bleu"].explanation)
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
     if options.baseline:
-        before = measure(read_baseline(options, pairs[0]), [forms[0], *bleu.running_metrics()])
+        runs = shared.read_baseline(options, pairs[0])
+        before = measure(runs, [forms[0], *bleu.running_metrics()])
         printed = {name: called for name, called in CALLED.items() if name not in unprinted}
         result.compare(scores, main_scores(before), printed)
     return result

@@ -9,14 +9,8 @@ from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.outputs import (
-    MARKS,
-    Pairs,
-    from_files,
-    from_generated,
-    read_generated,
-    remove_marks,
-)
+from fairseq_posattn.scoring import outputs
+from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.lines import read_file
 
 KINDS = {
@@ -72,47 +66,32 @@ def plain_parser(description: str | None, prog: str | None = None) -> argparse.A
 def text_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
     """Return a parser with the options that name the text to score."""
     parser = plain_parser(description, prog)
-    parser.add_argument(
-        "--generated",
-        help="output of fairseq-generate or its generate-test.txt, references included; several "
-        "files are runs of one system with different seeds",
-        **FILES,
-    )
+    about = "output of fairseq-generate or its generate-test.txt, references included; several "
+    about += "files are runs of one system with different seeds"
+    parser.add_argument("--generated", help=about, **FILES)
     about = "plain text to score instead, one a line; several files are runs"
     parser.add_argument("--hypotheses", help=about, **FILES)
     about = "plain text, one a line; with --generated, replaces the references there"
     parser.add_argument("--references", type=Path, metavar="FILE", help=about)
-    parser.add_argument(
-        "--remove-bpe",
-        choices=MARKS,
-        default="auto",
-        help="subword marks to remove; auto detects them; wordpiece also splits both texts at "
-        "punctuation, like its subwords (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--baseline",
-        help="another system's hypotheses for the same references, as plain text or output of "
-        "fairseq-generate: test the difference; several files are its runs",
-        **FILES,
-    )
+    about = "subword marks to remove; auto detects them; wordpiece also splits both texts at "
+    about += "punctuation, like its subwords (default: %(default)s)"
+    parser.add_argument("--remove-bpe", choices=outputs.MARKS, default="auto", help=about)
+    about = "another system's hypotheses for the same references, as plain text or output of "
+    about += "fairseq-generate: test the difference; several files are its runs"
+    parser.add_argument("--baseline", help=about, **FILES)
     about = "write per-sentence statistics, with which recipes test differences"
     parser.add_argument("--statistics", type=Path, metavar="FILE", help=about)
     return parser
 
 
 def read_pairs(options: argparse.Namespace) -> list[Pairs]:
-    """Return the runs to score.
-
-    Raises:
-        ArgumentError: the options name no text, or two.
-        UsageError: the runs are of different test sets.
-    """
+    """Return the runs to score; ArgumentError for no text, or two, UsageError for other errors."""
     if bool(options.generated) == bool(options.hypotheses):
         either = "give either --generated FILE or --hypotheses FILE --references FILE"
         raise argparse.ArgumentError(None, either)
     if options.hypotheses and options.references is None:
         raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
-    read = from_generated if options.generated else from_files
+    read = outputs.from_generated if options.generated else outputs.from_files
     paths = options.generated or options.hypotheses
     runs = [read(path, options.references, options.remove_bpe) for path in paths]
     if options.statistics is not None and len(runs) > 1:
@@ -127,12 +106,13 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     """Return the baseline's runs, paired with the scored references; others are a UsageError."""
     runs = []
     for path in options.baseline:
-        if read_generated(path)[0]:
-            run = from_generated(path, options.references, options.remove_bpe)
+        if outputs.read_generated(path)[0]:
+            run = outputs.from_generated(path, options.references, options.remove_bpe)
             if run.references != pairs.references:
                 raise UsageError(f"{path}: its references differ from the scored ones")
         else:
-            run = replace(pairs, hypotheses=remove_marks(read_file(path), options.remove_bpe))
+            lines = outputs.remove_marks(read_file(path), options.remove_bpe)
+            run = replace(pairs, hypotheses=lines)
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
     return runs

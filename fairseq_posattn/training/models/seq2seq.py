@@ -28,8 +28,8 @@ from fairseq_posattn.model.seq2seq import (
 from fairseq_posattn.model.transformer_layer import (
     CROSS,
     FEED_FORWARD,
-    build_decoder_layer,
-    build_encoder_layer,
+    DecoderLayer,
+    EncoderLayer,
 )
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
@@ -126,7 +126,7 @@ class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
         initialize_positions(self, describe_encoder_layer(cfg), cfg)
 
     def build_encoder_layer(self, cfg):
-        return wrap_layer(build_encoder_layer(describe_encoder_layer(cfg), cfg), cfg)
+        return wrap_layer(EncoderLayer(describe_encoder_layer(cfg), cfg), cfg)
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor):
         """Reorder for a beam search; the hypotheses of a sentence share one encoding.
@@ -154,7 +154,7 @@ class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
         initialize_positions(self, describe_decoder_layer(cfg), cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrap_layer(build_decoder_layer(describe_decoder_layer(cfg), cfg), cfg)
+        return wrap_layer(DecoderLayer(describe_decoder_layer(cfg), cfg), cfg)
 
     def build_output_projection(self, cfg, dictionary, embed_tokens):
         super().build_output_projection(cfg, dictionary, embed_tokens)

@@ -127,11 +127,9 @@ class Browser:
     def type(self, text: str):
         self.ask("Input.insertText", text=text)
 
-    def window(self, width: int, height: int = 900, scheme: str = "light"):
+    def window(self, width: int, height: int = 900):
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.ask("Emulation.setDeviceMetricsOverride", **size)
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.ask("Emulation.setEmulatedMedia", features=features)
 
     def requests(self) -> list[str]:
         """Return the addresses that the page requested."""

@@ -94,19 +94,6 @@ def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch)
 
 
 @pytest.mark.parametrize(
-    "kind, text, warning",
-    [
-        ("classification", "a b never seen words\n", "3 of 5 words are unknown to the model"),
-        ("translation", f"a b\n{'a b ' * 12}\n", "1 line was cut to the 16 subwords"),
-    ],
-)
-def test_unknown_and_cut_text_gets_a_warning(kind, text, warning, write, tmp_path, capsys):
-    path = write("text", text)
-    assert look(kind, "--sentences", path, "--output", tmp_path / "page.html") == 0
-    assert f"warning: {path}: {warning}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
     "kind, text, options, error",
     [
         ("classification", b"a\n\xff\n", [], r"text:2: not UTF-8"),

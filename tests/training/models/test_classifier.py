@@ -15,8 +15,6 @@ from classifier_builder import (
 )
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inspection.heatmap import attention_numbers
-from fairseq_posattn.inspection.places import stack_places
 from fairseq_posattn.model.encoders.cspan import FUSIONS
 from fairseq_posattn.training.presets import ARCHITECTURES
 
@@ -73,13 +71,6 @@ def test_numbers_of_parameters_are_published(arch, flags, count, published, opti
     result = size(f"{arch}_classifier", *flags.split(), **options)
     assert count in (result, None)
     assert millions(result, len(published.partition(".")[2]) - 1) == published
-
-
-@pytest.mark.parametrize("layers", [1, 3])
-def test_da_adds_two_parameters_per_head_to_the_transformer(layers):
-    flags = [f"--encoder-layers={layers}", "--encoder-attention-heads=8"]
-    added = size("da_transformer_classifier", *flags) - size("transformer_classifier", *flags)
-    assert added == layers * 2 * 8
 
 
 def test_parameters_of_cspan():
@@ -227,13 +218,3 @@ def test_sentence_ends_replace_missing_separators():
     torch.testing.assert_close(scores(ends, plain), scores(separates, separated))
     with pytest.raises(UsageError, match="or give --sentence-separator or --sentence-ends"):
         build("han_classifier", "--sentence-ends=.", "--sentence-separator=missing")
-
-
-def test_inspected_weights_cover_the_encoded_words():
-    model = build("transformer_classifier").eval()
-    places = stack_places(model.encoder.layers, ["san", "ffn"])
-    sentence = torch.tensor([5, 6, 7, EOS])
-    numbers = attention_numbers(model.encoder, places, [1], sentence, ["a", "b", "c", "</s>"])
-    assert numbers["tokens"] == ["a", "b", "c"]
-    (head,) = numbers["sublayers"][0]["heads"]
-    assert [len(row) for row in head["weights"]] == [3, 3, 3]

@@ -259,13 +259,7 @@ def test_layers_are_wrapped_for_sharding_from_a_minimal_size(translator, monkeyp
     assert sizes == [77] * 4
 
 
-@pytest.mark.parametrize("side", ["encoder", "decoder"])
-def test_the_table_of_distances_fits_the_longest_sentence(translator, side):
-    flags = "--encoder-sublayers=dman,ffn --decoder-sublayers=dman,cross,ffn"
-    layer = getattr(translator(flags), side).layers[0]
-    assert layer.sublayers[0].sublayer.mechanism.past_bias.shape == (63,)
-
-
-def test_the_table_of_distances_fits_the_longest_sentence_to_classify(classifier):
-    layer = classifier("--encoder-sublayers=dman,ffn").encoder.layers[0]
-    assert layer.sublayers[0].sublayer.mechanism.past_bias.shape == (63,)
+def test_the_table_of_distances_fits_the_longest_sentence(translator, classifier):
+    model = translator("--encoder-sublayers=dman,ffn --decoder-sublayers=dman,cross,ffn")
+    for stack in (model.encoder, model.decoder, classifier("--encoder-sublayers=dman,ffn").encoder):
+        assert stack.layers[0].sublayers[0].sublayer.mechanism.past_bias.shape == (63,)

@@ -70,24 +70,6 @@ def test_start_initializes_biases_and_the_flag_that_of_the_input():
     assert build().bias.eq(0).all()
 
 
-def test_words_absent_from_training_keep_their_vectors(tmp_path):
-    """GloVe's vectors of other words are tuned."""
-    path = tmp_path / "glove.txt"
-    lines = [f"{word} {' '.join([str(0.5 + word)] * 8)}\n" for word in range(10)]
-    path.write_text("10 8\n" + "".join(lines))
-    model = build(encoder_embed_path=str(path)).train()
-    optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
-    for _ in range(3):
-        logits, _ = model(src_tokens=TOKENS, predicate=PREDICATE)
-        optimizer.zero_grad()
-        logits.square().sum().backward()
-        optimizer.step()
-    for word in range(10):
-        index = DICTIONARY.index(str(word))
-        unchanged = model.embed_tokens.weight[index].eq(0.5 + word).all()
-        assert unchanged == (index not in TOKENS)
-
-
 def test_a_task_without_tags_is_refused():
     with pytest.raises(UsageError, match="needs --task sequence_tagging"):
         PosAttnTagger.build_model(SimpleNamespace(max_positions=20), SimpleNamespace())

@@ -1,15 +1,14 @@
-"""EWT and CoNLL-2005 in their published layouts."""
+"""EWT, CoNLL-2005 and MIND in their published layouts."""
 
-import gzip
 import shutil
 from argparse import Namespace
 
 import pytest
-from archive_files import write_folder
+from archive_files import gzipped, write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import roles
+from fairseq_posattn.preparation.corpora import mind, roles
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.props import readable
 
@@ -49,13 +48,13 @@ LISTS = "UD_English-EWT/not-to-release/file-lists/files.{}"
 ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
 
 
-def ewt_files(skeleton=SKELETON):
+def ewt_files():
     """Return three equal documents, for train, dev and test."""
     files = {}
     for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
         files[WORDS.format(document)] = CONLLU.replace("one", document)
         files[LISTS.format(split)] = f"answers/{document}.xml.conllu\n"
-        files[ROLES.format(document)] = skeleton
+        files[ROLES.format(document)] = SKELETON
     return files
 
 
@@ -77,7 +76,7 @@ def lines_of(sentences):
     ]
 
 
-def test_ewt_joins_words_and_roles_of_verbs(release):
+def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release):
     splits = read_ewt(release)
     assert list(splits) == ["train", "valid", "test"]
     for sentences in splits.values():
@@ -86,55 +85,39 @@ def test_ewt_joins_words_and_roles_of_verbs(release):
             "0 Go ! ||| B-V O",
         ]
         # the second has one word here and two there
-        assert [sentence.place for sentence in sentences] == [
-            sentences[0].place.replace(":1", f":{number}") for number in (1, 3)
-        ]
-
-
-def test_ewt_can_have_every_predicate(release):
+        assert sentences[1].place == sentences[0].place.replace(":1", ":3")
     train = read_ewt(release, all_predicates=True)["train"]
     assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
     assert len(lines_of(train)) == 3
 
 
-@pytest.mark.parametrize("kind", ["gztar", "zip"])
-def test_ewt_is_read_from_its_two_archives(release, tmp_path, kind):
+def test_ewt_is_read_from_its_two_archives(release, tmp_path):
     packed = tmp_path / "packed"
     for part in ("UD_English-EWT", "propbank-release"):
-        shutil.make_archive(packed / f"{part}-main", kind, release, part)
-    packed_train = read_ewt(packed)["train"]
-    assert lines_of(packed_train) == lines_of(read_ewt(release)["train"])
+        shutil.make_archive(packed / f"{part}-main", "zip", release, part)
+    assert lines_of(read_ewt(packed)["train"]) == lines_of(read_ewt(release)["train"])
 
 
 @pytest.mark.parametrize(
-    ("left_out", "message"),
-    [("files.dev", "holds no file-lists/"), ("conllu", "holds no .*conllu"), ("skel", "gold_skel")],
+    ("name", "good", "bad", "message"),
+    [
+        ("dev", None, None, "holds no file-lists/"),
+        ("conllu", None, None, "holds no .*conllu"),
+        ("gold_skel", None, None, "gold_skel"),
+        ("gold_skel", "(ARG1*)", "ARG1", r"one.xml.gold_skel:5: ARG1 is no cell"),
+        ("gold_skel", " 0 0 [", " x 0 [", "one.xml.gold_skel:1: 'x' is no number"),
+        ("gold_skel", "0 4 [WORD] CD", "0", "_skel:5: there should be 10 columns"),
+    ],
 )
-def test_missing_files_of_ewt_are_reported(release, left_out, message):
-    for path in [path for path in release.rglob("*") if path.is_file() and left_out in path.name]:
+def test_missing_and_malformed_files_of_ewt_are_reported(release, name, good, bad, message):
+    for path in [path for path in release.rglob(f"*.{name}") if path.is_file()]:
+        text = path.read_text()
         path.unlink()
+        if good:
+            path.write_text(text.replace(good, bad, 1))
     with pytest.raises(UsageError, match=message):
         read_ewt(release)
 
-
-@pytest.mark.parametrize(
-    ("good", "bad", "message"),
-    [
-        ("* *)\n", "* *\n", r"one.xml.gold_skel:1: \(ARG0\* is never closed"),
-        ("* (V*)\n", "(V*)\n", r"one.xml.gold_skel:4: there should be 10 columns"),
-        ("(ARG1*)", "ARG1", r"one.xml.gold_skel:5: ARG1 is no cell"),
-        ("one.xml 0 0 [", "one.xml x 0 [", "one.xml.gold_skel:1: 'x' is no number"),
-        ("one.xml 0 4 [WORD] CD", "one.xml 0", "one.xml.gold_skel:5: there should be 10 columns"),
-    ],
-)
-def test_malformed_ewt_is_reported_with_file_and_line(tmp_path, good, bad, message):
-    assert good in SKELETON
-    folder = write_folder(tmp_path, ewt_files(SKELETON.replace(good, bad, 1)))
-    with pytest.raises(UsageError, match=message):
-        read_ewt(folder)
-
-
-# --- CoNLL-2005 ------------------------------------------------------------------------------
 
 TREE = """
 ( (S
@@ -161,9 +144,11 @@ def conll_files(with_words):
 
 @pytest.mark.parametrize("with_words", [True, False])
 def test_conll05_reads_words_from_the_release_or_the_treebank(tmp_path, with_words):
-    splits = roles.conll05_sentences(
-        open_archive(write_folder(tmp_path, conll_files(with_words))), None
-    )
+    folder = write_folder(tmp_path, conll_files(with_words))
+    for path in [*folder.rglob("*.props"), *folder.rglob("*.words")]:
+        path.with_name(f"{path.name}.gz").write_bytes(gzipped(path.read_bytes()))
+        path.unlink()
+    splits = roles.conll05_sentences(open_archive(folder), None)
     assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
     assert splits["valid"][1].words == ("Go", "!")
@@ -186,17 +171,9 @@ def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):
         roles.conll05_sentences(open_archive(folder), None)
 
 
-def test_conll05_reads_compressed_files_and_reports_damaged_trees(tmp_path):
-    folder = write_folder(tmp_path, conll_files(with_words=True))
-    for path in [path for path in folder.rglob("*") if path.is_file()]:
-        (path.parent / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
-        path.unlink()
-    assert len(roles.conll05_sentences(open_archive(folder), None)["train"]) == 40
+def test_damaged_trees_are_reported():
     with pytest.raises(UsageError, match="wsj_1.mrg: its brackets do not match"):
         list(roles.trees_words(TREE[:60], "wsj_1.mrg"))
-
-
-# --- Preparation -----------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -204,7 +181,6 @@ def test_ewt_is_prepared(release, tmp_path, capsys):
     dest = tmp_path / "ewt"
     assert prepare("tagging", ["ewt", "--source", str(release), "--dest", str(dest)]) == 0
     text = dest / "text"
-    assert (text / "train.roles").read_text().splitlines()[1] == "0 Go ! ||| B-V O"
     assert (text / "train.words").read_text() == "my cats 've loved 10_000\ngo !\n"
     assert (text / "valid.predicate").read_text() == "0 0 0 1 0\n1 0\n"
     assert (text / "test.tags").read_text() == "B-ARG0 I-ARG0 O B-V B-ARG1\nB-V O\n"
@@ -229,3 +205,69 @@ def test_licensed_corpora_are_never_downloaded(tmp_path, capsys, kind, name, sou
     error = capsys.readouterr().err
     assert f"{name} cannot be downloaded: --source takes a folder{source}" in error
     assert error.count("\n") == 1
+
+
+NEWS = """\
+N1\tsports\tfootball\tThe Bears don't win\tAn abstract\thttps://x\t[]\t[]
+N2\tnews\tworld\t\t\thttps://y\t[]\t[]
+N3\tnews\tworld\tRain, again\t\thttps://z\t[]\t[]
+"""
+TRAIN = """\
+1\tU1\t11/13/2019 6:42:51 PM\tN1 N2\tN3-1 N1-0
+2\tU2\t11/14/2019 12:00:00 AM\t\tN1-0 N2-1 N3-0
+3\tU1\t11/9/2019 1:02:03 AM\tN1\tN2-0 N3-1
+"""
+DEV = "4\tU3\t11/15/2019 8:00:00 AM\tN9 N3\tN1-0 N3-1\n"
+SUBMISSION = "7\tU3\t11/16/2019 8:00:00 AM\tN3\tN1 N2\n"
+
+
+def mind_release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
+    folder.mkdir(exist_ok=True)
+    for part, rows in {"train": train, "dev": dev, "test": submission}.items():
+        files = {"news.tsv": NEWS, "behaviors.tsv": rows}
+        if rows is not None and zipped:
+            write_archive(folder / f"MINDsmall_{part}.zip", files)
+        elif rows is not None:
+            write_folder(folder / f"MINDsmall_{part}", files)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("1\tU1\t13/13/2019 6:42:51 PM\tN1\tN3-1\n", "'13/13/2019 6:42:51 PM' is no time"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\n", "4 columns; there should be 5"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\tN3-2\n", "candidates are such as N1-0 N2-1"),
+        ("1\tU1\t11/13/2019 6:42:51 PM\tN1\t\n", "candidates are such as"),
+    ],
+)
+def test_malformed_impressions_are_reported_with_file_and_line(tmp_path, line, message):
+    archive = open_archive(mind_release(tmp_path, train=TRAIN + line) / "MINDsmall_train")
+    with pytest.raises(UsageError, match=f"behaviors.tsv:4: {message}"):
+        list(mind.impressions(archive))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("zipped", [False, True])
+def test_mind_is_prepared(tmp_path, capsys, zipped):
+    """Check that the last day is for validation, and that unknown news are left out."""
+    source = mind_release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
+    dest = tmp_path / "mind"
+    options = ["mind", "--source", str(source), "--dest", str(dest)]
+    assert prepare("recommendation", [*options, "--max-unknown", "0.1"]) == 1
+    assert "N9 is not in news.tsv, as 1 of 4" in capsys.readouterr().err
+    assert prepare("recommendation", [*options, "--max-unknown", "0.5"]) == 0
+    text = {path.name: path.read_text() for path in (dest / "text").iterdir()}
+    assert text["titles.words"] == "the bears do n't win\n\nrain , again\n"
+    assert text["train.impressions"] == "1\n3\n"
+    assert text["train.history"] == "N1 N2\nN1\n"
+    assert text["valid.candidates"] == "N1 N2 N3\n"
+    assert text["valid.labels"] == "0 1 0\n"
+    assert text["test.history"] == "N3\n"
+    assert text["submission.candidates"] == "N1 N2\n"
+    assert (dest / "news.txt").read_text() == "N1 0\nN2 0\nN3 0\n"
+    output = capsys.readouterr()
+    assert "1 of 3 news have no words in their title" in output.err
+    assert "left out 1 news that news.tsv lacks" in output.err
+    for column in ("history", "candidates", "labels"):
+        assert (dest / column / "submission.idx").is_file()
