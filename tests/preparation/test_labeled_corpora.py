@@ -277,7 +277,6 @@ ROWS = [
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),
-    ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
     ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
     ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),
