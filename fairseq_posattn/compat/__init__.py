@@ -1,6 +1,6 @@
 """Patches that make fairseq safe and correct on today's PyTorch, grouped by subject.
 
-Each patched function says what it changes in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
+Each patched function says what is wrong in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
 names other versions. :mod:`~.patching` applies them.
 """
 

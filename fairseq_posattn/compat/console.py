@@ -47,9 +47,6 @@ def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *arg
     return parse_args_and_arch(parser, input_args, *args, **kwargs)
 
 
-# --- The log --------------------------------------------------------------------------------------
-
-
 @when_applied
 def set_up_log():
     """Set up the log of a command, if an imported model of fairseq-fixed has set level DEBUG."""

@@ -82,8 +82,6 @@ def check_tokens(load, path, dictionary=None, *args, **kwargs):
     return dataset
 
 
-# --- Fingerprints of dictionaries -----------------------------------------------------------------
-
 KEY = "dictionaries"
 NAMES = {"source_dictionary": "source words", "target_dictionary": "target words"}
 NAMES["label_dictionary"] = "labels"
@@ -139,9 +137,6 @@ def check_in_training(load_checkpoint, self, *args, **kwargs):
         names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
         check(self.task, extra_state.get(KEY), names)
     return extra_state
-
-
-# --- Columns: folders of binarized rows with a dictionary beside them -----------------------------
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:

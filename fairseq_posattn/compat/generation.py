@@ -66,7 +66,10 @@ def stop_at_max_length(init, self, *args, **kwargs):
 
 @around(generation_loop, "_main")
 def translate_shard(main, cfg, *args, **kwargs):
-    """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores."""
+    """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
+
+    It divides by zero if there is nothing to translate.
+    """
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
         distributed.distributed_world_size = shards
@@ -167,7 +170,10 @@ def _unpack_into(folder, path, parent):
 
 @around(GeneratorHubInterface, "__init__")
 def tokenize_by_manifest(init, self, cfg, task, models):
-    """Tokenize plain text by the data's manifest, if neither tokenizer nor bpe is named."""
+    """Tokenize plain text by the data's manifest, if neither tokenizer nor bpe is named.
+
+    fairseq tokenizes only if tokenizer, codes and languages are named again.
+    """
     init(self, cfg, task, models)
     if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:
         folder = Path(utils.split_paths(task.cfg.data)[0])

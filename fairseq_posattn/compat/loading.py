@@ -125,9 +125,6 @@ OPERATIONS = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Add: operator.
 OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
-# --- Files ----------------------------------------------------------------------------------------
-
-
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
     """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
@@ -173,8 +170,6 @@ def load_adaptive_softmax(upgrade, self, state_dict, name):
         state_dict.pop(f"{name}.output_projection.weight", None)
     return state_dict
 
-
-# --- Memory ---------------------------------------------------------------------------------------
 
 # Weights may be saved in half precision, or tied, and computed tables are not saved.
 TIMES, EXTRA_BYTES = 4, 256 << 20
@@ -267,9 +262,6 @@ def build_within_file_size(
                 reason = "its training has diverged; use an earlier checkpoint"
                 raise UsageError(f"{filename}: the weight {name} is not finite: {reason}")
     return loaded
-
-
-# --- Contents -------------------------------------------------------------------------------------
 
 
 @around(validate, "main")

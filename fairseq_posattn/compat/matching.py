@@ -109,8 +109,6 @@ def file_to_train_on(cfg):
     return next((name for name in names if name and os.path.isfile(name)), None)
 
 
-# --- Weights that do not fit ----------------------------------------------------------------------
-
 VOCABULARY = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
     r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "

@@ -98,8 +98,6 @@ def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
-# --- Metrics --------------------------------------------------------------------------------------
-
 # Metrics in validation, and those among them to minimize. Other criterions may log anything.
 METRICS = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
@@ -138,8 +136,6 @@ def check_metric(settings: Mapping):
         fix = "lower, the better: leave out" if wanted in LOWER else "higher, the better: give"
         raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
 
-
-# --- The folder of the data -----------------------------------------------------------------------
 
 # By task, the files of dictionaries and of a split.
 FILES = {

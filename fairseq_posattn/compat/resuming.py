@@ -54,7 +54,10 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
 
 @around(distributed_utils, "_broadcast_object_slow")
 def allow_types(broadcast, *args, **kwargs):
-    """Allow the types of a checkpoint between the processes of one run, but not in files."""
+    """Allow the types of a checkpoint between the processes of one run, but not in files.
+
+    fairseq sends it by ``torch.load``, which since PyTorch 2.6 refuses its settings and metrics.
+    """
     number, array = numpy.float64(0), numpy.zeros(1)
     dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
     types = [
@@ -245,7 +248,10 @@ def note_epoch_of_batches(get_batch_iterator, self, dataset, *args, **kwargs):
 
 @around(EpochBatchIterator, "state_dict")
 def save_place_in_data(state_dict, self):
-    """Save the epoch of the batches, and the numbers of processes and batches."""
+    """Save the epoch of the batches, and the numbers of processes and batches.
+
+    fairseq counts only the batches that each process took.
+    """
     state = state_dict(self) | ({EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {})
     return state | {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
 

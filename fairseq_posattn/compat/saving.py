@@ -245,7 +245,10 @@ def end_in_one_line(call_main, *args, **kwargs):
 
 @around(torch.multiprocessing, "spawn")
 def pass_on_sigterm(spawn, fn, *args, **kwargs):
-    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them."""
+    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
+
+    fairseq-train ends alone, and a scheduler then kills the others while they save.
+    """
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)
     received = []

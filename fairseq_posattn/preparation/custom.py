@@ -155,9 +155,6 @@ def hold_out(examples, seed, sizes, name):
     return chosen
 
 
-# --- Labeled text ---------------------------------------------------------------------------------
-
-
 def add_options(parser):
     parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {HELP}")
     parser.add_argument("--text", metavar="COLUMN", required=True, help="column of the text")
@@ -173,13 +170,10 @@ def add_options(parser):
     given = {"type": file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
-    parser.add_argument(
-        "--words",
-        choices=("moses", "documents", "spaces"),
-        default="moses",
-        help="tokenization: moses; documents: moses, with <sep> between sentences; spaces: the "
-        "text is tokenized already (default: %(default)s)",
-    )
+    rules = ("moses", "documents", "spaces")
+    about = "tokenization: moses; documents: moses, with <sep> between sentences; spaces: the text "
+    about += "is tokenized already (default: %(default)s)"
+    parser.add_argument("--words", choices=rules, default="moses", help=about)
 
 
 def changes(options):

@@ -159,9 +159,6 @@ def _tokenize_all(examples, split, corpus, options, cut):
     return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")
 
 
-# --- Splits ---------------------------------------------------------------------------------------
-
-
 def cross_validation(labels, seed, valid_fraction):
     """Yield the indices for ``valid`` and ``test`` of each fold; the others are for training."""
     order = stratified_order(labels, seed)

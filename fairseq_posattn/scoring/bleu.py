@@ -1,4 +1,4 @@
-"""BLEU in the forms that papers report, chrF and TER by sacreBLEU, and COMET by unbabel-comet.
+"""BLEU in the forms that papers report, chrF, TER, and COMET (Rei et al., 2020, 2022).
 
 ``posattn score bleu --help`` explains the forms. compound-split is that of fairseq's
 compound_split_bleu.sh. sacreBLEU's tokenizer 13a serves languages with spaces between words;
@@ -173,8 +173,6 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     each = [metric._extract_corpus_statistics(run.hypotheses, [run.references]) for run in runs]
     return Group(metric, each)
 
-
-# --- COMET (Rei et al., 2020, 2022), by the optional package unbabel-comet ------------------------
 
 COMET_MODEL = "Unbabel/wmt22-comet-da"
 

@@ -79,9 +79,6 @@ def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
     return {**{name: total / max(counts["scored"], 1) for name, total in sums.items()}, **counts}
 
 
-# --- Files ---------------------------------------------------------------------------------------
-
-
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
     """Yield impressions from lines of :data:`FORM`; UsageError for others, by ``name`` and line."""
     for number, line in enumerate(lines, start=1):

@@ -7,10 +7,11 @@ import zipfile
 
 
 def tarred(files, compression=""):
+    """Return a tar of ``{name or TarInfo: content}``."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode=f"w:{compression}") as tar:
         for name, content in files.items():
-            member = tarfile.TarInfo(name)
+            member = name if isinstance(name, tarfile.TarInfo) else tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
     return packed.getvalue()

@@ -1,7 +1,6 @@
 """Archives and folders; hostile ones write nothing outside and need bounded memory."""
 
 import bz2
-import io
 import lzma
 import os
 import tarfile
@@ -109,19 +108,6 @@ def test_the_fingerprint_depends_on_the_content(tmp_path):
     assert open_archive(tmp_path).fingerprint("text") != one
 
 
-# --- Hostile archives ----------------------------------------------------------------------------
-
-
-def tar_of(*members):
-    """Return a tar of ``(TarInfo, content)``."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar:
-        for member, content in members:
-            member.size = len(content)
-            tar.addfile(member, io.BytesIO(content))
-    return packed.getvalue()
-
-
 def header(name, size, kind=tarfile.REGTYPE):
     """Return the header of a file, whatever size it claims."""
     member = tarfile.TarInfo(name)
@@ -163,7 +149,7 @@ def write(tmp_path):
 
 @pytest.mark.parametrize("name", ["../text", "/tmp/posattn-text", "", "te\nxt", "te\0xt"])
 def test_names_in_archives_are_no_paths(write, name):
-    path = write(tar_of((tarfile.TarInfo(name), b"harm"), (tarfile.TarInfo("text"), b"good")))
+    path = write(tarred({name: b"harm", "text": b"good"}))
     assert read_all(path)["text"] in (b"good", b"harm")
     encoded = name.encode() or b"N"
     packed = zipped({"N" * len(encoded): b"harm", "text": b"good"})
@@ -175,7 +161,7 @@ def test_names_in_archives_are_no_paths(write, name):
 def test_unpacking_writes_nothing_outside(write, name):
     link = tarfile.TarInfo("link")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
-    path = write(tar_of((link, b""), (tarfile.TarInfo(name), b"harm")))
+    path = write(tarred({link: b"", name: b"harm"}))
     (path.parent / "unpacked").mkdir()
     with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
         unpack_tar(path, path.parent / "unpacked")
@@ -185,7 +171,7 @@ def test_unpacking_writes_nothing_outside(write, name):
 def test_links_and_devices_are_not_read(write, kind):
     link = tarfile.TarInfo("text")
     link.type, link.linkname, link.devmajor, link.devminor = kind, "/etc/passwd", 1, 5
-    assert read_all(write(tar_of((link, b""), (tarfile.TarInfo("other"), b"x")))) == {"other": b"x"}
+    assert read_all(write(tarred({link: b"", "other": b"x"}))) == {"other": b"x"}
 
 
 @pytest.mark.parametrize("size", [-1, -(1 << 62), 1 << 62])
@@ -250,7 +236,7 @@ MEMBER.pax_headers = {"comment": "some comment"}
     "whole",
     [
         zipped({"text": b"some text\n" * 3, "other": b"x"}),
-        tar_of((MEMBER, b"some text\n")),
+        tarred({MEMBER: b"some text\n"}),
         bz2.compress(b"some text"),
         lzma.compress(b"some text"),
     ],

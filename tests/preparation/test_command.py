@@ -1,4 +1,4 @@
-"""The shared command line of all preparations, its tables, and the printed commands."""
+"""The shared command line of all preparations, printed commands, and calls of a stand-in."""
 
 import dataclasses
 import os
@@ -9,6 +9,7 @@ import pytest
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import report
+from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.kinds import KINDS, prepare
 from fairseq_posattn.recipes.command import main as recipe
 
@@ -93,19 +94,45 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     assert all(RETENTION & set(line.split()) for line in trainings)
 
 
-@pytest.mark.parametrize(
-    ("count", "published", "limit", "warns"),
-    [
-        (160_239, 160_239, None, False),
-        (7_000, 7_283, None, True),
-        (7_000, 7_283, 5, False),  # a limited run
-        (4_490_000, "4.5M", None, False),  # rounded
-    ],
-)
-def test_counts_are_compared_with_the_published_ones(capsys, count, published, limit, warns):
-    report.report_counts({"train": count, "extra": 5}, {"train": published}, limit, what="pairs")
-    printed, warning = capsys.readouterr()
-    assert printed.splitlines()[2].split() == ["extra", "5", "-"]
-    assert ("--limit 5" in printed) == (limit is not None)
-    assert bool(warning) == warns
-    assert not warns or "train has 7,000 pairs, not the 7,283 published" in warning
+def test_a_limited_run_warns_of_no_counts(capsys):
+    for limit, warns in ((None, True), (5, False)):
+        report.report_counts({"train": 7_000}, {"train": 7_283}, limit, what="pairs")
+        printed, warning = capsys.readouterr()
+        assert ("--limit 5" in printed) is not warns
+        assert ("train has 7,000 pairs, not the 7,283 published" in warning) is warns
+
+
+@pytest.fixture
+def stand_in(tmp_path, monkeypatch):
+    """Return a function that makes ``python -m fairseq_cli.preprocess`` run other code."""
+    package = tmp_path / "packages" / "fairseq_cli"
+    package.mkdir(parents=True)
+    (package / "__init__.py").touch()
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+    return (package / "preprocess.py").write_text
+
+
+def test_sizes_are_printed_once_and_the_log_is_removed(stand_in, tmp_path):
+    log = tmp_path / "preprocess.log"
+    stand_in(f"""
+open({str(log)!r}, "w")
+print("INFO:fairseq_cli.preprocess:Namespace(no_progress_bar=False)")
+for side in "de", "en":
+    print(f"INFO:fairseq_cli.preprocess:[{{side}}] Dictionary: 104 types")
+    print(f"INFO:fairseq_cli.preprocess:[{{side}}] /a/b.{{side}}: 9 sents, 81 tokens, 0% ...")
+""")
+    lines = []
+    preprocess(tmp_path, 1, tell=lines.append)
+    assert lines == [
+        "Dictionary: 104 types",
+        "b.de: 9 sents, 81 tokens, 0% ...",
+        "b.en: 9 sents, 81 tokens, 0% ...",
+    ]
+    assert not log.exists()
+
+
+def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
+    stand_in("raise FileNotFoundError('text/bpe.train.de')")
+    with pytest.raises(UsageError) as caught:
+        preprocess(tmp_path, 1)
+    assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")

@@ -74,12 +74,12 @@ def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq
 def test_all_table_formats_are_read_alike(tmp_path, suffix):
     path = tmp_path / f"moods.{suffix}"
     if suffix == "jsonl":
-        rows = [{"text": text, "mood": mood} for text, mood, _ in moods(3)]
-        path.write_text("\n\n".join(map(json.dumps, rows)) + "\n")
+        rows = [json.dumps({"text": text, "mood": mood}) for text, mood, _ in moods(3)]
+        path.write_text("\n\n".join(rows) + "\n")
     else:
         table(path, moods(3), between="\t" if suffix == "tsv" else ",")
-        if suffix == "csv.gz":
-            path.write_bytes(gzip.compress(path.read_bytes()))
+    if suffix == "csv.gz":
+        path.write_bytes(gzip.compress(path.read_bytes()))
     values = [values for _, values in read_rows(path, ["mood", "text"])]
     assert values == [[mood, text] for text, mood, _ in moods(3)]
 
@@ -148,7 +148,6 @@ def test_repeated_texts_are_not_held_out():
     [
         ("t.csv", "text,mood\n", "t.csv: holds no rows"),
         ("t.csv", "text,feeling\na,b\n", "t.csv:2: no column 'mood'; choose from 'text'"),
-        ("t.csv", "text,mood\na,b\na,b,c\n", "t.csv:3: 3 fields in a table of 2 columns; put"),
         ("t.csv", 'text,mood\na,b\n"a,b\n', "t.csv:3: not in CSV format"),
         ("t.tsv", "text\tmood\na\tb\tc\n", "t.tsv:2: 3 fields in a table of 2 columns; separate"),
         ("t.csv", "text,mood\na,\n", "t.csv:2: no label in column 'mood'"),
@@ -183,8 +182,6 @@ def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path
     assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said
     assert not (dest / "text").exists()
 
-
-# --- Divisions of published data -----------------------------------------------------------------
 
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 

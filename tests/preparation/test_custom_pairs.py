@@ -277,7 +277,6 @@ def test_malformed_files_give_one_line_errors(
         ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
          "by which Moses cannot tokenize (--subwords sentencepiece takes any name); did you mean "),
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
-        ("translation", [*TRAIN, "--vocabulary-size", "80"], "--vocabulary-size 80: needs --sub"),
         ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
         ("translation", [*TRAIN, "--valid", "50", "--test", "10"],
          "60 pairs are too few to hold out 10 for test and 50"),

@@ -4,6 +4,7 @@ import hashlib
 import random
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from archive_files import gzipped, tarred, write_archive, write_folder
@@ -49,17 +50,15 @@ def left_in(folder):
 @pytest.fixture
 def serve():
     """Return a function that starts a server of text.tgz."""
-    servers = []
+    with ExitStack() as stack:
 
-    def start(**misdeeds):
-        server = Server(**{name.replace("_", "."): todo for name, todo in misdeeds.items()})
-        servers.append(server.__enter__())
-        server.files["text.tgz"] = ARCHIVE
-        return server
+        def start(**misdeeds):
+            misdeeds = {name.replace("_", "."): todo for name, todo in misdeeds.items()}
+            server = stack.enter_context(Server(**misdeeds))
+            server.files["text.tgz"] = ARCHIVE
+            return server
 
-    yield start
-    for server in servers:
-        server.__exit__()
+        yield start
 
 
 def test_existing_files_are_not_downloaded_again(serve, tmp_path):
@@ -194,8 +193,6 @@ def test_concurrent_downloads_share_one_file(serve, tmp_path):
     assert {path.read_bytes() for path in paths} == {ARCHIVE}
     assert [name for name, _ in server.requests] == ["text.tgz"] * 4  # one of them, in four parts
 
-
-# --- Data sets in several files or at several addresses ------------------------------------------
 
 PARTS = tuple(Source(f"{part}.zip", ("https://nowhere.invalid",)) for part in ("one", "two"))
 WHOLE = (Source("whole.zip", ("https://nowhere.invalid",)),)

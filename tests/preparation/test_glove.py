@@ -32,11 +32,9 @@ def test_vectors_of_whole_words_are_copied_as_written(vectors):
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
 
 
-@pytest.mark.parametrize(("line", "number"), [("cat 1 2", 2), ("cat", 0)])
-def test_malformed_vectors_are_reported(vectors, tmp_path, line, number):
-    with pytest.raises(UsageError) as error:
-        glove.read_vectors(*vectors(f"{VECTORS}{line}\n"), {"cat"})
-    assert str(error.value).endswith(f"glove.txt:5: {number} numbers; the first line has 3")
+def test_malformed_vectors_are_reported(vectors):
+    with pytest.raises(UsageError, match="glove.txt:5: 2 numbers; the first line has 3$"):
+        glove.read_vectors(*vectors(f"{VECTORS}cat 1 2\n"), {"cat"})
 
 
 def test_fairseq_reads_the_written_vectors(tmp_path):

@@ -64,7 +64,6 @@ def test_another_model_splits_the_text_again(tmp_path):
             ["--glove", "6B.50d"],
             "--glove: --language-model brings its own vocabulary",
         ),
-        ("openai-gpt", ["--min-count", "2"], "--min-count: --language-model brings its own"),
         ("none", [], "none: there is no config.json, no vocab.json"),
     ],
 )

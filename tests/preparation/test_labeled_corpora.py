@@ -38,8 +38,6 @@ def read(tmp_path):
     return read
 
 
-# --- Published layouts -----------------------------------------------------------------------
-
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n"
 TREC = {
     "train_5500.label": "DESC:manner How ?\nLOC:city A sister\xf0city ?\n".encode("iso-8859-1"),
@@ -111,9 +109,6 @@ def test_trec_has_fine_classes_unless_it_is_in_digits(read):
     assert [one[0] for one in read("trec", TREC, fine=True)] == ["DESC:manner", "LOC:city"]
 
 
-# --- Amazon ----------------------------------------------------------------------------------
-
-
 def review(rating, text):
     return (
         f"<review>\n<unique_id>\nB0:x\n</unique_id>\n<rating>\n{rating}\n</rating>\n"
@@ -149,8 +144,6 @@ def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
     assert numbers == sorted(set(numbers))
     assert [score for *_, score in drawn] == [1.0 + number % 5 for number in numbers]
 
-
-# --- SST -------------------------------------------------------------------------------------
 
 GOOD = "(4 (2 It) (4 (3 really) (4 (4 works) (2 .))))"
 BAD = "(0 (2 it) (1 (1 fails) (2 .)))"
@@ -193,9 +186,6 @@ def test_sst_weights_phrases_like_the_released_code(read):
     }
     two = Counter(read("sst2", files, weighted_phrases=True))
     assert two == {("positive", "It works"): 1, ("positive", "works"): 2}
-
-
-# --- NLI -------------------------------------------------------------------------------------
 
 
 def pair(label="neutral", first="( a )", second="( b )"):
@@ -256,8 +246,6 @@ def test_snli_in_released_form_drops_the_longest_training_sentences(tmp_path):
     assert firsts_of("valid") == firsts_of("test") == {"a b", "a b c", "a-b c"}
 
 
-# --- Malformed rows --------------------------------------------------------------------------
-
 SNLI, AMAZON, XML = (
     "snli_1.0_train.jsonl",
     "reviews_Electronics_5.json",
@@ -289,7 +277,6 @@ ROWS = [
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),
-    ("sst5", "trees/train.txt", "(5 (2 It) (4 works))", 1, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(2 " * 6000, 1, "a tree of more than 5,000"),
     ("snli", SNLI, f"{pair()}no json", 2, "no pair in JSON format"),
     ("snli", SNLI, '{"gold_label": "neutral"}', 1, "no pair in JSON format: 'sentence1_binary"),
@@ -320,16 +307,9 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
     assert not list(tmp_path.glob("train.*"))  # nothing half-written
 
 
-@pytest.mark.parametrize(
-    ("name", "file", "words"),
-    [
-        ("mpqa", "mpqa.pos", "holds neither mpqa.neg and mpqa.pos or mpqa.all"),
-        ("amazon_electronics", "books/positive.review", "holds neither electronics/positive.rev"),
-    ],
-)
-def test_missing_files_are_named(read, name, file, words):
-    with pytest.raises(UsageError, match=words):
-        read(name, {file: "x"})
+def test_missing_files_are_named(read):
+    with pytest.raises(UsageError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
+        read("mpqa", {"mpqa.pos": "x"})
 
 
 def test_lines_and_csv_fields_have_a_maximum_length(read, tmp_path, monkeypatch):

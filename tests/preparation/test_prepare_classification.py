@@ -8,11 +8,15 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 from archive_files import lines, tree
 from fairseq import tasks
+from fairseq.data import data_utils
 from published import WORDS, publish
 from serving import Server
 
+from fairseq_posattn.inference import prediction
+from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.kinds import KINDS
@@ -31,13 +35,22 @@ def vectors(tmp_path):
     return path
 
 
-def prepare(name, tmp_path, *words):
+def prepare(name, tmp_path, *words, **published):
     """Run the command on a generated data set and return the destination."""
     source = tmp_path / f"published-{name}"
     source.mkdir(exist_ok=True)
     dest = tmp_path / name
     status = main(
-        [name, "--source", str(publish(name, source)), "--dest", str(dest), "--jobs", "1", *words]
+        [
+            name,
+            "--source",
+            str(publish(name, source, **published)),
+            "--dest",
+            str(dest),
+            "--jobs",
+            "1",
+            *words,
+        ]
     )
     assert status == 0
     return dest
@@ -130,6 +143,45 @@ def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
     assert main(["sst2", "--dest", str(dest)]) == 0
     assert "text: done already" in capsys.readouterr().err
     assert tree(dest) == before
+
+
+PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"
+TREEBANK = "The \xe9t\xe9 is n't -LRB- very -RRB- good , it 's awful !"
+ESCAPED = f"{PLAIN} A #36;5 &lt;b&gt;now&lt;/b&gt;\\ok"
+RAW = {  # the published sentence, and raw texts
+    "sst5": (TREEBANK, [PLAIN]),
+    "snli": (TREEBANK, [PLAIN] * 2),
+    "ag_news": (ESCAPED, [f'{ESCAPED} "so" {ESCAPED}']),
+    "sick": (PLAIN, [PLAIN] * 2),
+}
+
+
+def predictor_of(name, folder):
+    """Return a predictor of a model without weights."""
+    corpus = CORPORA[name]
+    config = tasks.TASK_DATACLASS_REGISTRY[corpus.task]()
+    config._name, config.data, config.num_classes = corpus.task, str(folder), corpus.num_classes
+    config.regression_target, config.classification_head_name = corpus.scored, "head"
+    config.max_positions = 512
+    if not corpus.pairs:
+        config.init_token = config.separator_token = None
+    task = tasks.TASK_REGISTRY[corpus.task].setup_task(config)
+    trained = TrainedModel("none", torch.nn.Identity(), None, task)
+    return prediction.predictor_of(trained, device="cpu")
+
+
+@pytest.mark.parametrize("name", RAW)
+def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_here):
+    sentence, raw = RAW[name]
+    dest = prepare(name, tmp_path, "--min-count", "1", size=12, sentence=sentence)
+    predictor = predictor_of(name, dest)
+    load = partial(data_utils.load_indexed_dataset, dictionary=predictor.dictionary)
+    prepared = [load(str(dest / kind / "test")) for kind in CORPORA[name].inputs]
+    assert len(prepared[0]) > 0
+    result = [tokens.tolist() for tokens in predictor.encode(raw)]
+    assert predictor.dictionary.index("n't") in result[0]
+    for rows in zip(*prepared, strict=True):
+        assert result == [row.tolist() for row in rows]
 
 
 @pytest.mark.slow

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 import summaries
-from archive_files import tree, write_folder
+from archive_files import lines, tree, write_folder
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn.preparation.kinds import pairs
 from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.preparation.stages import WORK
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import CODES
+from fairseq_posattn.text.plain_text import CODES, splitter
 from fairseq_posattn.text.subwords import SentencePieceEncoder, read_vocabulary
 from fairseq_posattn.training import plugin
 
@@ -29,7 +29,7 @@ def source(tmp_path_factory):
 
 
 def prepare(source, dest, subwords, size, *words):
-    flags = ["--subwords", subwords, "--vocabulary-size", size, "--max-pieces", 30, "--jobs", 1]
+    flags = ["--subwords", subwords, "--vocabulary-size", size, "--max-pieces", 20, "--jobs", 1]
     command = ["cnn_dailymail", "--source", source, "--dest", dest, *flags, *words]
     return main(list(map(str, command)))
 
@@ -41,8 +41,19 @@ def in_wordpieces(source, tmp_path_factory):
     return dest
 
 
+def words_of(line):
+    from tokenizers import pre_tokenizers
+
+    return " ".join(word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line))
+
+
 def check_text(dest, subwords, whole):
-    """Check that the binarized rows restore the text, cut to 30 subwords."""
+    """Check that new text is encoded alike, and that rows restore the text, cut to 20 subwords."""
+    split = splitter(dest, manifest.read(dest), "source")
+    prefix = "spm" if subwords == "sentencepiece" else subwords
+    encoded = lines(dest / f"text/{prefix}.test.source")
+    assert [split(line) for line in lines(dest / "text/test.source")] == encoded
+    assert max(len(line.split()) for line in encoded) == 20
     dictionary = Dictionary.load(str(dest / "dict.source.txt"))
     assert dictionary.symbols == Dictionary.load(str(dest / "dict.target.txt")).symbols
     assert len(dictionary) % 8 == 0
@@ -50,11 +61,11 @@ def check_text(dest, subwords, whole):
         for side in ("source", "target"):
             path = str(dest / f"{split}.source-target.{side}")
             data = data_utils.load_indexed_dataset(path, dictionary)
-            lines = (dest / f"text/{split}.{side}").read_text().splitlines()
-            assert len(data) == len(lines) == count
-            for tokens, line in zip(data, lines, strict=True):
+            plain = lines(dest / f"text/{split}.{side}")
+            assert len(data) == len(plain) == count
+            for tokens, line in zip(data, plain, strict=True):
                 back = dictionary.string(tokens, subwords)
-                assert whole(line).startswith(back) and (len(tokens) == 31 or back == whole(line))
+                assert whole(line).startswith(back) and (len(tokens) == 21 or back == whole(line))
     return dictionary
 
 
@@ -65,16 +76,15 @@ def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path):
     assert set(encode("Paris (CNN) -- A storm").split()) <= set(dictionary.symbols)
 
 
-def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):
-    from tokenizers import pre_tokenizers
+def test_fairseq_reads_cased_wordpieces_and_restores_the_text(source, tmp_path):
+    assert prepare(source, tmp_path, "wordpiece", 120, "--cased") == 0
+    check_text(tmp_path, "wordpiece", words_of)
 
-    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
-    dictionary = check_text(
-        in_wordpieces, "wordpiece", lambda line: " ".join(word for word, _ in split(line.lower()))
-    )
-    assert (
-        dictionary.symbols[4 : 4 + 90 - 5] == read_vocabulary(in_wordpieces / "text/vocab.txt")[5:]
-    )
+
+def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):
+    dictionary = check_text(in_wordpieces, "wordpiece", lambda line: words_of(line.lower()))
+    vocabulary = read_vocabulary(in_wordpieces / "text/vocab.txt")
+    assert dictionary.symbols[4 : 4 + 90 - 5] == vocabulary[5:]
     rules = manifest.read(in_wordpieces)
     assert (rules.subwords, rules.lower) == ("wordpiece", True)
     assert rules.versions["tokenizers"]

@@ -66,21 +66,11 @@ def prepared(start, source, tmp_path_factory):
 
 def test_the_written_files_are_complete(prepared):
     dest, _, _ = prepared
-    sides = [f"{split}.{side}" for split in ("train", "valid", "test") for side in ("de", "en")]
-    assert set(tree(dest)) == {
-        *(f"text/{side}" for side in sides),
-        *(f"text/bpe.{side}" for side in sides),
-        "text/bpe.codes",
-        "preparation.json",
-        "dict.de.txt",
-        "dict.en.txt",
-        *(
-            f"{split}.de-en.{side}.{kind}"
-            for split in ("train", "valid", "test")
-            for side in ("de", "en")
-            for kind in ("bin", "idx")
-        ),
-    }
+    sides = [f"{split}.{side}" for split in SPLITS for side in ("de", "en")]
+    files = [f"text/{prefix}{side}" for side in sides for prefix in ("", "bpe.")]
+    files += [f"{side.replace('.', '.de-en.')}.{kind}" for side in sides for kind in ("bin", "idx")]
+    others = {"text/bpe.codes", "preparation.json", "dict.de.txt", "dict.en.txt"}
+    assert set(tree(dest)) == {*files, *others}
     assert (dest / "dict.de.txt").read_text() == (dest / "dict.en.txt").read_text()
     for side in sides:
         subwords = (dest / f"text/bpe.{side}").read_text()
@@ -167,9 +157,7 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
 
     def write_text(work):
         for split, text in lines.items():
-            for side in sides:
-                path = work / f"text/{split}.{side}"
-                path.write_text("".join(f"{line}\n" for line in text))
+            write_folder(work / "text", {f"{split}.{side}": corpora.lines(text) for side in sides})
 
     with Stages(tmp_path).locked() as stages:
         stages.run("text", text_files(sides), write_text)

@@ -38,8 +38,6 @@ def write(tmp_path):
     return write
 
 
-# --- Stories -----------------------------------------------------------------------------------
-
 STORY = """\
 LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r
 
@@ -89,9 +87,6 @@ def test_stories_have_a_maximum_length(monkeypatch):
     monkeypatch.setattr(cnn_dailymail, "LONGEST", 1 << 10)
     with pytest.raises(UsageError, match="a story of more than 1,024"):
         story_of("a line\n" * 1000)
-
-
-# --- CNN/DailyMail -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -214,8 +209,6 @@ def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
     assert cnn_dailymail.download(folder) == folder
     assert len(server.requests) == requests
 
-
-# --- Gigaword ----------------------------------------------------------------------------------
 
 SIZES = {"train": 20, "valid": 4, "test": 3}
 ORG_DATA = {

@@ -38,12 +38,8 @@ def segments(text):
 
 
 def test_only_segments_are_read():
-    text = """<?xml version="1.0" encoding="UTF-8"?>
-<title>Wade Davis</title>
-<seg id="1"> Eins & zwei. </seg>
-<seg id="2">“It’s” R&amp;D</seg>
-  <seg id=3>drei</seg>
-"""
+    text = '<title>Wade Davis</title>\n<seg id="1"> Eins & zwei. </seg>\n'
+    text += '<seg id="2">“It’s” R&amp;D</seg>\n  <seg id=3>drei</seg>\n'
     assert segments(text) == ["Eins & zwei.", "“It's” R&amp;D", "drei"]
 
 
@@ -58,9 +54,6 @@ def test_only_segments_are_read():
 def test_malformed_segments_give_one_line_errors(text, message):
     with pytest.raises(UsageError, match=f"^set.xml:{message}"):
         segments(text)
-
-
-# --- IWSLT14 -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -120,9 +113,6 @@ def test_iwslt14_is_read_from_all_archives(text_of, talks, tmp_path):
     assert text_of(iwslt14, write_folder(talks, sets)) == expected  # that of 2014
 
 
-# --- WMT14 -------------------------------------------------------------------------------------
-
-
 def unpacked_wmt14(folder, archives=None):
     for files in (archives or corpora.wmt14()).values():
         write_folder(folder, files)
@@ -176,9 +166,6 @@ def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     assert kept["train.de"][0] == "&quot; US-Präsident &quot; ."
 
 
-# --- Multi30k ----------------------------------------------------------------------------------
-
-
 def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
     text = text_of(multi30k, write_folder(tmp_path / "source", packed))
@@ -187,9 +174,6 @@ def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     assert sizes(text, "en") == [60, 5, 4]
     tokenized = {name: corpora.lines(lines) for name, lines in text.items()}
     assert text_of(multi30k, write_folder(tmp_path / "tokenized", tokenized)) == text
-
-
-# --- Tatoeba -----------------------------------------------------------------------------------
 
 
 def tatoeba_source(folder, lines):
@@ -231,9 +215,6 @@ def test_a_larger_tatoeba_keeps_its_splits():
     for split, shares in {"valid": (20, 60), "test": (20, 60), "train": (3880, 3960)}.items():
         assert set(few[split]) < set(many[split])
         assert shares[0] < len(many[split]) < shares[1]
-
-
-# --- Malformed files ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("line", ["Hi.", "\tHallo!", "Hi.\t "])

@@ -4,8 +4,7 @@ import json
 import os
 
 import pytest
-import summaries
-from archive_files import lines, write_folder
+from archive_files import lines
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.kinds import prepare
@@ -53,27 +52,6 @@ def test_words_are_detokenized(multi30k):
     assert joiner(Manifest("own", "translation", "spaces"), "en")("a , b") == "a , b"
     join = joiner(Manifest("own", "translation", "spaces", subwords="wordpiece"), "target")
     assert join("paris ( cnn ) : a storm , at & amp ; t .") == "paris (cnn): a storm, at & amp; t."
-
-
-@pytest.fixture(scope="module")
-def stories(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("source")
-    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "options", [["sentencepiece"], ["wordpiece"], ["wordpiece", "--cased"]], ids=" ".join
-)
-def test_subwords_of_summarization_equal_the_prepared_text(stories, tmp_path, options):
-    words = ["cnn_dailymail", "--source", stories, "--dest", tmp_path, "--jobs", "1"]
-    words += ["--vocabulary-size", "120", "--max-pieces", "9", "--subwords", *options]
-    assert prepare("summarization", list(map(str, words))) == 0
-    split = splitter(tmp_path, manifest.read(tmp_path), "source")
-    prefix = "spm" if options == ["sentencepiece"] else "wordpiece"
-    result = [split(line) for line in lines(tmp_path / "text/test.source")]
-    assert result == lines(tmp_path / f"text/{prefix}.test.source")
-    assert {len(line.split(" ")) for line in result} == {9}
 
 
 @pytest.mark.slow

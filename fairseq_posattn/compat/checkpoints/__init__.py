@@ -70,8 +70,6 @@ def read_checkpoint(path, device="cpu"):
     return state
 
 
-# --- While a checkpoint is read -------------------------------------------------------------------
-
 KINDS = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2", "f4", "f8")
 
 
@@ -152,8 +150,6 @@ def _name(value):
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     return f"{getattr(thing, '__module__', '')}.{name}"
 
-
-# --- Contents -------------------------------------------------------------------------------------
 
 MAX_PARTS = 500_000
 MAX_DEPTH = 50

@@ -88,9 +88,6 @@ def write_text(where, folder, options):
     write_stories(archive, split, folder, options.limit)
 
 
-# --- Stories -----------------------------------------------------------------------------------
-
-
 def stories(archive, is_packed=False):
     """Yield name, stream and place of each story, also of archives of stories in the archive."""
     packed = []
@@ -179,9 +176,6 @@ def write_stories(archive, split, folder, limit):
             if absent := len(names) - len(present):
                 say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
             write_pairs(map(pair_of, present), folder / part, SIDES, only_complete=True)
-
-
-# --- Parquet -----------------------------------------------------------------------------------
 
 
 def find_parquet(folder):

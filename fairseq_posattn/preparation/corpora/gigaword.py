@@ -28,14 +28,9 @@ FILES = {  # of each split, in the known layouts
 
 
 def add_options(parser):
-    parser.add_argument(
-        "--splits",
-        nargs="+",
-        choices=SPLITS,
-        default=SPLITS,
-        metavar="SPLIT",
-        help="only these splits, if the source lacks one (default: train valid test)",
-    )
+    about = "only these splits, if the source lacks one (default: train valid test)"
+    given = {"nargs": "+", "choices": SPLITS, "default": SPLITS, "metavar": "SPLIT"}
+    parser.add_argument("--splits", help=about, **given)
 
 
 def splits(options):

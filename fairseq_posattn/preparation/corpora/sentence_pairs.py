@@ -101,9 +101,6 @@ def _class(label, place):
     return None if label == NO_AGREEMENT else labeled_text.known_class(label, LABELS, place)
 
 
-# --- SICK -----------------------------------------------------------------------------------------
-
-
 def sick_splits(archive, options):
     files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
     if archive.has(WHOLE) and not archive.has(files["train"]):

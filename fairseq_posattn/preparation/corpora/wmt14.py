@@ -55,21 +55,14 @@ PUBLISHED = {"train": "4.5M", "valid": 3_000, "test": 3_003}
 
 
 def add_options(parser):
-    parser.add_argument(
-        "--news-commentary",
-        choices=tuple(NEWS_COMMENTARY),
-        default="v9",
-        help="version: v9: WMT14; v12: DMAN's release; v13: MTSA's Table 6, where pairs are not "
-        "cleaned by length ratio (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--max-words",
-        type=positive,
-        metavar="N",
-        help=f"drop training pairs of more than N words on a side or of a length ratio above "
-        f"{MOSES_RATIO}, before merges are learned (default: of more than {LONGEST} subwords or of "
-        f"a ratio above {RATIO})",
-    )
+    versions = tuple(NEWS_COMMENTARY)
+    about = "version: v9: WMT14; v12: DMAN's release; v13: MTSA's Table 6, where pairs are not "
+    about += "cleaned by length ratio (default: %(default)s)"
+    parser.add_argument("--news-commentary", choices=versions, default="v9", help=about)
+    about = "drop training pairs of more than N words on a side or of a length ratio above "
+    about += f"{MOSES_RATIO}, before merges are learned (default: of more than {LONGEST} subwords "
+    about += f"or of a ratio above {RATIO})"
+    parser.add_argument("--max-words", type=positive, metavar="N", help=about)
 
 
 def find_files(options):

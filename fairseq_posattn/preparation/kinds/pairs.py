@@ -27,13 +27,10 @@ def add_translation_options(corpus, parser):
 
 
 def add_summarization_options(corpus, parser):
-    parser.add_argument(
-        "--subwords",
-        choices=("sentencepiece", "wordpiece"),
-        default=corpus.subwords,
-        help="wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
-        "--cased; sentencepiece: of the unchanged text (default: %(default)s)",
-    )
+    kinds = ("sentencepiece", "wordpiece")
+    about = "wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
+    about += "--cased; sentencepiece: of the unchanged text (default: %(default)s)"
+    parser.add_argument("--subwords", choices=kinds, default=corpus.subwords, help=about)
     size = "subwords to learn on texts and summaries together"
     add_count(parser, "--vocabulary-size", 30_000, size)
     vocabulary = (

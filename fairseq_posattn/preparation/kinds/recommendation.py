@@ -27,14 +27,9 @@ UNLABELED = "submission"  # split of the impressions without labels
 
 def add_options(corpus, parser):
     vectors.add_word_options(parser)
-    parser.add_argument(
-        "--max-unknown",
-        type=vectors.fraction,
-        metavar="X",
-        default=0.01,
-        help="maximum share of clicked and shown articles that news.tsv lacks; these are left out "
-        "and counted (default: %(default)s)",
-    )
+    about = "maximum share of clicked and shown articles that news.tsv lacks; these are left out "
+    given = {"type": vectors.fraction, "metavar": "X", "default": 0.01}
+    parser.add_argument("--max-unknown", help=f"{about}and counted (default: %(default)s)", **given)
 
 
 def prepare(corpus, options):

@@ -41,28 +41,16 @@ CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = shared.text_parser(__doc__, prog)
-    parser.add_argument(
-        "--forms",
-        nargs="+",
-        choices=FORMS,
-        metavar="FORM",
-        help="forms of BLEU to compute, and to print without chrF2 and TER, which JSON always has "
-        "(default: sacrebleu for plain text, else all, compound-split only for target language de; "
-        "JSON always has all)",
-    )
-    parser.add_argument(
-        "--language",
-        metavar="LANG",
-        help="target language in two letters, for sacreBLEU's tokenizer and detokenization "
-        "(default: from fairseq-generate's log, else by the script of the references)",
-    )
-    parser.add_argument(
-        "--text",
-        choices=TEXTS,
-        default="auto",
-        help="whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
-        "punctuation (default: %(default)s)",
-    )
+    about = "forms of BLEU to compute, and to print without chrF2 and TER, which JSON always has "
+    about += "(default: sacrebleu for plain text, else all, compound-split only for target "
+    about += "language de; JSON always has all)"
+    parser.add_argument("--forms", nargs="+", choices=FORMS, metavar="FORM", help=about)
+    about = "target language in two letters, for sacreBLEU's tokenizer and detokenization "
+    about += "(default: from fairseq-generate's log, else by the script of the references)"
+    parser.add_argument("--language", metavar="LANG", help=about)
+    about = "whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
+    about += "punctuation (default: %(default)s)"
+    parser.add_argument("--text", choices=TEXTS, default="auto", help=about)
     about = "short for --text moses --language LANG"
     parser.add_argument("--detokenize", metavar="LANG", help=about)
     about = "untokenized references, for sacrebleu, chrF2 and TER (default: detokenized)"

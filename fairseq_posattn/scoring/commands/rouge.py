@@ -39,13 +39,9 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--eos", default=".", metavar="TOKEN", help=about)
     about = "compare unstemmed words, as files2rouge --no_stemming does"
     parser.add_argument("--no-stemming", dest="stemming", action="store_false", help=about)
-    parser.add_argument(
-        "--lead",
-        type=positive,
-        metavar="N",
-        help="score the first N sentences of each hypothesis; with the source texts as hypotheses, "
-        "--lead 3 is LEAD-3",
-    )
+    about = "score the first N sentences of each hypothesis; with the source texts as hypotheses, "
+    about += "--lead 3 is LEAD-3"
+    parser.add_argument("--lead", type=positive, metavar="N", help=about)
     kinds, about = ("rouge-score", "files2rouge"), "files2rouge runs the installed files2rouge"
     about += " (default: %(default)s)"
     parser.add_argument("--implementation", choices=kinds, default=kinds[0], help=about)

@@ -66,29 +66,19 @@ def plain_parser(description: str | None, prog: str | None = None) -> argparse.A
 def text_parser(description: str | None, prog: str | None = None) -> argparse.ArgumentParser:
     """Return a parser with the options that name the text to score."""
     parser = plain_parser(description, prog)
-    parser.add_argument(
-        "--generated",
-        help="output of fairseq-generate or its generate-test.txt, references included; several "
-        "files are runs of one system with different seeds",
-        **FILES,
-    )
+    about = "output of fairseq-generate or its generate-test.txt, references included; several "
+    about += "files are runs of one system with different seeds"
+    parser.add_argument("--generated", help=about, **FILES)
     about = "plain text to score instead, one a line; several files are runs"
     parser.add_argument("--hypotheses", help=about, **FILES)
     about = "plain text, one a line; with --generated, replaces the references there"
     parser.add_argument("--references", type=Path, metavar="FILE", help=about)
-    parser.add_argument(
-        "--remove-bpe",
-        choices=outputs.MARKS,
-        default="auto",
-        help="subword marks to remove; auto detects them; wordpiece also splits both texts at "
-        "punctuation, like its subwords (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--baseline",
-        help="another system's hypotheses for the same references, as plain text or output of "
-        "fairseq-generate: test the difference; several files are its runs",
-        **FILES,
-    )
+    about = "subword marks to remove; auto detects them; wordpiece also splits both texts at "
+    about += "punctuation, like its subwords (default: %(default)s)"
+    parser.add_argument("--remove-bpe", choices=outputs.MARKS, default="auto", help=about)
+    about = "another system's hypotheses for the same references, as plain text or output of "
+    about += "fairseq-generate: test the difference; several files are its runs"
+    parser.add_argument("--baseline", help=about, **FILES)
     about = "write per-sentence statistics, with which recipes test differences"
     parser.add_argument("--statistics", type=Path, metavar="FILE", help=about)
     return parser
