@@ -66,13 +66,13 @@ def write_sentence_data():
                 (folder / "text" / f"{split}.{name}").write_text(text)
                 dictionary = labels if name == "label" else words
                 dictionary.save(str(folder / name / "dict.txt"))
-                _binarise(lines, dictionary, str(folder / name / split))
+                _binarize(lines, dictionary, str(folder / name / split))
         return folder
 
     return write
 
 
-def _binarise(lines, dictionary, prefix):
+def _binarize(lines, dictionary, prefix):
     from fairseq.data import indexed_dataset
 
     builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=len(dictionary))

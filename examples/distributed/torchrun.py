@@ -58,7 +58,7 @@ def read_options():
     options = parser.parse_args()
     options.flags = options.flags[1:] if options.flags[:1] == ["--"] else options.flags
     if not options.flags:
-        raise UsageError("DATA, the folder of binarised data, is missing; --help explains")
+        raise UsageError("DATA, the folder of binarized data, is missing; --help explains")
     host, _, port = options.rendezvous.rpartition(":")
     if options.nodes > 1 and not (host and port.isdecimal()):
         raise UsageError(f"--nodes {options.nodes} needs --rendezvous HOST:PORT")

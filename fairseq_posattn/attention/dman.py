@@ -132,7 +132,7 @@ class DynamicMaskAttention(Mechanism):
 def mask_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
 ) -> Attended:
-    """Return ``M exp(Q K' / sqrt(D))``, normalised over the keys, times V (MANs eq. 4).
+    """Return ``M exp(Q K' / sqrt(D))``, normalized over the keys, times V (MANs eq. 4).
 
     Args:
         mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.

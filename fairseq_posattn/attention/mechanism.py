@@ -80,7 +80,7 @@ class Mechanism(nn.Module):
         """Attend within a sentence; arguments and result are those of the attention function.
 
         Args:
-            hidden: ``[B, Tq, C]``, the layer's (normalised) input at the queries.
+            hidden: ``[B, Tq, C]``, the layer's (normalized) input at the queries.
         """
         options: Options = {
             "key_padding_mask": key_padding_mask,

@@ -82,7 +82,7 @@ def tensorized_attention(
     The reference computes in float32 at least and bounds source2token weights from below by
     ``SMALLEST_WEIGHT``. Dropout drops pairs, from the numerator only (appendix A.3): E and exp(S)
     separately, each kept with the root of the probability. The weights are token2token's,
-    normalised over the keys.
+    normalized over the keys.
 
     Args:
         source_scores: ``[B, H, Tk, D]``, S, each key's score for each feature.

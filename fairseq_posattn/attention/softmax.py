@@ -66,7 +66,7 @@ def softmax_attention(
         value: ``[B, ..., Tk, D]``.
         blocked: bool broadcastable to the scores, True where a key may not be seen.
     """
-    weights, dead = _normalise(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
+    weights, dead = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
     # Dead rows are zeroed in the smaller tensor; lengths of a traced graph cannot be compared.
     zero_weights = call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
     if dead is not None and zero_weights:
@@ -94,11 +94,11 @@ def masked_softmax_attention(
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Return the weights of :func:`softmax_attention` alone, in ``dtype``."""
-    weights, dead = _normalise(scores, blocked, dtype)
+    weights, dead = _normalize(scores, blocked, dtype)
     return weights if dead is None else weights.masked_fill(dead, 0.0)
 
 
-def _normalise(
+def _normalize(
     scores: Tensor, blocked: Tensor | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor | None]:
     """Return the softmax, with dead rows not yet zeroed, and those rows or None."""

@@ -60,7 +60,7 @@ def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
 
 
 def _finish_embedding(side, x: Tensor, positions: Tensor | None) -> Tensor:
-    """Add positions to token embeddings ``[B, T, C]``, normalise and drop features."""
+    """Add positions to token embeddings ``[B, T, C]``, normalize and drop features."""
     if positions is not None:
         x = x + positions.to(x.dtype)
     if side.layernorm_embedding is not None:

@@ -151,7 +151,7 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
         elif name in RECOMMENDATION:
             words = _make_news(name, part, generator)
         else:
-            words = _make_labelled(CLASSIFICATION[name], part, generator)
+            words = _make_labeled(CLASSIFICATION[name], part, generator)
         lines = [f"{len(words)} {FEATURES}"]
         for word in words:
             vector = [f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES)]
@@ -166,7 +166,7 @@ def _examples(corpus: ClassificationCorpus, generator: random.Random) -> dict[st
     }
 
 
-def _make_labelled(
+def _make_labeled(
     corpus: ClassificationCorpus, folder: Path, generator: random.Random
 ) -> list[str]:
     """Write all folds; return the words."""

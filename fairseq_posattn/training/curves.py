@@ -23,7 +23,7 @@ MARKED: Style = {"marker": "."}
 class Curves:
     """A run to plot: runs of a ``group`` share a row of panels.
 
-    Runs of one name, such as several seeds, share a colour and a label in the legend.
+    Runs of one name, such as several seeds, share a color and a label in the legend.
     """
 
     name: str

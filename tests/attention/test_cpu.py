@@ -152,7 +152,7 @@ def test_elements_are_dropped_with_the_given_probability(p):
         assert place.item() == pytest.approx(1 - p, abs=5 * deviation)
 
 
-def test_neighbours_are_independent():
+def test_neighbors_are_independent():
     torch.manual_seed(0)
     kept = draw_mask(torch.empty(400_000), 0.3).double() - 0.7
     for distance in (1, 2, 3, 4, 300):

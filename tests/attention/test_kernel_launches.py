@@ -340,7 +340,7 @@ def test_dropout_repeats_from_the_seed_and_only_from_it(name):
 
 
 def test_dropout_drops_each_weight_independently_with_its_probability():
-    """Over heads, rows and columns; neighbours are uncorrelated."""
+    """Over heads, rows and columns; neighbors are uncorrelated."""
     require_kernels()
     torch.manual_seed(0)
     length, heads, p = 64, 8, 0.3
@@ -356,11 +356,11 @@ def test_dropout_drops_each_weight_independently_with_its_probability():
         weights[weights != 0].max().item(), 1 / length / (1 - p), rtol=1e-3, atol=0
     )
     assert_frequency(kept.sum(), kept.numel(), 1 - p)
-    centred = kept - (1 - p)
+    centered = kept - (1 - p)
     for dimension in (1, 2, 3):
         for step in (1, 2, 8, 16):
             if step < kept.size(dimension):
-                products = centred * centred.roll(step, dimension)
+                products = centered * centered.roll(step, dimension)
                 error = p * (1 - p) / math.sqrt(kept.numel())
                 assert abs(products.mean()) <= 5 * error
 

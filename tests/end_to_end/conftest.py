@@ -54,12 +54,12 @@ def corpus(tmp_path_factory):
         for language, lines in (("de", source), ("en", target)):
             text = "".join(" ".join(line) + "\n" for line in lines)
             (folder / f"{split}.{language}").write_text(text)
-    binarised = folder / "binarised"
+    binarized = folder / "binarized"
     texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
-    options = ["-s", "de", "-t", "en", *texts, "--joined-dictionary", "--destdir", binarised]
+    options = ["-s", "de", "-t", "en", *texts, "--joined-dictionary", "--destdir", binarized]
     log = folder / "log"
     assert forked_commands.run("preprocess", options, log) == 0, log.read_text()
-    return binarised
+    return binarized
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,7 @@ TINY = [
 ]
 
 
-def binarise(folder, columns, splits):
+def binarize(folder, columns, splits):
     """Write ``splits`` (lines by split and column); ``columns`` has each dictionary's symbols."""
     dictionaries = {}
     for name, symbols in columns.items():
@@ -98,7 +98,7 @@ def tagger(tmp_path_factory, user_dir):
         "predicate": "01",
         "tags": ["B-A0", "B-A1", "B-V", "I-A0", "I-A1"],
     }
-    binarise(folder, symbols, splits)
+    binarize(folder, symbols, splits)
     checkpoint, log = train(
         folder,
         user_dir,
@@ -217,7 +217,7 @@ def news(tmp_path_factory):
             lines["labels"].append(" ".join(str(int(name in own)) for name in shown))
         splits[split] = lines
     symbols = {"titles": "abcdefghuvwxyz", "history": topics, "candidates": topics, "labels": "01"}
-    binarise(folder, symbols, splits)
+    binarize(folder, symbols, splits)
     (folder / "text").mkdir()
     for split in ("train", "valid"):
         lines = splits[split]

@@ -222,7 +222,7 @@ def stories(split):
 
 
 @pytest.fixture(scope="module")
-def summarised(tmp_path_factory, train_arguments):
+def summarized(tmp_path_factory, train_arguments):
     """Prepare and train summarization with SentencePiece."""
     folder = tmp_path_factory.mktemp("gigaword")
     (folder / "raw").mkdir()
@@ -242,14 +242,14 @@ def summarised(tmp_path_factory, train_arguments):
     return folder
 
 
-def test_plain_text_is_summarized_like_the_prepared_test_set(summarised, user_dir, capsys):
-    path, log = summarised / "saved/checkpoint_last.pt", summarised / "generate.log"
+def test_plain_text_is_summarized_like_the_prepared_test_set(summarized, user_dir, capsys):
+    path, log = summarized / "saved/checkpoint_last.pt", summarized / "generate.log"
     options = ["--user-dir", user_dir, "--cpu", "--max-len-b", "12", "--no-repeat-ngram-size", "3"]
-    arguments = [summarised / "data", "--path", path, *options, "--remove-bpe", "sentencepiece"]
+    arguments = [summarized / "data", "--path", path, *options, "--remove-bpe", "sentencepiece"]
     assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
     rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "D-"]
     expected = [text for _, _, text in sorted(rows, key=lambda row: int(row[0]))]
-    words = ["--input", summarised / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
+    words = ["--input", summarized / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
     assert translate.summarize(list(map(str, [path, *words]))) == 0
     output = capsys.readouterr()
     assert output.out.splitlines() == expected

@@ -32,7 +32,7 @@ def test_mean_and_greatest_side_by_side():
 
 
 @pytest.mark.parametrize("window", [1, 2, 3, 4, 7])
-def test_the_greatest_mean_of_neighbours(window):
+def test_the_greatest_mean_of_neighbors(window):
     """SWEM-hier, window by window; a sentence that is shorter is one window."""
     torch.manual_seed(0)
     lengths = (5, 3, 1)

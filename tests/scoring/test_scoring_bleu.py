@@ -27,7 +27,7 @@ from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.languages import CODES
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
-TOKENISED = Pairs(
+TOKENIZED = Pairs(
     ["The well-known man &quot; spoke &quot; , he didn &apos;t sing .", "It is 5 o&apos;clock ."],
     ["The well-known man &quot; spoke &quot; , but didn &apos;t sing .", "it is 5 o&apos;clock !"],
 )
@@ -69,9 +69,9 @@ def test_tokenised_forms_equal_bleu_of_tokens():
         ("tokenised-lowercase", str.lower),
         ("compound-split", lambda line: line.replace("l-k", "l ##AT##-##AT## k")),
     ):
-        sides = TOKENISED.hypotheses, TOKENISED.references
+        sides = TOKENIZED.hypotheses, TOKENIZED.references
         expected = reference_bleu(*(list(map(change, side)) for side in sides))
-        assert bleu(TOKENISED, form) == pytest.approx(expected)
+        assert bleu(TOKENIZED, form) == pytest.approx(expected)
 
 
 def test_compounds_are_split_at_hyphens_within_words_once():
@@ -84,10 +84,10 @@ def test_compounds_are_split_at_hyphens_within_words_once():
 
 
 def test_sacrebleu_scores_running_text():
-    assert detokenize_lines(TOKENISED.hypotheses, "en") == RUNNING.hypotheses
-    assert running_text(TOKENISED, Sides(True, True), "en") == RUNNING
-    assert running_text(TOKENISED, Sides(True, True), None) == RUNNING  # as in English
-    assert running_text(TOKENISED, Sides(True, False), "en", RUNNING.references) == RUNNING
+    assert detokenize_lines(TOKENIZED.hypotheses, "en") == RUNNING.hypotheses
+    assert running_text(TOKENIZED, Sides(True, True), "en") == RUNNING
+    assert running_text(TOKENIZED, Sides(True, True), None) == RUNNING  # as in English
+    assert running_text(TOKENIZED, Sides(True, False), "en", RUNNING.references) == RUNNING
     expected = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     assert bleu(RUNNING, "sacrebleu") == expected
 
@@ -102,24 +102,24 @@ def test_detokenization_depends_on_the_language():
 
 def test_raw_references_must_have_as_many_lines():
     with pytest.raises(UsageError, match="1 lines for 2 scored sentences"):
-        running_text(TOKENISED, Sides(True, True), "en", ["one"])
+        running_text(TOKENIZED, Sides(True, True), "en", ["one"])
 
 
 def test_tokens_are_detected():
     assert looks_tokenized(["no stops at all", ""]) is None
     tokens = (["it &apos;s well @-@ known", "no"], ["Mr. Smith came , and went ."], ["这 是 。"])
-    assert all(map(looks_tokenized, (TOKENISED.references, *tokens)))
+    assert all(map(looks_tokenized, (TOKENIZED.references, *tokens)))
     running = map(looks_tokenized, (RUNNING.references, ["これはペンです。"]))
     assert list(running) == [False, False]
 
 
 def test_each_side_is_detected_separately():
-    mixed = Pairs(TOKENISED.hypotheses, RUNNING.references)
+    mixed = Pairs(TOKENIZED.hypotheses, RUNNING.references)
     assert tokenized_sides(mixed) == Sides(True, False)
     assert running_text(mixed, tokenized_sides(mixed), "en") == RUNNING
     assert tokenized_sides(Pairs(["the the the"], ["It is so ."])) == Sides(True, True)
     assert tokenized_sides(Pairs(["the"], ["the"])) == Sides(False, False)
-    assert tokenized_sides(TOKENISED, "running") == Sides(False, False)
+    assert tokenized_sides(TOKENIZED, "running") == Sides(False, False)
     assert tokenized_sides(RUNNING, "moses") == Sides(True, True)
 
 
@@ -171,7 +171,7 @@ def files(tmp_path):
     arguments = []
     for name in ("hypotheses", "references"):
         path = tmp_path / name
-        path.write_text("\n".join(getattr(TOKENISED, name)) + "\n", encoding="utf-8")
+        path.write_text("\n".join(getattr(TOKENIZED, name)) + "\n", encoding="utf-8")
         arguments += [f"--{name}", str(path)]
     return arguments
 
@@ -226,7 +226,7 @@ def test_escaped_tokens_score_like_running_text(files, as_json, options):
     """Check that the parts of "&apos;" do not count as matching words."""
     result = as_json("bleu", [*files, *options])
     right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
-    wrong = sacrebleu.corpus_bleu(TOKENISED.hypotheses, [TOKENISED.references], force=True).score
+    wrong = sacrebleu.corpus_bleu(TOKENIZED.hypotheses, [TOKENIZED.references], force=True).score
     assert result["bleu"] == pytest.approx(right)
     assert abs(right - wrong) > 1
     others = (sacrebleu.corpus_chrf, sacrebleu.corpus_ter)

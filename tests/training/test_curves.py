@@ -45,7 +45,7 @@ def titles(figure):
 
 
 def plotted(axis):
-    """Return (colour, values) of the lines that have points."""
+    """Return (color, values) of the lines that have points."""
     lines = [line for line in axis.lines if len(line.get_ydata())]
     return [(line.get_color(), list(line.get_ydata())) for line in lines]
 
@@ -86,7 +86,7 @@ def test_groups_and_scores_have_separate_rows(write_log):
     assert len(plotted(figure.axes[0])) == 3  # two of A, training alone of the other
     assert len(figure.legends[0].get_texts()) == 3
     first, second = (plotted(figure.axes[row])[0][0] for row in (1, 4))
-    assert first == second  # runs of one name share a colour
+    assert first == second  # runs of one name share a color
 
 
 def test_any_name_can_be_plotted(write_log, tmp_path):

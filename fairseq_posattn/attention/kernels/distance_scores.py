@@ -1,7 +1,7 @@
 """Attention whose scores are dot products adjusted by a function of the distance: DMAN and DA.
 
 With R the scaled dot products, a *cell* ``c_{t-s}`` for each distance (DA: for each head too) and a
-*row* ``a_t`` for each query (DMAN only), the weights are, before they are normalised,
+*row* ``a_t`` for each query (DMAN only), the weights are, before they are normalized,
 
 - DMAN: ``exp(R) * max(sigmoid(a_t + p_{t-s}), 1e-10)`` (MANs eq. 4 and 12). Cells are ``e^-p`` and
   rows ``e^-a``, so that the sigmoid is ``1 / (1 + cell * row)``: no exponential for each pair.

@@ -34,7 +34,7 @@ class Drawn(NamedTuple):
 @triton.jit
 def block_and_head(blocks, heads):
     """Return the program's block, sentence, head, and index of the head in the batch."""
-    # Neighbouring programs share a head and read the same tensors. The grid has one dimension
+    # Neighboring programs share a head and read the same tensors. The grid has one dimension
     # because the others may not exceed 65535.
     program = tl.program_id(0)
     head_index = program // blocks

@@ -188,7 +188,7 @@ class PosAttnTransformer(TransformerModelBase):
         cfg = nested_config(cfg)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
-                "--share-all-embeddings: source and target have different dictionaries; binarise "
+                "--share-all-embeddings: source and target have different dictionaries; binarize "
                 "with fairseq-preprocess --joined-dictionary, or remove the flag (with "
                 "dman_summarization: fairseq-hydra-train model.share_all_embeddings=false)"
             )

@@ -21,7 +21,7 @@ SETTINGS = {
     "learned positions": (*LEARNED, "--max-source-positions=30", "--max-target-positions=40"),
     "no positions": ("--no-token-positional-embeddings",),
     "unscaled embeddings": ("--no-scale-embedding",),
-    "normalised embeddings": ("--layernorm-embedding",),
+    "normalized embeddings": ("--layernorm-embedding",),
     "gelu": ("--activation-fn=gelu",),
     "shared": ("--share-all-embeddings",),
     "shared in the decoder": ("--share-decoder-input-output-embed",),
