@@ -239,6 +239,13 @@ def test_links_of_the_readme_are_absolute_and_lead_to_files():
     assert f"repo_url: {project['urls']['Homepage']}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
+def test_the_package_names_its_authors_and_ships_its_types():
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert all(settings["project"][name] for name in ("authors", "keywords", "urls"))
+    assert "py.typed" in settings["tool"]["setuptools"]["package-data"]["fairseq_posattn"]
+    assert (ROOT / "fairseq_posattn" / "py.typed").exists()
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_relative_links_lead_to_files(page):
     text = re.sub(r"^```.*?^```$", "", (ROOT / page).read_text("utf-8"), flags=re.S | re.M)
