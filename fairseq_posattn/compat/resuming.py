@@ -87,7 +87,8 @@ def _save_too(owner, key, get, put):
             put(self, state[key])
 
     for name, patch in (("state_dict", save), ("load_state_dict", load)):
-        patch.__qualname__ = f"{name}_{key}"  # by which applied patches are known
+        # By these names patches are known once applied, and tests leave them out.
+        patch.__name__ = patch.__qualname__ = f"{patch.__name__}_{key}"
         around(owner, name)(patch)
 
 
