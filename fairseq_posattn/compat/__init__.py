@@ -12,8 +12,17 @@ with patching.quietly():
     import fairseq.checkpoint_utils  # noqa: F401, the first import of fairseq warns
 
 # In the order of application: of two patches of one function the later one is called first.
-NAMES = ("matching", "loading", "data", "resuming", "saving", "updates", "generation", "console")
-NAMES += ("command_line",)
+NAMES = (
+    "matching",
+    "loading",
+    "data",
+    "resuming",
+    "saving",
+    "updates",
+    "generation",
+    "console",
+    "command_line",
+)
 with patching.quietly():  # some import fairseq's commands, which log to standard output
     MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
 
