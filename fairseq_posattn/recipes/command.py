@@ -46,7 +46,7 @@ def main(
         print("\n".join(f"  {one:{width}}  {recipe.title}" for one, recipe in RECIPES.items()))
         return 0
     command = f"bash examples/{name}.sh" if root else f"{prog} {name}"
-    plan = ask(find(name), rest, command, root or Path())
+    plan = make_plan(find(name), rest, command, root or Path())
     if plan.options.list:
         for entry in plan.entries():
             print(entry.table, entry.row, ",".join(entry.metrics), " ".join(entry.paper), sep="\t")
@@ -66,7 +66,7 @@ def find(name: str) -> Recipe:
     raise UsageError(f"there is no recipe {name!r}; do you mean one of {', '.join(close)}?")
 
 
-def ask(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
+def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
     """Return the plan of a recipe with the options of a command line."""
     folders = root / "data-bin", root / "checkpoints"
     options = read_options(recipe, arguments, command, *folders)

@@ -10,7 +10,7 @@ import torch
 from forked_recipes import run_python
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.recipes.command import ask, find
+from fairseq_posattn.recipes.command import find, make_plan
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -60,7 +60,7 @@ def sentences(write_sentence_data, tmp_path):
 
 def flags_of(name, *arguments):
     """Return the flags of fairseq-train in a recipe's first run."""
-    (run, *_) = ask(find(name), [*arguments, "--dry-run"], name, Path()).runs()
+    (run, *_) = make_plan(find(name), [*arguments, "--dry-run"], name, Path()).runs()
     return list(run.steps[0].command[2:])
 
 

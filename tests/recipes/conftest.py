@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.command import ask, find
+from fairseq_posattn.recipes.command import find, make_plan
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def plan_of():
 
     def plan_of(name, *arguments, data="/data", looks=True):
         words = ["--data", data, "--out", "/out", *(["--dry-run"] if looks else []), *arguments]
-        return ask(find(name), list(map(str, words)), name, Path())
+        return make_plan(find(name), list(map(str, words)), name, Path())
 
     return plan_of
 

@@ -11,7 +11,7 @@ from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes.command import ask
+from fairseq_posattn.recipes.command import make_plan
 from fairseq_posattn.recipes.comparisons import Comparison, baseline_of, by_runs
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Entry
@@ -69,7 +69,7 @@ def recipe_folders() -> dict[str, Path]:
     for name, recipe in RECIPES.items():
         for form in ("", "_small")[: 1 + bool(getattr(recipe, "small", None))]:
             options = ["--list", *(["--small"] if form else [])]
-            for entry in ask(recipe, options, name, Path()).entries():
+            for entry in make_plan(recipe, options, name, Path()).entries():
                 data = entry.table.rpartition(": ")[2]
                 parts = [data] if isinstance(recipe, ClassificationRecipe) else []
                 folders[entry.table] = Path(name + form, *parts)
@@ -131,7 +131,7 @@ def listed() -> tuple[Table, ...]:
     """Return the recipes' tables, sorted by paper and number."""
     tables: dict[str, Table] = {}
     for name, recipe in RECIPES.items():
-        for entry in ask(recipe, ["--list"], name, Path()).entries():
+        for entry in make_plan(recipe, ["--list"], name, Path()).entries():
             tables.setdefault(entry.table, Table(entry.table, name, [])).entries.append(entry)
     # A stable sort: data sets of one table stay in the recipe's order.
     return tuple(sorted(tables.values(), key=lambda table: table.title.partition(":")[0]))

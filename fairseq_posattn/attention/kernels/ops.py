@@ -209,7 +209,7 @@ def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr)
 
 @triton.jit
 def drop(tile, scale, DROPOUT, stream, head, query, first_key):
-    """Return a tile after dropout (:func:`dropout_mask`), what is kept times ``scale``."""
+    """Return a tile after dropout (:func:`dropout_mask`), the rest times ``scale``."""
     if DROPOUT.seed is not None:
         keep = dropout_mask(DROPOUT, stream, head, query, first_key, tile.shape[1])
         tile = tl.where(keep, tile * scale, 0.0)

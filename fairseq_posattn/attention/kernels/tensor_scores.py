@@ -96,8 +96,8 @@ def largest_source(LARGEST, head_index, blocks, BLOCK_D: tl.constexpr):
         block = first + tl.arange(0, 16)
         pointers = LARGEST + (head_index.to(tl.int64) * blocks + block[:, None]) * BLOCK_D
         pointers += tl.arange(0, BLOCK_D)[None, :]
-        found = tl.load(pointers, mask=block[:, None] < blocks, other=float("-inf"))
-        largest = tl.maximum(largest, tl.max(found, 0))
+        values = tl.load(pointers, mask=block[:, None] < blocks, other=float("-inf"))
+        largest = tl.maximum(largest, tl.max(values, 0))
     return tl.where(largest == float("-inf"), 0.0, largest)
 
 

@@ -35,7 +35,7 @@ def score(options: argparse.Namespace) -> Result:
     scores, roles = counts.scores(), counts.by_type()
     lines = [f"{name:<10}{value:7.2f}" for name, value in scores.items()]
     lines += ["", f"{'role':<12}{'correct':>8}{'excess':>8}{'missed':>8}{'F1':>8}"]
-    for role, found in roles.items():
-        shown = "".join(f"{found[name]:>8,}" for name in ("correct", "excess", "missed"))
-        lines.append(f"{role:<12}{shown}{found['f1']:>8.2f}")
+    for role, values in roles.items():
+        shown = "".join(f"{values[name]:>8,}" for name in ("correct", "excess", "missed"))
+        lines.append(f"{role:<12}{shown}{values['f1']:>8.2f}")
     return Result({**scores, "roles": roles}, lines, [str(warning.message) for warning in caught])
