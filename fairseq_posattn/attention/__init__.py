@@ -21,13 +21,7 @@ from fairseq_posattn.attention.disan import (
     DirectionalSelfAttention,
     directional_attention,
 )
-from fairseq_posattn.attention.dman import (
-    DynamicMaskAttention,
-    StaticMaskAttention,
-    dynamic_mask_attention,
-    mask_attention,
-    static_mask,
-)
+from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mechanism import Mechanism
@@ -46,6 +40,7 @@ from fairseq_posattn.attention.san import (
     dot_product_attention,
     masked_dot_product_attention,
 )
+from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
 from fairseq_posattn.attention.source2token import (
     Source2TokenPooling,
     SourceMaps,

@@ -1,4 +1,4 @@
-"""Mask attention under any mask, and the dynamic and static networks, DMAN and SMAN.
+"""The dynamic mask attention network, DMAN.
 
 Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transformer" (MANs). A mask M
 in [0, 1] multiplies the exponentials of the scores: log M is added to the scores.
@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
-from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
@@ -126,87 +125,3 @@ class DynamicMaskAttention(Mechanism):
         query_bias = torch.matmul(hidden.transpose(0, 1), self.query_weight).squeeze(-1).t()
         learned = {"distance_bias": self.distance_bias(), "head_bias": self.head_bias}
         return {"query_bias": query_bias, **learned}
-
-
-@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
-def mask_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
-) -> Attended:
-    """Return ``M exp(Q K' / sqrt(D))``, normalized over the keys, times V (MANs eq. 4).
-
-    Args:
-        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.
-    """
-    closed = mask <= 0
-    log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
-    return biased_attention(call, query, key, value, bias=log_mask, blocked=closed)
-
-
-@attention(sdpa=True)
-def static_mask_attention(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    radius: float | None = 4,
-    **options: Unpack[Options],
-) -> Attended:
-    """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11)."""
-    mask = static_mask(
-        query.size(-2),
-        key.size(-2),
-        radius,
-        key_padding_mask=call.key_padding_mask,
-        causal=call.causal,
-        device=query.device,
-    )
-    return biased_attention(call, query, key, value, blocked=mask == 0)
-
-
-def static_mask(
-    query_length: int,
-    key_length: int,
-    radius: float | None,
-    *,
-    key_padding_mask: Tensor | None = None,
-    causal: bool = False,
-    device: Device = None,
-) -> Tensor:
-    """Return ``SM[t, s]``: 1 where ``|t-s| <= b``, else 0 (MANs eq. 11).
-
-    It is float, broadcastable to ``[B, H, Tq, Tk]``. ``radius`` is b; None is the b of SMAN1,
-    ``sqrt(L / 2)``. L is the number of keys that the query may see: the sentence's length, or where
-    ``causal`` the length of the prefix.
-    """
-    distances = signed_distances(query_length, key_length, device)
-    distances = distance_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
-    visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
-    if key_padding_mask is not None:
-        visible = visible & ~key_padding_mask[:, None, None, :]
-    reach = (visible.sum(-1, keepdim=True) / 2).sqrt() if radius is None else radius
-    return (visible & (distances.abs() <= reach)).float()
-
-
-class StaticMaskAttention(Mechanism):
-    """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
-
-    Args:
-        radius: b of eq. 11, default 4; None for SMAN1's (:func:`static_mask`).
-        activation: of the context, the F of eq. 5; None for none.
-    """
-
-    function = staticmethod(static_mask_attention)
-
-    def __init__(
-        self,
-        radius: float | None = 4,
-        activation: Callable[[Tensor], Tensor] | None = F.relu,
-        **shared: Unpack[Shared],
-    ):
-        super().__init__(**shared)
-        self.radius = radius
-        self.activation = activation
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"radius": self.radius}
