@@ -4,7 +4,7 @@
 
 runs fairseq-train with the settings of a size, on the GPUs or else on the CPU. The default size is
 the second one of the data with a GPU, and tiny without, meant for some 30,000 sentence pairs and an
-hour of one core (an estimate from the time of an update). Ctrl-C stops; rerun the same command to
+hour of one core (an estimate from one epoch). Ctrl-C stops; rerun the same command to
 resume. The best and the last checkpoint are kept, and training stops when validation stops
 improving. Flags of fairseq-train after -- override the settings:
 
