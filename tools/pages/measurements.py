@@ -68,9 +68,8 @@ def in_short(results: Results) -> str:
         costs = {row["name"]: row["time_ratio"] for row in read_object(path)["rows"]}
         names = [name for name in MECHANISMS if f"{name}_classifier" in costs]
         each = ", ".join(f"{name} {costs[f'{name}_classifier']:.2f}" for name in names)
-        lines.append(
-            f"- Training classifiers on an Intel Xeon, in times of a Transformer of their width: {each}."
-        )
+        what = "Training classifiers on an Intel Xeon, in times of a Transformer of their width"
+        lines.append(f"- {what}: {each}.")
     return "\n".join(lines) or EMPTY
 
 
