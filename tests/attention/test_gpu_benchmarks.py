@@ -70,7 +70,7 @@ def test_a_clock_that_runs_out_stops_every_step(tmp_path, monkeypatch, capsys):
             folder, results = tmp_path / step.name / "work", tmp_path / step.name
             folder.mkdir(parents=True)
             monkeypatch.setattr(gpu.time, "monotonic", lambda: 0.0)
-            assert not gpu.measure({name: [step]}, folder, results, gpu.RESERVE + 0.2)
+            assert not gpu.measure({name: [step]}, folder, results, gpu.RESERVE + 0.01)
             assert started[-1].poll() is not None
             with tarfile.open(results / gpu.ARCHIVE) as archive:
                 assert f"{step.name}.log" in archive.getnames()
