@@ -34,8 +34,6 @@ from fairseq_posattn.model.transformer_layer import (
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 
-__all__ = ["PosAttnDecoder", "PosAttnEncoder", "PosAttnTransformer", "PosAttnTransformerConfig"]
-
 # Supported options of fairseq's Transformer.
 STOCK_OPTIONS = """
     activation_fn dropout attention_dropout activation_dropout encoder_embed_path

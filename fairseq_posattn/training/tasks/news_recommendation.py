@@ -16,8 +16,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
 
-__all__ = ["ClickDataset", "Impressions", "NewsRecommendationTask", "RankingDataset", "TaskConfig"]
-
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
 
