@@ -94,11 +94,6 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     )
 
 
-def nested_config(cfg) -> TransformerConfig:
-    """Return the nested config of fairseq's Transformer, from some or all of the flat options."""
-    return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
-
-
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     """Initialize a layer and wrap it for activation checkpointing and sharding, as fairseq does."""
     INITIALIZATIONS[str(cfg.start)](layer)
@@ -183,7 +178,7 @@ class PosAttnTransformer(TransformerModelBase):
     @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model; raise UsageError for contradicting options or dictionaries."""
-        cfg = nested_config(cfg)
+        cfg = TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
                 "--share-all-embeddings: source and target have different dictionaries; binarize "
