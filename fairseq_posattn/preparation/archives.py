@@ -1,7 +1,7 @@
 """Published archives and the folders that they unpack to, with one interface.
 
 Content decides, not names. Members are streamed and never written to disk: names and links in an
-archive cannot lead elsewhere, and there is no second copy of large corpora.
+archive cannot lead elsewhere, there is no second copy of large corpora, and it is faster.
 """
 
 import hashlib
@@ -13,6 +13,8 @@ from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
 from fairseq_posattn.common.errors import UsageError
+
+COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def open_archive(path):
@@ -195,7 +197,7 @@ class SingleFile(Archive):
         return self.name
 
     def names(self):
-        shortened = self.is_compressed and self.path.suffix in (".gz", ".bz2", ".xz")
+        shortened = self.is_compressed and self.path.suffix in COMPRESSED
         return [self.path.stem if shortened else self.path.name]
 
     def members(self):
