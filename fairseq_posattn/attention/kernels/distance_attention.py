@@ -21,6 +21,7 @@ from fairseq_posattn.attention.kernels.launch import (
     draw_dropout,
     drawn,
     kind_of,
+    numbers_of,
     rows_of,
 )
 from fairseq_posattn.attention.kernels.masks import line_sizes
@@ -127,7 +128,7 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     if given.mechanism == "dman":
         d_query_bias, d_head_bias, d_table = d_learned
         sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
-        of_biases = d_query_bias, d_head_bias
+        of_biases = numbers_of(d_query_bias), d_head_bias
         plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
     else:
         plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts)
@@ -143,7 +144,8 @@ def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
     if given.mechanism == "dman":
         assert table is not None
         entries = table.size(0)
-        return plan, Biases(given.row, given.head), Table(table, entries // 2, entries), cells, mask
+        biases = Biases(numbers_of(given.row), given.head)
+        return plan, biases, Table(table, entries // 2, entries), cells, mask
     largest = largest_coefficient(given.query.dtype)
     mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
     return plan, Biases(None, None), mapping, cells, mask

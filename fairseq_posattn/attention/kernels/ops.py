@@ -23,6 +23,14 @@ class Rows(NamedTuple):
     row: int
 
 
+class Numbers(NamedTuple):
+    """Tensor ``[B, T]`` as a kernel argument: start and strides."""
+
+    start: Any
+    sentence: int
+    row: int
+
+
 class Drawn(NamedTuple):
     """Dropout: a weight is kept, times ``scale``, if 16 random bits are below ``threshold``."""
 
