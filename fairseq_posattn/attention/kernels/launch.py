@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.kernels.ops import Drawn, Numbers, Rows
+from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
@@ -35,9 +35,9 @@ def rows_of(tensor: Tensor) -> Rows:
     return Rows(tensor, sentence, head, row)
 
 
-def numbers_of(tensor: Tensor) -> Numbers:
-    """Return a tensor ``[B, T]`` as a kernel argument."""
-    return Numbers(tensor, *tensor.stride())
+def plane_of(tensor: Tensor) -> Plane:
+    """Return a tensor ``[N, M]``, or ``[N, M, C]`` with last stride 1, as a kernel argument."""
+    return Plane(tensor, *tensor.stride()[:2])
 
 
 class Kind(NamedTuple):

@@ -23,12 +23,12 @@ class Rows(NamedTuple):
     row: int
 
 
-class Numbers(NamedTuple):
-    """Tensor ``[B, T]`` as a kernel argument: start and strides."""
+class Plane(NamedTuple):
+    """Tensor ``[N, M]`` or ``[N, M, C]`` as a kernel argument; the last of three strides is 1."""
 
     start: Any
-    sentence: int
-    row: int
+    first: int
+    second: int
 
 
 class Drawn(NamedTuple):
