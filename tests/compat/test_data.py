@@ -2,7 +2,6 @@
 
 import argparse
 import inspect
-import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -10,7 +9,7 @@ from unittest.mock import Mock
 import numpy
 import pytest
 import torch
-from fairseq import checkpoint_utils, models, options, tasks
+from fairseq import models, options, tasks
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
@@ -123,30 +122,6 @@ def test_rows_are_checked_for_models_that_need_it(load):
 # --- Dictionaries of a model ----------------------------------------------------------------------
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
-
-
-@pytest.fixture
-def data(tmp_path):
-    return shutil.copytree(FIXTURE / "data", tmp_path / "data")
-
-
-@pytest.fixture
-def make_trainer(data):
-    """Return ``make_trainer()``: a trainer of the fixture's model, with ``data``'s dictionaries."""
-
-    def make(**checkpoint_flags):
-        path = str(FIXTURE / "checkpoint.pt")
-        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": str(FIXTURE / "data"), "cpu": True}
-        )
-        cfg.task.data = str(data)
-        cfg.checkpoint.no_save = True  # or it would lock the folder where the tests are run
-        for name, value in checkpoint_flags.items():
-            cfg.checkpoint[name] = value
-        task = tasks.setup_task(cfg.task)
-        return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-
-    return make
 
 
 @pytest.fixture
