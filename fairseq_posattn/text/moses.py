@@ -32,7 +32,8 @@ class Tokenizer:
         self.tokenizer = MosesTokenizer(language)
         # sacremoses builds these sets again for every word before a full stop: half of all time.
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
-        self.tokenizer.isanyalpha = partial(_intersects, frozenset(self.tokenizer.IsAlpha))
+        letters = frozenset(self.tokenizer.IsAlpha)
+        self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
         self.split_hyphens = split_hyphens
         self.escape = escape
         self.lower = lower
@@ -42,16 +43,8 @@ class Tokenizer:
             line = line.strip().lower()
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
-        return self.tokenizer.tokenize(
-            line,
-            aggressive_dash_splits=self.split_hyphens,
-            return_str=True,
-            escape=self.escape,
-        )
-
-
-def _intersects(characters, text):
-    return not characters.isdisjoint(text)
+        options = {"aggressive_dash_splits": self.split_hyphens, "escape": self.escape}
+        return self.tokenizer.tokenize(line, return_str=True, **options)
 
 
 # Tokenizers for a language, by the name of the rule.
