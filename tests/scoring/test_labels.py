@@ -112,8 +112,6 @@ def test_unknown_labels_give_a_warning(files, labels, tmp_path, as_json):
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 
 
-# --- Numbers -------------------------------------------------------------------------------------
-
 RIGHT = random.Random(1).choices([1.0, 2.5, 3.0, 4.2, 5.0], k=60)
 
 
