@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.kernels.ops import Drawn, Rows
+from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
@@ -33,6 +33,11 @@ def rows_of(tensor: Tensor) -> Rows:
     """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
     sentence, head, row, _ = tensor.stride()
     return Rows(tensor, sentence, head, row)
+
+
+def plane_of(tensor: Tensor) -> Plane:
+    """Return a tensor ``[N, M]``, or ``[N, M, C]`` with last stride 1, as a kernel argument."""
+    return Plane(tensor, *tensor.stride()[:2])
 
 
 class Kind(NamedTuple):
@@ -102,6 +107,7 @@ class Launch:
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
 SCHEMAS[Tensor | None] = "Tensor?"
 Results = tuple[Tensor, ...]
+STRIDED = ("mask", "row")  # arguments that kernels read by their strides
 
 
 class DifferentiableKernels:
@@ -151,7 +157,9 @@ class DifferentiableKernels:
         )
         gradient.register_fake(
             lambda d_context, *given: [
-                torch.empty_like(in_rows(one)) for one in given[:differentiable] if one is not None
+                torch.empty_like(one)
+                for one in self.in_rows(given[:count])[:differentiable]
+                if one is not None
             ]
         )
 
@@ -171,9 +179,9 @@ class DifferentiableKernels:
         return context
 
     def in_rows(self, given: Sequence[Any]) -> Any:
-        """Return the arguments as kernels read them: all but the mask by :func:`in_rows`."""
+        """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
         named = zip(self.arguments._fields, given, strict=True)
-        return self.arguments(*(one if name == "mask" else in_rows(one) for name, one in named))
+        return self.arguments(*(one if name in STRIDED else in_rows(one) for name, one in named))
 
     def run_forward(self, given: Sequence[Any]) -> Results:
         """Run the forward kernels on the arguments' GPU."""
