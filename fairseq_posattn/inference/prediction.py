@@ -125,7 +125,8 @@ def predictor_of(
     info = manifest.read(cfg.data)
     rule = (info.word_rule if info else "spaces") if words is None else words
     if isinstance(rule, str) and rule not in RULES:
-        raise UsageError(f"words {rule!r}: no such rule; name one of {', '.join(RULES)}")
+        source = f"{cfg.data}/{manifest.NAME}: word_rule" if words is None else "words"
+        raise UsageError(f"{source} {rule!r}: no such rule; name one of {', '.join(RULES)}")
     function = RULES.get(rule, rule)
     if is_tagger:
         lower = info is None or info.lower

@@ -45,9 +45,7 @@ def test_usage_errors_are_one_printable_line(capsys):
     ],
 )
 def test_output_errors_are_one_line(setting, output, status, words):
-    code = (
-        "from fairseq_posattn.common.cli import end; exit(end('posattn', lambda: print('\u2713')))"
-    )
+    code = "from fairseq_posattn.common.cli import end; exit(end('posattn', lambda: print('✓')))"
     reader, writer = os.pipe()
     os.close(reader)
     with open(output or writer, "wb") as file:

@@ -14,6 +14,7 @@ from fairseq.logging.meters import AverageMeter
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -173,3 +174,11 @@ def test_the_gradient_norm_is_copied_to_the_host(monkeypatch):
     clip, optimizer = FairseqOptimizer.clip_grad_norm, SimpleNamespace(params=[])
     assert clip(optimizer, 0.0) is norm.cpu()
     assert inspect.unwrap(clip)(optimizer, 0.0) is norm
+
+
+def test_dummy_batches_count_nothing():
+    loss, ours = torch.ones((), requires_grad=True), FairseqTask.train_step
+    arguments = (None, Mock(), lambda model, sample: (2 * loss, 3, {"ntokens": 3}), Mock(), 1)
+    for step, count in ((ours, 0), (inspect.unwrap(ours), 3)):
+        _, size, logged = step(FairseqTask(None), *arguments, ignore_grad=True)
+        assert size == logged["ntokens"] == count
