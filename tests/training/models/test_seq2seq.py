@@ -241,6 +241,21 @@ def test_incremental_decoding_remembers_a_padded_prefix(build_model):
 
 
 @pytest.mark.parametrize("stack", CAUSAL_STACKS)
+def test_training_needs_no_mask_of_padding_behind_the_tokens(build_model, stack):
+    flags = "--dropout=0", "--decoder-sublayers", f"{stack},cross,ffn"
+    model = randomise(build_model("posattn_transformer", JOINT, *flags)).train()
+    source, target = sentences(5, 5), sentences(7, 4, seed=1)
+    results = []
+    for model.decoder.pads_right in (False, True):
+        model.zero_grad()
+        output = model(source, torch.tensor([5, 5]), target)[0][target != PAD]
+        output.square().sum().backward()
+        results.append([output, *(parameter.grad for parameter in model.parameters())])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("stack", CAUSAL_STACKS)
 def test_decoders_are_causal(build_model, stack):
     model = build_model("posattn_transformer", JOINT, "--decoder-sublayers", f"{stack},cross,ffn")
     model.eval()
