@@ -8,7 +8,7 @@ from pathlib import Path
 
 import forked_commands
 import pytest
-from forked_recipes import environment, recipe_run  # noqa: F401, fixtures
+from forked_recipes import recipe_run  # noqa: F401, a fixture
 
 import fairseq_posattn
 
