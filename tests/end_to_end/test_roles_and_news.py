@@ -21,13 +21,7 @@ from fairseq_posattn.inspection.analysis import main as analyse
 from fairseq_posattn.recipes import tiny
 from fairseq_posattn.scoring.commands.score import main as score
 from fairseq_posattn.scoring.roles import compare
-from fairseq_posattn.text.props import (
-    Proposition,
-    Sentence,
-    read_props,
-    spans_of_tags,
-    write_props,
-)
+from fairseq_posattn.text.props import Proposition, Sentence, read_props, spans_of_tags, write_props
 
 ROLES = ("words", "predicate", "tags")
 TINY = [
