@@ -14,7 +14,6 @@ from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import dot_product_attention
-from fairseq_posattn.model.encoders.flags import check_hidden_dim
 from fairseq_posattn.model.encoders.recurrent import BiLSTM
 from fairseq_posattn.model.mechanisms import select_implementation
 
@@ -104,6 +103,15 @@ class SemanticPositionalAttention(nn.Module):
         if self.fusion == "position":
             tokens = with_positions(tokens)
         return self.semantic_attention(tokens, key_padding_mask, self.impl)
+
+
+def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
+    """Raise ValueError if ``--encoder-hidden-dim`` differs from the encoder's ``dim`` features."""
+    if cfg.encoder_hidden_dim not in (0, dim):
+        raise ValueError(
+            f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
+            f"features as a token, {dim}; remove the flag"
+        )
 
 
 def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
