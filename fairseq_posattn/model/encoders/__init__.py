@@ -69,9 +69,7 @@ ENCODERS = {
     "mtsa": mtsa.build,
     "disan": build_disan,
     "bi_blosan": bi_blosan.build,
-    "lstm": recurrent.build_lstm,
-    "bilstm": recurrent.build_bilstm,
-    "bigru": recurrent.build_bigru,
+    **dict.fromkeys(recurrent.NETWORKS, recurrent.build),
     "cnn": cnn.build,
     "hierarchical_cnn": cnn.build_hierarchical,
 }
