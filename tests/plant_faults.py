@@ -191,7 +191,11 @@ FAULTS_BY_FILE = {
     ],
     "model/encoders/cspan.py": [
         ("positional = drop(positional, self.dropout, self.training)", "", DROPOUTS),
-        ("semantic = drop(semantic, self.dropout, self.training)", "", DROPOUTS),
+        (
+            "drop(self.semantic_norm(attended), self.dropout",
+            "drop(self.semantic_norm(attended), 0",
+            DROPOUTS,
+        ),
     ],
     "model/encoders/__init__.py": [
         ("0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),

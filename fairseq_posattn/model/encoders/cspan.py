@@ -85,8 +85,13 @@ class SemanticPositionalAttention(nn.Module):
             self.positional_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        semantic = self.semantic_norm(self._attend_to_tokens(tokens, key_padding_mask))  # S
-        semantic = drop(semantic, self.dropout, self.training)
+        if self.relative is not None:
+            heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
+            attended = self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
+        else:
+            placed = with_positions(tokens) if self.fusion == "position" else tokens
+            attended = self.semantic_attention(placed, key_padding_mask, self.impl)
+        semantic = drop(self.semantic_norm(attended), self.dropout, self.training)  # S
         if self.lstm is None:
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else tokens, key_padding_mask)
@@ -95,14 +100,6 @@ class SemanticPositionalAttention(nn.Module):
             positional = self.positional_norm(attended)  # P
         positional = drop(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
-
-    def _attend_to_tokens(self, tokens, key_padding_mask):
-        if self.relative is not None:
-            heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
-            return self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
-        if self.fusion == "position":
-            tokens = with_positions(tokens)
-        return self.semantic_attention(tokens, key_padding_mask, self.impl)
 
 
 def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
