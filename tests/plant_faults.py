@@ -136,7 +136,7 @@ FAULTS_BY_FILE = {
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
         ("self.activation(heads)", "heads", MANS_LOOPS),
-        ("(self.dropout(activated))", "(activated)", DROPOUTS),
+        ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
     ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),

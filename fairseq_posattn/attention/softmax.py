@@ -30,7 +30,7 @@ def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     of those rows to zero, which also stops their gradients.
     """
     dead = blocked.all(-1, keepdim=True)
-    return blocked & ~dead, dead
+    return blocked ^ dead, dead  # dead rows are blocked
 
 
 @once_a_pass

@@ -41,13 +41,6 @@ def joined(folder, paths):
     return archives[0] if len(archives) == 1 else Archives(folder, archives)
 
 
-def check_archive(path):
-    """Read an archive to its end; raise :exc:`UsageError` if it is damaged or cut off."""
-    for _, stream in open_archive(path).members():
-        while stream.read(1 << 20):
-            pass
-
-
 class Archive:
     """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`.
 

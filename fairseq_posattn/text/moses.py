@@ -56,12 +56,10 @@ RULES = {
 
 
 def is_clean(pair, longest, ratio=RATIO):
-    """Return whether clean-corpus-n.perl keeps a pair of sentences.
+    """Return whether clean-corpus-n.perl keeps a pair of sentences, two lines of tokens.
 
-    Args:
-        pair: two lines of tokens.
-        longest: maximum tokens per side; the minimum is 1.
-        ratio: maximum ratio of the longer side to the shorter; None for any.
+    A side has 1 to ``longest`` tokens, the longer one at most ``ratio`` times those of the other,
+    or any number if it is None.
     """
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))

@@ -10,6 +10,7 @@ import pytest
 import torch
 from fairseq import utils
 from fairseq.logging import metrics
+from fairseq.logging.meters import AverageMeter
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
@@ -154,6 +155,17 @@ def test_statistics_are_not_copied_to_the_host(patched, count):
         assert copies.count == count
     assert not trainer.tpu
     assert logged.get_smoothed_values() == {"loss": 3.5}
+
+
+def test_a_logged_mean_and_positions_are_fairseqs():
+    ours, theirs = AverageMeter(), AverageMeter()
+    for value, count in [(torch.tensor(1.5), 2), (torch.tensor(2.5), 4), (3.0, 1)]:
+        ours.update(value, count)
+        inspect.unwrap(AverageMeter.update)(theirs, value, count)
+    assert vars(ours) == vars(theirs)
+    tokens = torch.tensor([[1, 1, 5, 6], [4, 5, 1, 1]])
+    expected = inspect.unwrap(utils.make_positions)(tokens, 1)
+    torch.testing.assert_close(utils.make_positions(tokens, 1), expected)
 
 
 def test_the_gradient_norm_is_copied_to_the_host(monkeypatch):

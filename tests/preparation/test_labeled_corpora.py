@@ -239,10 +239,7 @@ def test_snli_in_released_form_drops_the_longest_training_sentences(read):
 
 SNLI, AMAZON = "snli_1.0_train.jsonl", "reviews_Electronics_5.json"
 XML = "electronics/positive.review"
-
-
-def json_review(**changes):
-    return json.dumps({"overall": 5.0, "reviewText": "good", **changes})
+RATED = '{"overall": 5.0, "reviewText": %s}'
 
 
 # data set, file, row or rows, line, words of the message
@@ -260,8 +257,8 @@ ROWS = [
     ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
     ("amazon_electronics", XML, review("4.5", "x"), 1, "'4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
-    ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
-    ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
+    ("amazon_electronics", AMAZON, RATED % "null", 1, "the text is None, no text"),
+    ("amazon_electronics", AMAZON, RATED % r'"\udfff"', 1, "holds '\\udfff', half"),
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),

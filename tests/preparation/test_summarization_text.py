@@ -110,13 +110,11 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     folder.mkdir()
 
     def write_rows(name, rows):
-        articles = [summaries.article(row) for row in rows]
-        highlights = [summaries.highlights(row) for row in rows]
-        table = {
-            "article": [f"{article[0]} {article[2]} ." for article in articles],
-            "highlights": [f"{first} .\n{second}" for first, second in highlights],
-            "id": [summaries.story_name(row) for row in rows],
-        }
+        articles = map(summaries.article, rows)
+        highlights = map(summaries.highlights, rows)
+        table = {"article": [f"{article[0]} {article[2]} ." for article in articles]}
+        table["highlights"] = [f"{first} .\n{second}" for first, second in highlights]
+        table["id"] = list(map(summaries.story_name, rows))
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
 
     numbers = summaries.split_numbers()

@@ -138,8 +138,7 @@ def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     europarl, test = ["„US-Präsident.“", *["Satz"] * 99], [quoted, *["Satz"] * 4]
     files = {"training/europarl-v7.de-en.de": corpora.lines(europarl)}
     files["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(test)
-    write_folder(source, files)
-    text = text_of(wmt14, source)
+    text = text_of(wmt14, write_folder(source, files))
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
     assert text["valid.de"][0] == "&quot; US @-@ Präsident &apos; s Haus &quot;"
     assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"

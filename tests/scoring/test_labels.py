@@ -47,12 +47,6 @@ def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
     assert mcnemar(system, baseline) == pytest.approx(p)
 
 
-def test_the_interval_is_that_of_a_proportion():
-    low, high = accuracy([["yes"] * 300 + ["no"] * 100], ["yes"] * 400).interval
-    assert low == pytest.approx(75 - 1.96 * 2.165, abs=0.5)  # 100 sqrt(0.75 * 0.25 / 400) = 2.165
-    assert high == pytest.approx(75 + 1.96 * 2.165, abs=0.5)
-
-
 def test_labels_are_read_from_predictions(tmp_path):
     path = tmp_path / "labels"
     path.write_text('good\nso so\t0.5000\n\n{"label": "bad"}\n{"label": null, "score": null}\n')
@@ -111,8 +105,6 @@ def test_unknown_labels_give_a_warning(files, labels, tmp_path, as_json):
     warnings = as_json("labels", files)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 
-
-# --- Numbers -------------------------------------------------------------------------------------
 
 RIGHT = random.Random(1).choices([1.0, 2.5, 3.0, 4.2, 5.0], k=60)
 

@@ -60,9 +60,6 @@ def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
     assert "skipped 1 impressions without both labels" in output.err
 
 
-# --- The baseline: clicks in training ------------------------------------------------------------
-
-
 @pytest.fixture
 def data(tmp_path):
     columns = {

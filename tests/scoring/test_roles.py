@@ -86,8 +86,6 @@ def test_missing_predicates_count_and_excess_ones_do_not():
     assert (counts.correct.total(), counts.excess.total(), counts.missed.total()) == (0, 0, 1)
 
 
-# --- The command ---------------------------------------------------------------------------------
-
 PROPS = "-\t(A0*)\ndo\t(V*)\n-\t(A1*)\n\n"
 
 

@@ -86,9 +86,6 @@ def test_sentences_are_resampled_in_pairs():
     assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
 
 
-# --- Several runs: cases that are counted by hand -----------------------------------------------
-
-
 def test_mean_and_deviation_are_over_runs():
     group = of_scores([10, 20], [30, 40], [20, 30])
     assert group.scores == [15, 35, 25]
@@ -176,9 +173,6 @@ def test_bleu_is_compared_with_a_baseline(files, texts, tmp_path, capsys, as_jso
     assert as_json("bleu", [*arguments, *ENGLISH]) == result
 
 
-# --- Several runs, by the command ---------------------------------------------------------------
-
-
 @pytest.fixture
 def groups(texts, tmp_path):
     """Return the flags for two runs of each system, and the runs."""
@@ -212,9 +206,6 @@ def test_runs_of_summaries_are_groups(groups, as_json):
     assert result["intervals"]["rouge1"] == result["interval"]
 
 
-# --- Stored statistics --------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_stored_statistics_give_the_same_p(files, tmp_path, capsys, as_json):
     for kind in ("bleu", "rouge"):
@@ -243,9 +234,6 @@ def test_other_files_are_no_statistics(tmp_path, content):
     (tmp_path / "kept").write_text(content)
     with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
         read_statistics(tmp_path / "kept")
-
-
-# --- COMET --------------------------------------------------------------------------------------
 
 
 class Comet:

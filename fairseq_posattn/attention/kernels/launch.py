@@ -15,13 +15,16 @@ from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 PROGRAMS = 264
 
 
-def draw_dropout(probability: float, device: torch.device) -> tuple[Tensor | None, int]:
-    """Draw the seed of a call's dropout; return it and the threshold of :class:`Drawn`."""
+def draw_dropout(
+    probability: float, device: torch.device, seed: Tensor | None = None
+) -> tuple[Tensor | None, int]:
+    """Draw a dropout's seed unless it is given; return it and the threshold of :class:`Drawn`."""
     if probability <= 0:
         return None, 2**16
     # From PyTorch's generator into device memory: manual_seed repeats it, and a CUDA graph draws a
     # new one at each replay.
-    return torch.randint(2**62, (1,), device=device), round((1 - probability) * 2**16)
+    seed = torch.randint(2**62, (1,), device=device) if seed is None else seed
+    return seed, round((1 - probability) * 2**16)
 
 
 def drawn(seed: Tensor | None, threshold: int) -> Drawn:

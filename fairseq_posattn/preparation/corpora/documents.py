@@ -82,9 +82,6 @@ def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5)
     )
 
 
-# --- Amazon ---------------------------------------------------------------------------------------
-
-
 def amazon_splits(archive, options):
     names = archive.names()
     if member := next(filter(JSON.search, names), None):

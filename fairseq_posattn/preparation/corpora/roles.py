@@ -108,9 +108,6 @@ def _lines(archive, name):
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 
-# --- English Web Treebank -------------------------------------------------------------------------
-
-
 def ewt_sentences(archive, options):
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):

@@ -2,13 +2,12 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, end
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, custom, custom_pairs
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
@@ -69,13 +68,7 @@ KINDS = {
 }
 
 
-def prepare(
-    kind: str,
-    arguments: Sequence[str] | None = None,
-    prog: str | None = None,
-    data_bin: StrPath = "data-bin",
-    explains: bool = False,
-) -> int:
+def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False):
     """Prepare one data set of a kind, by ``arguments`` ``DATASET ...``; return the exit status.
 
     ``data_bin`` is the folder of data sets without ``--dest``. ``explains`` prints fairseq-train's

@@ -192,7 +192,10 @@ class PosAttnTransformer(TransformerModelBase):
                 f"--decoder-output-dim {features}: embeddings of {width} features are shared with "
                 "the output; remove the flag, or the flags that share embeddings"
             )
-        return super().build_model(cfg, task)
+        model = super().build_model(cfg, task)
+        settings = getattr(task, "cfg", None)
+        model.decoder.pads_right = not getattr(settings, "left_pad_target", True)
+        return model
 
     @classmethod
     def build_embedding(cls, cfg, dictionary, embed_dim, path=None):
