@@ -42,13 +42,11 @@ GROUPS = {
     "matmuls": ("mm", "addmm", "bmm"),
     "gradients of biases": ("sum",),
     "copies": ("copy_", "_foreach_copy_", "clone", "_to_copy", "cat"),
-    "layer norms": (
-        *("native_layer_norm", "native_layer_norm_backward"),
-        *("add_and_normalize", "differentiate_sums", "fold_vectors"),
-    ),
+    "sums with norms": ("add_and_normalize", "differentiate_sums", "fold_vectors"),
+    "layer norms": ("native_layer_norm", "native_layer_norm_backward"),
     "dropout": ("native_dropout", "native_dropout_backward"),
     "sums": ("add",),
-    "activations": ("relu", "threshold_backward", "drop_relu", "differentiate_relu"),
+    "activations": ("relu", "threshold_backward"),
     "attention": (
         *("kernel", "_scaled_dot_product_flash_attention_for_cpu", "_softmax"),
         *("_scaled_dot_product_flash_attention_for_cpu_backward", "_softmax_backward_data"),

@@ -1,13 +1,9 @@
-"""Parts of a Transformer layer around attention that one kernel computes on a GPU.
-
-These are residual sums with the layer norm that follows, and ReLU with dropout. Layers compute them
-by PyTorch's modules elsewhere.
-"""
+"""Sums, activations and layer norms of a Transformer layer as one kernel each, on a GPU."""
 
 import functools
 import importlib
 import logging
-from collections.abc import Callable
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -19,7 +15,7 @@ from fairseq_posattn.attention.kernels.support import kernel_reason
 
 logger = logging.getLogger(__name__)
 
-LARGEST_NORM = 2048  # features
+LONGEST_ROW = 2048  # features that a kernel normalizes
 
 
 class Masks:
@@ -36,32 +32,35 @@ class Masks:
 class Sum(NamedTuple):
     """Sum ``x + dropout(output + bias)`` of tensors ``[T, B, C]``, which the next kernel computes.
 
-    ``output`` is a projection without its ``bias``; without ``output`` the sum is ``x``.
+    ``output`` is a projection without its ``bias``; without ``output`` the sum is ``x``. With
+    ``relu``, which needs an ``output``, the sum is ``dropout(relu(output))``.
     """
 
     masks: Masks
-    x: Tensor
+    x: Tensor | None
     output: Tensor | None = None
     bias: Tensor | None = None
     dropout_p: float = 0.0
+    relu: bool = False
 
     def normalize(self, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
         """Return the sum and its layer norm."""
-        total, normalized = _kernels().ResidualNorm.apply(*self, norm.weight, norm.bias, norm.eps)
+        total, normalized = _kernels().LayerSum.apply(*self, norm.weight, norm.bias, norm.eps)
         return total, normalized
 
     def total(self) -> Tensor:
         """Return the sum."""
-        if self.output is None:
+        if self.output is None and self.x is not None:
             return self.x
-        total: Tensor = _kernels().ResidualNorm.apply(*self, None, None, 0.0)[0]
+        total: Tensor = _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
         return total
 
 
 def dropped_relu(masks: Masks, x: Tensor, dropout_p: float) -> Tensor:
-    """Return ``dropout(relu(x))``."""
-    dropped: Tensor = _kernels().DroppedReLU.apply(masks, x, dropout_p)
-    return dropped
+    """Return ``dropout(relu(x))`` of a tensor ``[T, B, C]``."""
+    features = x.size(-1) if x.size(-1) <= LONGEST_ROW else math.gcd(x.size(-1), LONGEST_ROW)
+    rows = x.reshape(-1, 1, features)
+    return Sum(masks, None, rows, None, dropout_p, relu=True).total().view(x.shape)
 
 
 def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
@@ -73,7 +72,7 @@ def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
     is_wanted = impl == "triton" or (impl == "auto" and x.is_cuda)
     if not is_wanted or is_recorded() or torch.is_autocast_enabled(x.device.type):
         return False
-    if x.dtype != norm.weight.dtype or x.size(-1) > LARGEST_NORM or kernel_reason({"value": x}):
+    if x.dtype != norm.weight.dtype or x.size(-1) > LONGEST_ROW or kernel_reason({"value": x}):
         return False
     return impl == "triton" or are_correct(x.device, x.dtype, x.size(-1))
 
@@ -83,25 +82,21 @@ def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool
     """Compare the kernels with PyTorch on small tensors, once; warn if they differ or fail."""
     norm = nn.LayerNorm(features, device=device, dtype=dtype)
 
-    def by_kernels(x: Tensor, output: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        total, normalized = Sum(Masks(), x, output, bias).normalize(norm)
-        return total, dropped_relu(Masks(), normalized, 0.0)
-
-    def by_pytorch(x: Tensor, output: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
-        total = x + output + bias
-        return total, F.layer_norm(total, bias.shape).relu()
-
-    def results(compute: Callable[..., Any], dtype: torch.dtype) -> list[Tensor]:
-        shapes = (17, 3, features), (17, 3, features), (features,)
-        generator = torch.Generator().manual_seed(0)
-        tensors = [torch.randn(shape, generator=generator) for shape in shapes]
-        leaves = [tensor.to(device, dtype).requires_grad_() for tensor in tensors]
-        total, activated = compute(*leaves)
+    def results(by_kernels: bool, dtype: torch.dtype) -> list[Tensor]:
+        generator, size = torch.Generator().manual_seed(0), (17, 3, features)
+        tensors = [torch.randn(shape, generator=generator) for shape in (size, size, size[2:])]
+        x, output, bias = leaves = [t.to(device, dtype).requires_grad_() for t in tensors]
+        if by_kernels:
+            total, normalized = Sum(Masks(), x, output, bias).normalize(norm)
+            activated = dropped_relu(Masks(), normalized, 0.0)
+        else:
+            total = x + output + bias
+            activated = F.layer_norm(total, size[2:]).relu()
         return [total, activated, *torch.autograd.grad((total * activated).sum(), leaves)]
 
     try:
         with torch.inference_mode(False), torch.enable_grad():
-            pairs = zip(results(by_kernels, dtype), results(by_pytorch, torch.double), strict=True)
+            pairs = zip(results(True, dtype), results(False, torch.double), strict=True)
         bound = 64 * torch.finfo(dtype).eps
         agree = all(((a - b).abs() <= bound * (1 + b.abs().max())).all() for a, b in pairs)
         reason = "gave wrong results"

@@ -1,6 +1,5 @@
 """Kernels of residual sums, layer norms and ReLU, alone and in layers, against PyTorch."""
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -74,7 +73,7 @@ def test_dropout_of_a_sum_is_the_same_backward():
 
 @pytest.mark.parametrize("features", [20, 2080])
 def test_relu_with_dropout_repeats_its_mask_backward(features):
-    """2,080 features are two tiles of a row."""
+    """2,080 features are longer than a tile."""
     x = torch.randn(T, B, features, device=DEVICE, requires_grad=True)
     torch.testing.assert_close(dropped_relu(Masks(), x, 0.0), x.relu())
     output = dropped_relu(Masks(), x, P)
@@ -133,14 +132,8 @@ def test_a_checkpointed_layer_repeats_its_dropout(reentrant):
 def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
     kind = torch.device(DEVICE), torch.float32, 20
     assert fused.are_correct(*kind) and not caplog.text
-    kernels = fused._kernels()
-    for activate, reason in [
-        (lambda *x: F.gelu(x[1]), "gave wrong results"),
-        (None, "failed: Typ"),
-    ]:
-        activation = SimpleNamespace(apply=activate)
-        replaced = SimpleNamespace(ResidualNorm=kernels.ResidualNorm, DroppedReLU=activation)
-        monkeypatch.setattr(fused, "_kernels", lambda replaced=replaced: replaced)
+    for activate, reason in [(lambda masks, x, p: F.gelu(x), "wrong results"), (None, "TypeError")]:
+        monkeypatch.setattr(fused, "dropped_relu", activate)
         fused.are_correct.cache_clear()
         assert not fused.are_correct(*kind)
         assert reason in caplog.text
@@ -153,5 +146,5 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
 def test_kernels_of_layers_compile_without_spills(capability, tmp_path):
     options = ["--mechanisms", "layer", "--capability", capability, "--features", "5", "256"]
     rows = compile_kernels(tmp_path, *options, "--lengths", "32", "--dtypes", "float16", "bfloat16")
-    assert len({row["kernel"] for row in rows}) == 5, json.dumps(rows)
+    assert len({row["kernel"] for row in rows}) == 3
     assert not any(row["spills"] for row in rows)
