@@ -85,13 +85,6 @@ FAULTS_BY_FILE = {
         ("x = self.project_out_dim(x)", "pass", STOCK),
         ("x = side.layernorm_embedding(x)", "pass", STOCK),
         ("x, padding)", "x)", STOCK),
-        (
-            "        attention_dropout=cfg.attention_dropout",
-            "        attention_dropout=cfg.dropout",
-            DROPOUTS,
-        ),
-        ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
-        ("activation=str(cfg.activation_fn),", "", FLAGS),
         ("normalize_before=side.normalize_before,", "", STOCK),
         ('"encoder_dim": cfg.encoder.embed_dim', '"encoder_dim": cfg.decoder.embed_dim', STOCK),
         ("cfg.max_target_positions", "cfg.max_target_positions + 1", FLAGS),
@@ -173,6 +166,11 @@ FAULTS_BY_FILE = {
         ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
     ],
     "model/mechanisms.py": [
+        ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
+        ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
+        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
+        ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
+        ("activation=str(cfg.activation_fn),", "", FLAGS),
         ("F.relu if config.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),
         ("layer.max_positions - 1", "layer.max_positions", FLAGS),
         ('"max_distance": config.dman_max_distance or ', '"max_distance": ', FLAGS),
@@ -218,14 +216,13 @@ FAULTS_BY_FILE = {
         ("F.pad(closes, (1, 0), value=True)", "F.pad(separates, (1, 0), value=True)", BATCHES),
         ("lengths = lengths - ends.long()", "lengths = lengths - 1", BATCHES),
     ],
-    "model/encoders/flags.py": [
-        ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
-        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
-        ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
-    ],
     "model/encoders/cspan.py": [
         ("positional = drop(positional, self.dropout, self.training)", "", DROPOUTS),
-        ("semantic = drop(semantic, self.dropout, self.training)", "", DROPOUTS),
+        (
+            "drop(self.semantic_norm(attended), self.dropout",
+            "drop(self.semantic_norm(attended), 0",
+            DROPOUTS,
+        ),
     ],
     "model/encoders/__init__.py": [
         ("0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
@@ -237,6 +234,7 @@ FAULTS_BY_FILE = {
         ('"none", ', "", DROPOUTS),
     ],
     "model/encoders/transformer.py": [
+        ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
         ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
         (
             "tokens if self.input_map is None else self.input_map(tokens)",

@@ -38,7 +38,7 @@ GRAPHS = [
     *((arch, []) for arch in unlike(CLASSIFIERS, "sublayers|normalize_before")),
     ("swem_classifier", ["--pooling=window_max", "--pooling-window=6"]),
     ("cspan_classifier", ["--cspan-fusion=relative_position", "--rpr-max-distance=3"]),
-    ("rpr_classifier", ["--hierarchical", "--sentence-separator=word3"]),
+    ("swem_classifier", ["--hierarchical", "--sentence-separator=word3"]),
 ]
 
 
