@@ -25,10 +25,12 @@ import triton
 from triton.runtime.jit import JITFunction
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
+from fairseq_posattn.attention.fused import Masks, Sum, dropped_relu
 
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
+LAYER = "layer"  # a layer's kernels beside attention, of 8 heads
 OPTIONS = ["padding", "dropout", "causal"]
 ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
@@ -48,6 +50,8 @@ def recording(compiling=True):
 
 
 def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
+    if mechanism == LAYER:
+        return layer_step(dtype, 8 * features, length)
     case = KERNELS[mechanism]
     arguments = case.arguments(Sizes(1, HEADS, length, length, features), dtype)
     options = {
@@ -57,6 +61,15 @@ def training_step(mechanism, dtype, features, length, chosen=OPTIONS):
     }
     given = {key: value for name in chosen for key, value in options[name].items()}
     case(arguments, impl="triton", **given).sum().backward()
+
+
+def layer_step(dtype, features, length):
+    """Run the kernels of a layer beside attention, with dropout."""
+    norm = torch.nn.LayerNorm(features, dtype=dtype)
+    x, output = torch.ones(2, length, 1, features, dtype=dtype, requires_grad=True)
+    masks = Masks()
+    total, normalized = Sum(masks, x, output, norm.bias, 0.1).normalize(norm)
+    (total + dropped_relu(masks, normalized, 0.1)).sum().backward()
 
 
 def counts(compiled, options):
@@ -127,7 +140,7 @@ def cells(row, report):
 BENCHMARKS = {
     "": machine.Benchmark(
         {
-            "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
+            "mechanisms": (list(KERNELS), "mechanisms", [*KERNELS, LAYER]),
             "dtypes": (["bfloat16"], "precisions", machine.DEVICE["dtype"][-1]),
             "features": ([64], "features per head"),
             "lengths": ([32, 512], "positions of a sentence"),

@@ -35,12 +35,14 @@ from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.declare import Attention
 from fairseq_posattn.attention.kernels import support
 from fairseq_posattn.attention.kernels.launch import Launch
+from fairseq_posattn.model import transformer_layer
 from fairseq_posattn.training.criterions import fused_cross_entropy as fused_loss
 
 GROUPS = {
     "matmuls": ("mm", "addmm", "bmm"),
     "gradients of biases": ("sum",),
     "copies": ("copy_", "_foreach_copy_", "clone", "_to_copy", "cat"),
+    "sums with norms": ("add_and_normalize", "differentiate_sums", "fold_vectors"),
     "layer norms": ("native_layer_norm", "native_layer_norm_backward"),
     "dropout": ("native_dropout", "native_dropout_backward"),
     "sums": ("add",),
@@ -103,16 +105,18 @@ def as_on_a_gpu(counter):
         return torch.native_dropout(x, p, True)[0] if training and p else x
 
     def launch(self, *args):
-        counter.add("kernel", args)
+        name = self.kernel.__name__
+        counter.add(name if name in GROUP_OF else "kernel", args)
 
-    def zeros_like(tensor):  # kernels that do nothing must not leave NaN
+    def zeros_like(tensor, **options):  # kernels that do nothing must not leave NaN
         with _disable_current_modes():
-            return torch.zeros_like(tensor)
+            return torch.zeros_like(tensor, **options)
 
     return (
         patch.object(Attention, "_choose", choose),
         patch.object(support, "interpreted", lambda: True),
         patch.object(auto, "self_check_reason", lambda *call: None),
+        patch.object(transformer_layer, "uses_kernels", lambda *given: True),
         patch.object(cpu, "uses_byte_masks", lambda x, p: False),
         patch.object(cpu, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),

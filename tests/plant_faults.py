@@ -143,7 +143,7 @@ FAULTS_BY_FILE = {
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
         ("self.activation(heads)", "heads", MANS_LOOPS),
-        ("(self.dropout(activated))", "(activated)", DROPOUTS),
+        ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
     ],
     "model/mechanisms.py": [
         ("F.relu if config.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),

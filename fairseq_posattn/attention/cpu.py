@@ -30,9 +30,9 @@ def is_recorded() -> bool:
 class Linear(nn.Linear):
     """Linear layer that uses the faster library."""
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, with_bias: bool = True) -> Tensor:
         """Map ``[..., input]`` to ``[..., output]``."""
-        return self.product(x)
+        return self.product(x) if with_bias else linear(x, self.weight)
 
     def product(self, x: Tensor) -> Tensor:
         """Return ``x W' + b``; subclasses and patches override it."""

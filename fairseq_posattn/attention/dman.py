@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import biased_attention
 
@@ -82,6 +83,11 @@ def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> 
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]
 
 
+@once_a_pass
+def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
+    return torch.zeros(1, device=device, dtype=dtype)
+
+
 class DynamicMaskAttention(Mechanism):
     """DMAN: attention under a mask learned from the query, the distance and the head.
 
@@ -118,7 +124,8 @@ class DynamicMaskAttention(Mechanism):
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""
         bias = self.future_bias
         future = torch.zeros_like(self.past_bias) if bias is None else bias.flip(0)
-        return torch.cat([future, self.past_bias.new_zeros(1), self.past_bias])
+        zero = _zero(self.past_bias.device, self.past_bias.dtype)
+        return torch.cat([future, zero, self.past_bias])
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         # Layers store [T, B, C]: transposed back, it is not copied.

@@ -30,7 +30,7 @@ def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     of those rows to zero, which also stops their gradients.
     """
     dead = blocked.all(-1, keepdim=True)
-    return blocked & ~dead, dead
+    return blocked ^ dead, dead  # dead rows are blocked
 
 
 @once_a_pass
@@ -157,4 +157,8 @@ def sdpa_attention(
         else:
             mask = mask.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
-    return context if dead is None else context.masked_fill(dead, 0.0)
+    if dead is None:
+        return context
+    # masked_fill copies: in the order [Tq, B, H, D], so that layers need no other copy.
+    dead = dead.expand(*context.shape[:-1], 1).movedim(2, 0)
+    return context.movedim(2, 0).masked_fill(dead, 0.0).movedim(0, 2)

@@ -81,12 +81,10 @@ def add_data(parser: argparse._ActionsContainer) -> None:
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
-    """Run the command ``prog`` and print user errors as one line.
+    """Run the command ``prog``, print user errors as one line, and return the exit status.
 
-    System errors that name no file name ``unnamed``.
-
-    Returns:
-        the exit status: 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C.
+    It is 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C. System errors that name no
+    file name ``unnamed``.
     """
     try:
         status = work()

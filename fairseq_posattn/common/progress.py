@@ -98,14 +98,10 @@ def map_lines(
 ) -> Iterator[Result]:
     """Yield ``function(line)`` of each line, in order, with at most two chunks per process ahead.
 
-    Worker processes end with this one, even if it is killed. joblib's outlive it by minutes, and
-    unpickle the function for every batch, so that tokenizers lose their caches.
-
-    Args:
-        function: any callable; its :class:`UsageError` is raised here.
-        lines: strings, or tuples of them; ``total`` is their number, if known.
-        jobs: processes, each of which takes ``chunk`` lines at a time; 1 works in this one.
-        title: title of the progress bar.
+    ``function`` is any callable, whose errors are raised here; ``total`` is the number of lines, if
+    known. Each of the ``jobs`` processes takes ``chunk`` lines at a time; 1 works in this one. They
+    end with it, even if it is killed. joblib's outlive it by minutes, and unpickle the function for
+    every batch, so that tokenizers lose their caches.
     """
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, chunk)), [])

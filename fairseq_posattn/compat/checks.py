@@ -25,7 +25,8 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
         "ngram_buckets rpr_max_distance max_tokens max_tokens_valid batch_size batch_size_valid "
         "update_freq required_batch_size_multiple required_seq_len_multiple log_interval "
         "save_interval validate_interval ema_update_freq beam nbest iter_decode_with_beam "
-        "num_shards distributed_world_size checkpoint_shard_count",
+        "num_shards distributed_world_size checkpoint_shard_count title_length max_history "
+        "negatives",
     ),
     "0 or more": (
         lambda n: n >= 0,

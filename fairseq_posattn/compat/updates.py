@@ -8,6 +8,7 @@ from collections import defaultdict
 
 import torch
 from fairseq import utils
+from fairseq.logging.meters import AverageMeter
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
@@ -128,6 +129,26 @@ def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
         return reduce_and_log_stats(self, *args, **kwargs)
     finally:
         self.tpu = tpu
+
+
+@around(AverageMeter, "update")
+def add_in_one_launch(update, self, val, n=1):
+    """Add to the sum of a logged number in one launch."""
+    numbers = (val, self.sum) if torch.is_tensor(val) and torch.is_tensor(self.sum) else ()
+    if not numbers or torch.is_tensor(n) or n <= 0 or val.dtype != self.sum.dtype:
+        update(self, val, n)
+        return
+    self.val, self.count = val, self.count + n
+    self.sum = torch.add(self.sum, val, alpha=n)
+
+
+@around(utils, "make_positions")
+def number_positions(make_positions, tensor, padding_idx, onnx_trace=False):
+    """Return the positions of tokens in four launches instead of seven."""
+    if onnx_trace:
+        return make_positions(tensor, padding_idx, onnx_trace)
+    present = tensor.ne(padding_idx)
+    return present.cumsum(1) * present + padding_idx
 
 
 # --- Copies to and from half precision ------------------------------------------------------------

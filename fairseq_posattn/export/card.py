@@ -9,8 +9,6 @@ from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.manifest import Manifest
 
-__all__ = ["add_measurements", "write"]
-
 NAME = "README.md"
 CARD = """---
 library_name: transformers

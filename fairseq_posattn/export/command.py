@@ -24,8 +24,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.options import DECODING, add_search
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
-__all__ = ["export", "main", "make_parser", "read_examples"]
-
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
 ONNX = ("onnx", "onnxruntime", "onnxscript")

@@ -16,8 +16,6 @@ from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.outputs import Pairs
 
-__all__ = ["compare"]
-
 BATCH = 32
 
 

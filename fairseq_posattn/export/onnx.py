@@ -23,8 +23,6 @@ from transformers import PreTrainedModel
 
 from fairseq_posattn.common.errors import UsageError
 
-__all__ = ["INT8", "NAME", "Graph", "quantise", "run", "write"]
-
 NAME, INT8 = "model.onnx", "model.int8.onnx"
 TOLERANCE = 1e-4
 

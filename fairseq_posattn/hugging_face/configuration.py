@@ -5,8 +5,6 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-__all__ = ["PosAttnSeq2SeqConfig", "PosAttnTextConfig", "nested"]
-
 
 class PosAttnTextConfig(PreTrainedConfig):
     """Configuration of ``PosAttnForSequenceClassification``.

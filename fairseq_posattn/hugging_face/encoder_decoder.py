@@ -10,8 +10,6 @@ from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nes
 from fairseq_posattn.model.multihead import IncrementalState, MultiheadSelfAttention
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
-__all__ = ["EndAtMaxLength", "PosAttnForSeq2SeqLM", "SourceEncoder"]
-
 NO_LABEL = -100
 
 

@@ -12,8 +12,6 @@ from fairseq_posattn.hugging_face.configuration import PosAttnTextConfig
 from fairseq_posattn.model.classifier import Marks, SentenceEncoder, build_head, encode_features
 from fairseq_posattn.model.sentence_batches import pad_right
 
-__all__ = ["PosAttnForSequenceClassification"]
-
 
 class PosAttnForSequenceClassification(PreTrainedModel):
     """Classifier of sentences, documents or pairs."""

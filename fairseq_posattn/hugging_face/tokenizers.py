@@ -15,8 +15,6 @@ from fairseq_posattn.text.plain_text import CODES, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
-__all__ = ["DictionaryTokenizer", "PosAttnClassifierTokenizer", "PosAttnSeq2SeqTokenizer"]
-
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 

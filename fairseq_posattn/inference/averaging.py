@@ -18,8 +18,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 
-__all__ = ["average_checkpoints", "last_checkpoints", "main"]
-
 SHAPE = "shape of "
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 WRITTEN = {

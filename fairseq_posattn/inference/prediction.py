@@ -122,12 +122,13 @@ def predictor_of(
             "sequence_tagging"
         )
     cfg = trained.task.cfg
-    rule = (word_rule(cfg.data) or "spaces") if words is None else words
+    info = manifest.read(cfg.data)
+    rule = (info.word_rule if info else "spaces") if words is None else words
     if isinstance(rule, str) and rule not in RULES:
-        raise UsageError(f"words {rule!r}: no such rule; name one of {', '.join(RULES)}")
+        source = f"{cfg.data}/{manifest.NAME}: word_rule" if words is None else "words"
+        raise UsageError(f"{source} {rule!r}: no such rule; name one of {', '.join(RULES)}")
     function = RULES.get(rule, rule)
     if is_tagger:
-        info = manifest.read(cfg.data)
         lower = info is None or info.lower
         return RolePredictor(trained, function, lower, find_device(device), NOTHING)
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
@@ -137,17 +138,6 @@ def predictor_of(
             "--num-classes 1 or --task sentence_pair_prediction"
         )
     return Predictor(trained, function, find_device(device))
-
-
-def word_rule(folder: str) -> str | None:
-    """Return the tokenization rule of binarized data, or None if no manifest names it."""
-    info = manifest.read(folder)
-    if info is not None and info.word_rule not in RULES:
-        raise UsageError(
-            f"{folder}/{manifest.NAME}: unknown tokenization rule {info.word_rule!r}; name one of "
-            f"{', '.join(RULES)}, or update fairseq_posattn"
-        )
-    return info and info.word_rule
 
 
 class Predictor(LineReader):
@@ -208,8 +198,9 @@ class Predictor(LineReader):
 
         Documents are also split into sentences.
         """
-        documents = SENTENCE_SEPARATOR in self.dictionary
-        return word_rule(self.task.cfg.data) or ("documents" if documents else "moses")
+        if info := manifest.read(self.task.cfg.data):
+            return info.word_rule
+        return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
 
     def encode_line(self, text: str) -> list[Tensor] | None:
         """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""

@@ -18,8 +18,6 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.props import SEPARATOR, Sentence, spans_of_tags
 
-__all__ = ["RolePrediction", "RolePredictor", "as_props"]
-
 
 @dataclass(frozen=True)
 class RolePrediction:

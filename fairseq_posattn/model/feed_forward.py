@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear, drop
+from fairseq_posattn.attention.fused import Masks, dropped_relu
 
 
 def _gelu(x: Tensor) -> Tensor:
@@ -49,8 +50,13 @@ class Dropout(nn.Dropout):
         self.owner = owner
         self.retained = False
 
+    @property
+    def probability(self) -> float:
+        """The probability in effect, 0 in evaluation."""
+        return self.p if self.training or self.retained else 0.0
+
     def forward(self, x: Tensor) -> Tensor:
-        return drop(x, self.p, self.training or self.retained)
+        return drop(x, self.probability)
 
     def make_generation_fast_(
         self, name: str, retain_dropout=False, retain_dropout_modules=None, **unused: Any
@@ -74,5 +80,14 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout, type(self).__name__)
         self.fc2 = Linear(inner_dim, embed_dim)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.fc2(self.dropout(self.activation(self.fc1(x))))
+    @property
+    def output_bias(self) -> Tensor:
+        """The bias that the output of kernels lacks."""
+        return self.fc2.bias
+
+    def forward(self, x: Tensor, masks: Masks | None = None) -> Tensor:
+        """Map the input to the output; with ``masks`` by kernels and without ``output_bias``."""
+        if masks is not None and self.activation is F.relu:
+            hidden = dropped_relu(masks, self.fc1(x), self.dropout.probability)
+            return self.fc2(hidden, with_bias=False)
+        return self.fc2(self.dropout(self.activation(self.fc1(x))), with_bias=masks is None)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.cpu import Linear
+from fairseq_posattn.attention.fused import Masks
 from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).
@@ -61,9 +62,9 @@ class OutputLinear(Linear):
         nn.init.xavier_uniform_(self.weight)
         nn.init.zeros_(self.bias)
 
-    def forward(self, heads: Tensor) -> Tensor:
+    def forward(self, heads: Tensor, with_bias: bool = True) -> Tensor:
         activated = heads if self.activation is None else self.activation(heads)
-        return super().forward(self.dropout(activated))
+        return super().forward(self.dropout(activated), with_bias)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -208,7 +209,8 @@ class MultiheadAttention(nn.Module):
     ``projections`` are the linear layers of queries, keys and values, by attribute.
     ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
     ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
-    where padded. ``incremental_state`` is the cache of incremental decoding.
+    where padded. ``incremental_state`` is the cache of incremental decoding. With
+    ``masks`` the output lacks ``output_bias``, which the residual sum's kernel adds.
     """
 
     def __init__(self, embed_dim, num_heads, mechanism, heads, **projections: PackedLinear):
@@ -225,6 +227,11 @@ class MultiheadAttention(nn.Module):
         options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
         attended = self.mechanism(x.transpose(0, 1), query, key, value, **options)
         return attended if need_weights else (attended, None)
+
+    @property
+    def output_bias(self) -> Tensor:
+        """The bias that the output of kernels lacks."""
+        return self.out_proj.bias
 
     def reorder_incremental_state(
         self, incremental_state: IncrementalState, new_order: Tensor
@@ -251,6 +258,7 @@ class MultiheadSelfAttention(MultiheadAttention):
         key_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
+        masks: Masks | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to ``x`` and the cached positions before it.
 
@@ -270,7 +278,7 @@ class MultiheadSelfAttention(MultiheadAttention):
             key_padding_mask = None if padding is None else padding.t()
         vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
         context, weights = self.attend(x, *vectors, key_padding_mask, need_weights)
-        return self.out_proj(merge_heads(context)), weights
+        return self.out_proj(merge_heads(context), with_bias=masks is None), weights
 
 
 class MultiheadCrossAttention(MultiheadAttention):
@@ -297,6 +305,7 @@ class MultiheadCrossAttention(MultiheadAttention):
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
+        masks: Masks | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to the encoder's output.
 
@@ -313,7 +322,8 @@ class MultiheadCrossAttention(MultiheadAttention):
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
         context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
         context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
-        output = self.out_proj(context.reshape(x.size(0), x.size(1), -1))  # [T, B*N, C]
+        context = context.reshape(x.size(0), x.size(1), -1)  # [T, B*N, C]
+        output = self.out_proj(context, with_bias=masks is None)
         if weights is not None:  # [B, H, N*T, S]
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights

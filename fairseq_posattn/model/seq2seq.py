@@ -122,7 +122,9 @@ class EncoderPass:
 
 
 class DecoderPass:
-    """Forward pass of a Transformer decoder."""
+    """Forward pass of a Transformer decoder; ``pads_right`` if training batches are so padded."""
+
+    pads_right = False
 
     @model_pass
     def extract_features(
@@ -154,7 +156,9 @@ class DecoderPass:
         aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
         x = self._embed(prev_output_tokens, incremental_state).transpose(0, 1)  # [T, B, C]
         newest = prev_output_tokens if incremental_state is None else prev_output_tokens[:, -1:]
-        padding = find_padding(newest, self.padding_idx)
+        # Behind the tokens, causal attention sees padding only from padding, which no loss reads.
+        is_unseen = self.training and self.pads_right and incremental_state is None
+        padding = None if is_unseen else find_padding(newest, self.padding_idx)
         attention, states = None, [x]
         for number, layer in enumerate(self.layers):
             x, weights, _ = layer(

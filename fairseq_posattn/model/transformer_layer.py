@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.fused import Masks, Sum, uses_kernels
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
 from fairseq_posattn.model.mechanisms import (
     MECHANISMS,
@@ -50,19 +51,51 @@ class Residual(nn.Module):
     f, the ``sublayer``, returns its output, or its output and attention weights.
     """
 
-    def __init__(self, sublayer: nn.Module, embed_dim: int, dropout: float, normalize_before: bool):
+    def __init__(
+        self,
+        sublayer: nn.Module,
+        embed_dim: int,
+        dropout: float,
+        normalize_before: bool,
+        impl: str = "auto",
+    ):
         super().__init__()
         self.sublayer = sublayer
         self.layer_norm = nn.LayerNorm(embed_dim)
         self.dropout = Dropout(dropout, type(self).__name__)
         self.normalize_before = normalize_before
+        self.impl = impl
 
-    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-        """Return ``[T, B, C]`` and the sublayer's attention weights or None."""
+    def forward(
+        self, x: Tensor | Sum, *args: Any, **kwargs: Any
+    ) -> tuple[Tensor | Sum, Tensor | None]:
+        """Return ``[T, B, C]`` and the sublayer's attention weights or None.
+
+        By kernels, the sum is left to the next sublayer, whose norm the same kernel computes.
+        """
+        if isinstance(x, Sum) or uses_kernels(self.impl, x, self.layer_norm):
+            return self._fused(x if isinstance(x, Sum) else Sum(Masks(), x), *args, **kwargs)
         output = self.sublayer(self.layer_norm(x) if self.normalize_before else x, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
         x = x + self.dropout(output)
         return (x if self.normalize_before else self.layer_norm(x)), weights
+
+    def _fused(self, total, *args, **kwargs):
+        if self.normalize_before:
+            x, normalized = total.normalize(self.layer_norm)
+        else:
+            x = normalized = total.total()
+        output = self.sublayer(normalized, *args, masks=total.masks, **kwargs)
+        output, weights = output if isinstance(output, tuple) else (output, None)
+        bias, dropout_p = self.sublayer.output_bias, self.dropout.probability
+        total = Sum(total.masks, x, output, bias, dropout_p)
+        if not self.normalize_before:
+            total = Sum(total.masks, total.normalize(self.layer_norm)[1])
+        return total, weights
+
+
+def _total(x: Tensor | Sum) -> Tensor:
+    return x.total() if isinstance(x, Sum) else x
 
 
 class Layer(nn.Module):
@@ -88,7 +121,7 @@ class EncoderLayer(Layer):
         for residual in self.sublayers:
             attends = isinstance(residual.sublayer, MultiheadSelfAttention)
             x, _ = residual(x, encoder_padding_mask) if attends else residual(x)
-        return x
+        return _total(x)
 
 
 class DecoderLayer(Layer):
@@ -125,7 +158,7 @@ class DecoderLayer(Layer):
                 x, attention = residual(x, *source, incremental_state, need_weights)
             else:
                 x, _ = residual(x)
-        return x, None if attention is None else attention.transpose(0, 1), None
+        return _total(x), None if attention is None else attention.transpose(0, 1), None
 
     def make_generation_fast_(self, need_attn: bool = False, **kwargs: object) -> None:
         """Set whether generation reads the attention; fairseq calls this."""
@@ -143,4 +176,5 @@ def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Re
     else:
         mechanism = MECHANISMS[name](config, layer)
         sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, heads)
-    return Residual(sublayer, dim, layer.dropout, layer.normalize_before)
+    impl = str(config.attention_impl)
+    return Residual(sublayer, dim, layer.dropout, layer.normalize_before, impl)

@@ -1,18 +1,20 @@
 """Published archives and the folders that they unpack to, with one interface.
 
 Content decides, not names. Members are streamed and never written to disk: names and links in an
-archive cannot lead elsewhere, and there is no second copy of large corpora.
+archive cannot lead elsewhere, there is no second copy of large corpora, and it is faster.
 """
 
 import hashlib
 import os
 import tarfile
 import zipfile
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
 from fairseq_posattn.common.errors import UsageError
+
+COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def open_archive(path):
@@ -25,14 +27,12 @@ def open_archive(path):
     with damage_reported(path):
         if zipfile.is_zipfile(path):
             return Zip(path)
-    archive = SingleFile(path)
-    with archive.open_only() as stream:
+    file = SingleFile(path)
+    with file.open_only() as stream, suppress(tarfile.HeaderError):
         start = stream.read(tarfile.BLOCKSIZE)
-    try:
         tarfile.TarInfo.frombuf(start, tarfile.ENCODING, "surrogateescape")
-    except tarfile.HeaderError:
-        return archive
-    return Tar(path, archive.open_only, archive)
+        return Tar(path, file.open_only, file)
+    return file
 
 
 def joined(folder, paths):
@@ -41,18 +41,12 @@ def joined(folder, paths):
     return archives[0] if len(archives) == 1 else Archives(folder, archives)
 
 
-def check_archive(path):
-    """Read an archive to its end; raise :exc:`UsageError` if it is damaged or cut off."""
-    for _, stream in open_archive(path).members():
-        while stream.read(1 << 20):
-            pass
-
-
 class Archive:
     """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`.
 
     ``members()`` yields ``(name, binary stream)`` of each file; a stream is valid until the next
-    one. A folder's files come sorted by name, an archive's in the order they were packed.
+    one. A folder's files come sorted by name, an archive's in the order they were packed. A member
+    is found by its whole path or by the end of it, from a slash on.
     """
 
     def __init__(self, path):
@@ -63,46 +57,39 @@ class Archive:
 
     @contextmanager
     def open(self, member):
-        """Open the file whose path is ``member`` or ends in ``/member``."""
         for name, stream in self.members():
             if _ends_in(name, member):
                 yield stream
                 return
-        raise self._missing(member)
+        raise UsageError(f"{self.name}: holds no {member}")
 
     def label(self, member):
         """Return the name of a file for messages."""
         return f"{self.name}/{member}"
 
     def has(self, member):
-        """Return whether :meth:`open` finds the file."""
         return any(_ends_in(name, member) for name in self.names())
 
     def first_of(self, *members):
         """Return the first of some files that there is; raise :exc:`UsageError` if none is."""
-        names = self.names()
         for member in members:
-            if any(_ends_in(name, member) for name in names):
+            if self.has(member):
                 return member
         raise UsageError(f"{self.name}: holds none of {', '.join(members)}")
 
     def nested(self, member):
         """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
-        name = f"{self.name}/{member}"
 
         @contextmanager
         def opener():
             with self.open(member) as stream:
-                yield decompressed(stream, name)
+                yield decompressed(stream, self.label(member))
 
-        return Tar(name, opener, self)
+        return Tar(self.label(member), opener, self)
 
     def fingerprint(self, *members):
         """Return text that changes with the archive, or with ``members`` (all) of a folder."""
         return _state(self.path)
-
-    def _missing(self, member):
-        return UsageError(f"{self.name}: holds no {member}")
 
 
 class Archives(Archive):
@@ -117,15 +104,15 @@ class Archives(Archive):
             yield from archive.members()
 
     def label(self, member):
-        holding = [archive for archive in self.archives if archive.has(member)]
-        return holding[0].label(member) if holding else super().label(member)
+        holding = (archive.label(member) for archive in self.archives if archive.has(member))
+        return next(holding, super().label(member))
 
     def fingerprint(self, *members):
         return " ".join(archive.fingerprint() for archive in self.archives)
 
 
 class Folder(Archive):
-    """The regular files of a folder."""
+    """The regular files of a folder; of several that end alike, the one nearest to it is found."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -147,8 +134,7 @@ class Folder(Archive):
         return str(self._find(member))
 
     def nested(self, member):
-        path = self._find(member)
-        return Zip(path) if zipfile.is_zipfile(path) else super().nested(member)
+        return open_archive(self._find(member))
 
     def fingerprint(self, *members):
         paths = sorted({*map(self._find, members)} or {self.path / name for name in self._names})
@@ -158,7 +144,7 @@ class Folder(Archive):
     def _find(self, member):
         matches = [name for name in self._names if _ends_in(name, member)]
         if not matches:
-            raise self._missing(member)
+            raise UsageError(f"{self.name}: holds no {member}")
         return self.path / min(matches, key=lambda name: name.count("/"))
 
 
@@ -167,13 +153,12 @@ class Tar(Archive):
 
     def __init__(self, path, opener, outer):
         super().__init__(path)
-        self.opener, self.outer = opener, outer
+        self.opener, self.fingerprint = opener, outer.fingerprint
 
     def members(self):
-        with self.opener() as stream:
-            with damage_reported(self.name):
-                tar = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=Header)
-            while (member := self._next(tar)) is not None:
+        with self.opener() as stream, damage_reported(self.name):
+            tar = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=Header)
+            for member in tar:
                 tar.members.clear()  # else it stores every header
                 if member.isfile():
                     content = checked(tar.extractfile(member), self.name)
@@ -181,28 +166,16 @@ class Tar(Archive):
             while stream.read(1 << 20):
                 pass  # to the checksum at the end of a compressed file
 
-    def _next(self, tar):
-        with damage_reported(self.name):
-            return tar.next()
-
-    def fingerprint(self, *members):
-        return self.outer.fingerprint()
-
 
 class Zip(Archive):
     """A zip archive."""
 
     def members(self):
-        with damage_reported(self.name):
-            archive = zipfile.ZipFile(self.path)
-        with archive:
+        with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             for item in archive.infolist():
                 if not item.is_dir():
-                    label = self.label(item.filename)
-                    with damage_reported(label):
-                        stream = archive.open(item)
-                    with stream:
-                        yield item.filename, checked(stream, label)
+                    with archive.open(item) as stream:
+                        yield item.filename, checked(stream, self.label(item.filename))
 
 
 class SingleFile(Archive):
@@ -217,7 +190,7 @@ class SingleFile(Archive):
         return self.name
 
     def names(self):
-        shortened = self.is_compressed and self.path.suffix in (".gz", ".bz2", ".xz")
+        shortened = self.is_compressed and self.path.suffix in COMPRESSED
         return [self.path.stem if shortened else self.path.name]
 
     def members(self):

@@ -14,12 +14,6 @@ from fairseq_posattn.common.progress import ending_with_this, say
 SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
 
-def binarize_pairs(source, target, prefixes, dest, jobs, **options):
-    """Binarize files ``prefixes`` (by split), with ``options`` of fairseq-preprocess."""
-    files = {f"{split}pref": prefix for split, prefix in prefixes.items()}
-    preprocess(dest, jobs, source_lang=source, target_lang=target, **files, **options)
-
-
 def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
     """Binarize ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
 

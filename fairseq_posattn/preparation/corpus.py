@@ -1,7 +1,7 @@
 """Descriptions of data sets, shared by preparation, recipes and prediction."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from fairseq_posattn.text.moses import RATIO
 
@@ -9,14 +9,6 @@ INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
 SIDES = ("source", "target")  # of summaries
 FOLDS = 10  # of cross validation
-
-
-@dataclass(frozen=True)
-class Flag:
-    """A data set's option without a value: its name on the command line and its help."""
-
-    name: str
-    help: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +23,7 @@ class Corpus:
     recipe: str | None = None  # recipe that trains on it; None for custom corpora
     metrics: tuple  # metrics that compare its models
     min_count: int = 1  # training occurrences that a word without a vector needs
-    flags: tuple = ()  # Flags, on which its text depends
+    flags: dict = field(default_factory=dict)  # options without a value that change its text: help
     add_options: Callable = lambda parser: None  # adds other options
     settings: Callable = lambda options: {}  # other options on which its text depends
     changes: Callable = lambda options: {}  # attributes that the options change
@@ -40,16 +32,9 @@ class Corpus:
     sides = ()
     unit = "examples"  # what --limit counts
 
-    def with_options(self, options):
-        """Return the corpus as the parsed options change it."""
-        return replace(self, **self.changes(options))
-
     def text_settings(self, options):
         """Return all options on which the text depends, by name."""
-        flags = {
-            flag.name: getattr(options, flag.name.removeprefix("--").replace("-", "_"))
-            for flag in self.flags
-        }
+        flags = {name: getattr(options, name[2:].replace("-", "_")) for name in self.flags}
         return flags | self.settings(options)
 
 

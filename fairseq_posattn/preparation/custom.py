@@ -16,7 +16,7 @@ from pathlib import Path
 import regex
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.preparation.archives import Archives, SingleFile, open_archive
+from fairseq_posattn.preparation.archives import COMPRESSED, Archives, SingleFile, open_archive
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus
 from fairseq_posattn.preparation.labeled_text import Example, checked_text, stratified_sample
 from fairseq_posattn.preparation.vectors import fraction
@@ -54,12 +54,12 @@ def open_file(path):
 
 def files_as_archive(paths):
     """Return text files as one archive, for its fingerprint."""
-    return Archives("files", [open_file(path) for path in paths])
+    return Archives("files", list(map(open_file, paths)))
 
 
-def file_name(path):
-    """Return a file's name without the suffix of its compression."""
-    return path.stem if path.suffix in (".gz", ".bz2", ".xz") else path.name
+def file_suffix(path):
+    """Return the suffix of a file's name before that of its compression."""
+    return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def open_lines(path):
 
 def read_rows(path, columns):
     """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
-    suffix = Path(file_name(path)).suffix.lower()
+    suffix = file_suffix(path).lower()
     if suffix not in READERS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
     place = None
@@ -94,9 +94,8 @@ def _table_rows(lines, path, fix, **dialect):
         elif len(row) == len(header):
             yield place, dict(zip(header, row, strict=True))
         elif row:
-            raise UsageError(
-                f"{place}: {len(row)} fields in a table of {len(header)} columns; {fix}"
-            )
+            number = len(header)
+            raise UsageError(f"{place}: {len(row)} fields in a table of {number} columns; {fix}")
 
 
 def _json_rows(lines, path):
@@ -196,11 +195,7 @@ def given(options):
 def splits(_, options):
     keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
     sources = {split: getattr(options, split) for split in HELD_OUT}
-    sizes = {
-        split: held_out_size(size, len(keys))
-        for split, size in sources.items()
-        if not isinstance(size, Path)
-    }
+    sizes = {s: held_out_size(n, len(keys)) for s, n in sources.items() if not isinstance(n, Path)}
     chosen = hold_out(keys, options.seed, sizes, options.file)
     chosen["train"] = set(range(len(keys))).difference(*chosen.values())
     labels = {label for label, _ in keys}

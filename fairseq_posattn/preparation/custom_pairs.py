@@ -124,8 +124,7 @@ def _columns(options):
 
 def languages(options):
     """Return the two languages: given, or the suffixes of the files, or the columns' names."""
-    suffixes = [Path(custom.file_name(path)).suffix[1:] for path in options.train or ()]
-    inferred = _columns(options) or suffixes
+    inferred = _columns(options) or [custom.file_suffix(path)[1:] for path in options.train]
     sides = []
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")

@@ -4,7 +4,7 @@ import json
 import random
 from collections import Counter, defaultdict
 from contextlib import ExitStack
-from itertools import islice
+from itertools import islice, product
 from typing import NamedTuple
 
 from fairseq_posattn.common.errors import UsageError, shortened
@@ -74,8 +74,7 @@ class TextFiles(ExitStack):
         folder.mkdir(parents=True, exist_ok=True)
         self.files = {
             (split, kind): self.enter_context(writing(folder / f"{split}.{kind}"))
-            for split in SPLITS
-            for kind in kinds
+            for split, kind in product(SPLITS, kinds)
         }
 
     def write(self, example, split, published):

@@ -65,9 +65,9 @@ def report_splits(splits, sides, key=lambda texts: texts):
             known.add(example)
             shared += example in trained
         number = counts[0].total()
+        each = [f"{median(count.elements()):g}, {max(count):,}" for count in counts]
         columns = "  ".join(
-            f"{f'{median(count.elements()):g}, {max(count):,}':>{len(side) + 17}}"
-            for side, count in zip(sides, counts, strict=True)
+            f"{one:>{len(side) + 17}}" for side, one in zip(sides, each, strict=True)
         )
         in_train = "-" if split == "train" else f"{shared:,}"
         print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")

@@ -75,9 +75,8 @@ def fraction(text):
 
 def run_words(stages, corpus, options, vectors, count):
     """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
-    outputs, state = ["dict.txt"], None
-    if vectors:
-        outputs, state = [*outputs, "glove.txt"], [vectors[0].fingerprint(vectors[1]), vectors[1]]
+    outputs = ["dict.txt", "glove.txt"] if vectors else ["dict.txt"]
+    state = vectors and [vectors[0].fingerprint(vectors[1]), vectors[1]]
 
     def make(work):
         least = options.min_count or corpus.min_count
@@ -163,7 +162,7 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
 
 def features(folder):
     """Return the dimensions of the vectors in ``glove.txt`` of a folder; None without the file."""
-    if (folder / "glove.txt").exists():
-        with open(folder / "glove.txt", encoding="utf-8") as file:
-            return int(file.readline().split()[1])
-    return None
+    if not (folder / "glove.txt").exists():
+        return None
+    with open(folder / "glove.txt", encoding="utf-8") as file:
+        return int(file.readline().split()[1])

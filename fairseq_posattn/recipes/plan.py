@@ -190,8 +190,6 @@ def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[
     frequency = -(-batches // workers)
     shared = size * batches // (workers * frequency)
     requested, total = size * batches, shared * frequency * workers
-    if total == 0:
-        raise UsageError(f"{workers} workers cannot share an update of {batches} x {size}")
     uneven = "" if total == requested else f", not {requested}, which cannot be shared evenly"
     about = (
         f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x {shared} "

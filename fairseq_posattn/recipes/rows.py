@@ -6,7 +6,7 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
@@ -25,17 +25,9 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
     make = _locality_row if is_locality else _scored_row
     rows = []
     for entry in entries:
-        try:
-            row = make(recipe, entry)
-            copied = (*COPIED, "forms of the last seed")
-            require_form({key: row[key] for key in copied if key in row}, entry.folder)
-        except UsageError:
-            raise
-        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise UsageError(
-                f"{entry.folder}: a result in it is malformed ({in_one_line(error)}); "
-                "remove it, and the recipe measures it again"
-            ) from error
+        row = make(recipe, entry)
+        copied = (*COPIED, "scores", "forms of the last seed")
+        require_form({key: row[key] for key in copied if key in row}, entry.folder)
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
@@ -111,8 +103,6 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
     number = float(measured["scores"][name])
-    if not isfinite(number):
-        raise ValueError(f"{metric} is {number}")
     return round(100 * number, 2) if name in RANKING else number  # papers print percentages
 
 

@@ -68,9 +68,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     elif not wanted:
         raise UsageError(f"{path}: no references (lines T-0<TAB>text); give --references FILE")
     if unwanted := written.keys() - wanted.keys():
-        raise UsageError(
-            f"{references or path}: no reference for hypothesis {min(unwanted)} of {path}"
-        )
+        name = references or path
+        raise UsageError(f"{name}: no reference for hypothesis {min(unwanted)} of {path}")
     numbers = sorted(wanted)
     return Pairs(
         remove_marks([written.get(number, "") for number in numbers], marks),

@@ -49,11 +49,9 @@ class Comparison:
 
     def __str__(self) -> str:
         low, high = self.interval
-        return (
-            f"{self.difference:+.2f} ({low:+.2f} to {high:+.2f}) against {self.baseline:.2f}, "
-            f"p = {self.p:.4f} by paired bootstrap, {self.p_randomisation:.4f} by approximate "
-            "randomization"
-        )
+        gain = f"{self.difference:+.2f} ({low:+.2f} to {high:+.2f}) against {self.baseline:.2f}"
+        tests = f"{self.p:.4f} by paired bootstrap, {self.p_randomisation:.4f} by approximate"
+        return f"{gain}, p = {tests} randomization"
 
 
 @dataclass(frozen=True)

@@ -33,11 +33,8 @@ def read_lines(
 ) -> Iterator[str]:
     """Yield the lines of a binary stream as text, without line ends and byte order mark.
 
-    Only ``\\n`` and ``\\r\\n`` end a line; see :func:`one_line` for other separators.
-
-    Raises:
-        UsageError: a line of the file ``name`` is too long or not in ``encoding``, or there is no
-            line at all, unless ``allow_empty``.
+    Only ``\\n`` and ``\\r\\n`` end a line; see :func:`one_line` for other separators. Lines that
+    are too long or not in ``encoding`` are UsageErrors; so is an empty file unless ``allow_empty``.
     """
     number = 0
     for number, line in enumerate(raw_lines(stream, name), start=1):

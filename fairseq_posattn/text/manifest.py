@@ -17,45 +17,25 @@ FIX = "prepare the data again"
 
 @dataclass(frozen=True)
 class Manifest:
-    """Description of binarized data and of how its text was made.
+    """Description of binarized data and of how its text was made."""
 
-    Attributes:
-        corpus: its name, such as ``sst5``.
-        task: fairseq's.
-        word_rule: tokenization rule: a key of :data:`.text.words.RULES`, or, for translation, of
-            :data:`.text.moses.RULES`.
-        lower: the text is lower-cased.
-        subwords: ``subword_nmt``, ``sentencepiece``, ``wordpiece``, ``gpt``, or None.
-        languages: source and target, for translation and summarization.
-        versions: package versions used; empty for folders older than the manifest.
-        cased: WordPiece kept capitals and accents. Older manifests lack it: then they are kept
-            unless ``lower``.
-        longest: maximum subwords per line, the rest is cut off; None if unknown.
-        metric: the corpus's first metric, such as ``bleu``, ``rouge1`` or ``accuracy``.
-        criterion: fairseq's or the plugin's criterion.
-        examples: number of examples by split.
-        classes: value of ``--num-classes``, for classification.
-        joined: both sides share one dictionary, for translation and summarization.
-        longest_text: words of the longest training text, for classification.
-        features: dimensions of the word vectors in ``glove.txt``; None without vectors.
-    """
-
-    corpus: str
-    task: str
-    word_rule: str
-    lower: bool = False
-    subwords: str | None = None
-    languages: tuple[str, ...] = ()
-    versions: dict[str, str] = field(default_factory=dict)
+    corpus: str  # its name, such as ``sst5``
+    task: str  # fairseq's
+    word_rule: str  # tokenization: a key of RULES in text.words or, of translations, in text.moses
+    lower: bool = False  # the text is lower-cased
+    subwords: str | None = None  # ``subword_nmt``, ``sentencepiece``, ``wordpiece`` or ``gpt``
+    languages: tuple[str, ...] = ()  # source and target, for translation and summarization
+    versions: dict[str, str] = field(default_factory=dict)  # of packages; empty if unknown
+    # WordPiece kept capitals and accents. Older manifests lack it: kept unless ``lower``.
     cased: bool = False
-    longest: int | None = None
-    metric: str | None = None
-    criterion: str | None = None
-    examples: dict[str, int] = field(default_factory=dict)
-    classes: int | None = None
-    joined: bool = False
-    longest_text: int | None = None
-    features: int | None = None
+    longest: int | None = None  # maximum subwords per line, the rest is cut off; None if unknown
+    metric: str | None = None  # the corpus's first metric, such as ``bleu`` or ``accuracy``
+    criterion: str | None = None  # fairseq's or the plugin's
+    examples: dict[str, int] = field(default_factory=dict)  # number of examples by split
+    classes: int | None = None  # value of ``--num-classes``, for classification
+    joined: bool = False  # both sides share one dictionary, for translation and summarization
+    longest_text: int | None = None  # words of the longest training text, for classification
+    features: int | None = None  # dimensions of the word vectors in ``glove.txt``, if any
 
 
 def write(folder, manifest):

@@ -32,7 +32,8 @@ class Tokenizer:
         self.tokenizer = MosesTokenizer(language)
         # sacremoses builds these sets again for every word before a full stop: half of all time.
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
-        self.tokenizer.isanyalpha = partial(_intersects, frozenset(self.tokenizer.IsAlpha))
+        letters = frozenset(self.tokenizer.IsAlpha)
+        self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
         self.split_hyphens = split_hyphens
         self.escape = escape
         self.lower = lower
@@ -42,16 +43,8 @@ class Tokenizer:
             line = line.strip().lower()
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
-        return self.tokenizer.tokenize(
-            line,
-            aggressive_dash_splits=self.split_hyphens,
-            return_str=True,
-            escape=self.escape,
-        )
-
-
-def _intersects(characters, text):
-    return not characters.isdisjoint(text)
+        options = {"aggressive_dash_splits": self.split_hyphens, "escape": self.escape}
+        return self.tokenizer.tokenize(line, return_str=True, **options)
 
 
 # Tokenizers for a language, by the name of the rule.
@@ -63,12 +56,10 @@ RULES = {
 
 
 def is_clean(pair, longest, ratio=RATIO):
-    """Return whether clean-corpus-n.perl keeps a pair of sentences.
+    """Return whether clean-corpus-n.perl keeps a pair of sentences, two lines of tokens.
 
-    Args:
-        pair: two lines of tokens.
-        longest: maximum tokens per side; the minimum is 1.
-        ratio: maximum ratio of the longer side to the shorter; None for any.
+    A side has 1 to ``longest`` tokens, the longer one at most ``ratio`` times those of the other,
+    or any number if it is None.
     """
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))

@@ -100,7 +100,18 @@ def read_props(path: str | Path) -> list[Sentence]:
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:
     """Yield the sentences of some lines as :func:`read_props`; ``name`` is for messages."""
     for first, rows in blocks(lines):
-        yield _sentence(name, first, rows)
+        predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
+        for number, row in enumerate(rows, start=first):
+            if len(row) != len(predicates) + 1:
+                raise UsageError(
+                    f"{name}:{number}: {len(row)} columns; needs {len(predicates) + 1}, one and "
+                    "one more for each predicate of the sentence"
+                )
+        propositions = []
+        for column, (place, predicate) in enumerate(predicates, start=1):
+            spans = spans_of_cells([row[column] for row in rows], name, first)
+            propositions.append(Proposition(predicate, place, spans))
+        yield Sentence(len(rows), propositions, first)
 
 
 def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
@@ -129,21 +140,6 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
         elif rows:
             yield number - len(rows), rows
             rows = []
-
-
-def _sentence(path: str | Path, first: int, rows: list[list[str]]) -> Sentence:
-    predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
-    for number, row in enumerate(rows, start=first):
-        if len(row) != len(predicates) + 1:
-            raise UsageError(
-                f"{path}:{number}: {len(row)} columns; needs {len(predicates) + 1}, one and one "
-                "more for each predicate of the sentence"
-            )
-    propositions = [
-        Proposition(predicate, place, spans_of_cells([row[column] for row in rows], path, first))
-        for column, (place, predicate) in enumerate(predicates, start=1)
-    ]
-    return Sentence(len(rows), propositions, first)
 
 
 def spans_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Span]:

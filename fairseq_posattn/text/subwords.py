@@ -36,10 +36,8 @@ NO_THREADS = ("TOKENIZERS_PARALLELISM", "false")
 def whole_words(subwords: str, kind: str | None) -> str:
     """Return the words that subwords stand for, both with spaces between.
 
-    Args:
-        subwords: the subwords, or words if ``kind`` is none of the following.
-        kind: ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-            ``wordpiece`` ("##" within words).
+    ``kind`` is ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
+    ``wordpiece`` ("##" within words); text of any other kind is returned unchanged.
     """
     if kind == "subword_nmt":
         return f"{subwords} ".replace("@@ ", "").rstrip()
@@ -48,9 +46,6 @@ def whole_words(subwords: str, kind: str | None) -> str:
     if kind == "wordpiece":
         return f" {subwords}".replace(f" {CONTINUED}", "").strip()
     return subwords
-
-
-# --- Byte pairs ----------------------------------------------------------------------------------
 
 
 def learn_bpe(lines, operations, path):
@@ -108,16 +103,11 @@ class BytePairEncoder:
         return self.bpe.process_line(line)
 
 
-# --- SentencePiece -------------------------------------------------------------------------------
-
-
 def train_sentencepiece(lines, vocabulary_size, prefix, **options):
     """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
 
-    ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``.
-
-    Raises:
-        UsageError: the text has more characters than ``vocabulary_size``.
+    ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``. A text of
+    more characters than ``vocabulary_size`` is a UsageError.
     """
     import sentencepiece
 
@@ -152,17 +142,10 @@ class SentencePieceEncoder:
         return " ".join(self.processor.encode(line, out_type=str))
 
 
-# --- WordPiece -----------------------------------------------------------------------------------
-
-
 def learn_wordpiece(lines, vocabulary_size, cased, path):
-    """Learn a vocabulary and write it like BERT's ``vocab.txt``, reproducibly.
+    """Write at most ``vocabulary_size`` subwords like BERT's ``vocab.txt``, reproducibly.
 
-    Args:
-        lines: a function that returns the text, which is read twice.
-        vocabulary_size: number of subwords, if the text has as many.
-        cased: keep capitals and accents.
-        path: file to write.
+    ``lines()`` returns the text and is called twice; ``cased`` keeps capitals and accents.
     """
     from tokenizers import trainers
 

@@ -35,10 +35,8 @@ def count_words(paths):
 def choose_words(train, others, known, min_count):
     """Return the counts of the dictionary's words, the most frequent in training first.
 
-    Args:
-        train, others: counts of words in training and in other splits; the latter need a vector.
-        known: words with a pre-trained vector.
-        min_count: occurrences that a word of training without a vector needs.
+    ``train`` and ``others`` count the words of training and of the other splits. ``known`` words
+    have a vector: all others need ``min_count`` occurrences in training.
     """
     chosen = {word: count for word, count in train.items() if count >= min_count or word in known}
     chosen |= {word: 0 for word in others if word in known and word not in chosen}

@@ -7,8 +7,6 @@ from typing import Any
 from fairseq_posattn.common.figures import line_style, new_figure
 from fairseq_posattn.training.training_log import Points, TrainingLog
 
-__all__ = ["Curves", "plot_curves"]
-
 PANELS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.2  # inches
 LEGEND_LINE, LEGEND_LETTER = 0.22, 0.075  # inches

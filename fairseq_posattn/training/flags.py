@@ -18,8 +18,6 @@ from fairseq_posattn.model.encoders.flags import ACTIVATIONS
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, RELU_IN_DMAN
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
-__all__ = ["MechanismConfig", "SentenceEncoderConfig", "flag"]
-
 
 def flag(default: Any, help: str, *readers: str, **metadata: object) -> Any:
     """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import yaml
 
-__all__ = ["ARCHITECTURES", "preset"]
-
 SIDES = ("encoder_", "decoder_")
 
 

@@ -10,8 +10,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.text import manifest
 
-__all__ = ["KINDS", "SIZES", "Prepared", "Size"]
-
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
 POSITIONS = 512  # default maximum length of fairseq's task

@@ -9,8 +9,6 @@ import re
 from math import isfinite, nan
 from pathlib import Path
 
-__all__ = ["Numbers", "Points", "TrainingLog", "read_line", "scores_of"]
-
 Numbers = dict[str, float]
 Points = list[tuple[int, float]]
 

@@ -1,7 +1,5 @@
 """DA, beside the contract."""
 
-import math
-
 import pytest
 import torch
 from reference import gradients, leaves
@@ -21,24 +19,6 @@ def inputs(batch=4, heads=3, length=5, features=3, dtype=torch.float64):
 
 
 # The function of distance
-
-
-def coefficients(mapping, w, v, distances, dtype=torch.float64):
-    w, v = (torch.tensor([number], dtype=dtype) for number in (w, v))
-    return rescaled_coefficients(torch.tensor(distances), w, v, mapping=mapping, clip_threshold=4.0)
-
-
-def test_coefficients_by_hand():
-    distances = [0, 1, 2, 4]
-    assert coefficients("clip", 1.5, 9.0, distances).tolist() == [[0.0, 1.5, 3.0, 4.0]]
-    assert coefficients("linear", -2.0, 1.0, distances).tolist() == [[1.0, -1.0, -3.0, -7.0]]
-    # Powers of two: exp(log(2) d), and v = 0, where eq. 5 is 2 / (1 + 2 ** -d).
-    powers = coefficients("exponential", math.log(2), 9.0, distances)
-    torch.testing.assert_close(powers, torch.tensor([[1.0, 2.0, 4.0, 16.0]]).double())
-    halves = coefficients("sigmoid", math.log(2), 9.0, distances)
-    torch.testing.assert_close(halves, torch.tensor([[1 / 2, 2 / 3, 4 / 5, 16 / 17]]).double())
-    doubled = coefficients("learnable_sigmoid", math.log(2), 0.0, distances)
-    torch.testing.assert_close(doubled, 2 * halves)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64])
@@ -126,16 +106,3 @@ def test_the_module_has_two_parameters_a_head():
 def test_the_initial_coefficient_at_distance_0_is_1(mapping):
     module = DistanceAwareAttention(4, mapping=mapping)
     assert module.coefficients(torch.arange(3))[:, 0].tolist() == [1.0] * 4
-
-
-@pytest.mark.parametrize("adjustment", ["late_add", "late_multiply"])
-def test_dropout_of_late_weights_keeps_the_mean(adjustment):
-    torch.manual_seed(0)
-    (vectors,) = leaves((1, 1, 4, 2))
-    w, v = torch.tensor([0.1]).double(), torch.tensor([0.0]).double()
-    kept = distance_aware_attention(vectors, vectors, vectors, w, v, adjustment=adjustment)
-    many = [vectors.repeat(2000, 1, 1, 1)] * 3
-    runs = distance_aware_attention(*many, w, v, adjustment=adjustment, dropout_p=0.5)
-    # The mean of the runs lies within five standard errors of the undropped context.
-    error = 5 * runs.std(0) / math.sqrt(len(runs))
-    assert ((runs.mean(0) - kept[0]).abs() <= error).all() and runs.std(0).max() > 0.1

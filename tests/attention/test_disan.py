@@ -1,12 +1,10 @@
 """DiSAN, beside the contract."""
 
-import math
-
 import torch
 from oracles import loops
 from reference import PADDING, Draws, assert_same_with_gradients, leaves
 
-from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
+from fairseq_posattn.attention.disan import DirectionalSelfAttention
 from fairseq_posattn.attention.masks import mask_by_name
 
 DIRECTIONS = ("past", "future")
@@ -15,17 +13,6 @@ DIRECTIONS = ("past", "future")
 def by_position(key_score, query_score, value, mask, padding):
     arguments = {"key_score": key_score, "query_score": query_score, "value": value, "mask": mask}
     return loops("disan", arguments, padding)
-
-
-def test_each_feature_has_weights():
-    """Feature 0 attends to the first token, feature 1 to the second: scores are 5 and -5."""
-    key_score = torch.tensor([[[100.0, -100.0], [-100.0, 100.0]]])
-    value = torch.tensor([[[1.0, 2.0], [3.0, 4.0]]])
-    _, weights = directional_attention(key_score, torch.zeros(1, 1, 2), value, need_weights=True)
-    chosen = 1 / (1 + math.exp(-10))
-    torch.testing.assert_close(
-        weights[0, :, 0], torch.tensor([[chosen, 1 - chosen], [1 - chosen, chosen]])
-    )
 
 
 def test_both_directions_equal_the_equation_with_dropout_before_every_linear_layer(monkeypatch):

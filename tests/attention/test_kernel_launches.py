@@ -140,8 +140,8 @@ def specialize(argument):
 
 
 @kernels
-def test_a_launch_is_reused_only_for_an_equally_specialized_threshold(name, replace_kernels):
-    """With p = 1 - 2**-16 the threshold is 1, which Triton compiles as a constant."""
+def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_kernels):
+    """With p = 1 - 2**-16 one of 2**16 is kept; Triton compiles a 1 as a constant."""
     replace_kernels(Compiled)
     attend, tensors = call(name, 20)
     for dropout_p in (0.5, 1 - 2**-16, 0.5):

@@ -1,5 +1,6 @@
 """MPSAN, beside the contract."""
 
+import itertools
 import math
 
 import pytest
@@ -17,15 +18,6 @@ from fairseq_posattn.attention.mpsan import (
     additive_attention,
     position_fusion,
 )
-
-
-def test_scores_by_hand():
-    """Before the softmax: ELU((1 + 4) / 5) = 1 and ELU((-9 + 4) / 5) = e^-1 - 1."""
-    key_score, query_score = torch.tensor([[1.0, -9.0]]), torch.tensor([[4.0]])
-    _, weights = additive_attention(
-        key_score, query_score, torch.zeros(1, 2, 1), mask=torch.zeros(1, 2), need_weights=True
-    )
-    assert torch.log(weights[0, 0, 0] / weights[0, 0, 1]).item() == pytest.approx(2 - math.exp(-1))
 
 
 def test_a_mask_has_its_gradient():
@@ -71,12 +63,13 @@ def test_position_fusion_equals_the_equation():
     assert_same_with_gradients(output, expected, tensors)
 
 
-@pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
-@pytest.mark.parametrize("multi_dimensional", [False, True])
+FORMS = list(itertools.product(["position", "gate", "sum"], [False, True]))
+forms = pytest.mark.parametrize(("fusion", "multi_dimensional"), FORMS)
+
+
+@forms
 def test_padding_changes_nothing(fusion, multi_dimensional):
-    module = MultiplePositionalSelfAttention(
-        6, fusion=fusion, multi_dimensional=multi_dimensional, dropout=0.5
-    )
+    module = MultiplePositionalSelfAttention(6, MPSAN_MASKS, fusion, multi_dimensional, dropout=0.5)
     module = perturbed(module)
     sentence, garbage = leaves((1, 5, 6), (1, 7, 6))
     alone = module(sentence)
@@ -94,8 +87,7 @@ def test_half_precision_is_finite(dtype):
     output = module(tokens, PADDING)
     assert output.dtype == dtype and output.isfinite().all()
     output.sum().backward()
-    assert tokens.grad.isfinite().all()
-    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
+    assert all(one.grad.isfinite().all() for one in (tokens, *module.parameters()))
 
 
 def test_dropout_is_between_units_and_fusion():
@@ -105,8 +97,7 @@ def test_dropout_is_between_units_and_fusion():
     assert module.eval()(tokens).ne(0).any()
 
 
-@pytest.mark.parametrize("multi_dimensional", [False, True])
-@pytest.mark.parametrize("fusion", ["position", "gate", "sum"])
+@forms
 def test_equals_the_equations_with_dropout_before_every_linear_layer(
     fusion, multi_dimensional, monkeypatch
 ):

@@ -10,15 +10,9 @@ import threading
 
 import pytest
 
+from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import (
-    check_writable,
-    locked,
-    output_file,
-    write_json,
-    write_text,
-    writing,
-)
+from fairseq_posattn.common.files import check_writable, write_json, write_text, writing
 
 
 def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
@@ -74,15 +68,11 @@ def test_a_device_stays_a_device():
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "out"])
 def test_redirected_standard_output_is_neither_replaced_nor_overwritten(name, tmp_path):
-    program = (
-        "from fairseq_posattn.common.files import write_text\n"
-        f"print('one'); write_text({name!r}, 'two\\n'); print('three')"
-    )
+    program = "from fairseq_posattn.common.files import write_text\n"
+    program += f"print('one'); write_text({name!r}, 'two\\n'); print('three')"
+    places = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": os.getcwd()}}
     with open(tmp_path / "out", "w") as out:
-        environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-        subprocess.run(
-            [sys.executable, "-c", program], stdout=out, cwd=tmp_path, env=environment, check=True
-        )
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True, **places)
     assert (tmp_path / "out").read_text() == "one\ntwo\nthree\n"
 
 
@@ -104,7 +94,7 @@ def test_impossible_names_are_refused_before_the_work(function, tmp_path, monkey
 
 def test_a_folder_as_output_option_is_refused(tmp_path, capsys):
     parser = argparse.ArgumentParser()
-    parser.add_argument("--json", type=output_file)
+    parser.add_argument("--json", type=files.output_file)
     (tmp_path / "link").symlink_to("new")
     for path in (str(tmp_path / "new"), str(tmp_path / "link"), os.devnull, "name"):
         assert parser.parse_args(["--json", path]).json == path
@@ -134,12 +124,12 @@ def test_a_second_run_waits_and_reports_it_once(tmp_path):
     messages, ended = [], threading.Event()
 
     def second():
-        with locked(tmp_path / ".lock", "it", tell=messages.append, meanwhile=looked.set):
+        with files.locked(tmp_path / ".lock", "it", tell=messages.append, meanwhile=looked.set):
             assert ended.is_set()
             messages.append("done")
 
     looked = threading.Event()
-    with locked(tmp_path / ".lock", "it"):
+    with files.locked(tmp_path / ".lock", "it"):
         thread = threading.Thread(target=second)
         thread.start()
         for _ in range(2):

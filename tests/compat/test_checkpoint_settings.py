@@ -1,14 +1,16 @@
 """Settings of a checkpoint are plain, and the files that they name are ignored."""
 
 import argparse
+import inspect
 import logging
 import re
 from dataclasses import fields
+from unittest.mock import Mock
 
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from fairseq.logging.meters import MetersDict
+from fairseq.logging import meters
 from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
@@ -81,11 +83,18 @@ def test_a_file_name_within_the_data_stays(tmp_path, name, stays):
 
 @pytest.mark.parametrize("name", ["time", "bisect", "OrderedDict", "safe_round", "Nothing", 3])
 def test_metrics_are_meters(name):
-    meters = MetersDict()
-    meters.load_state_dict([(0, "loss", "AverageMeter", {"val": 1, "sum": 2, "count": 2})])
-    assert meters["loss"].avg == 1
+    loaded = meters.MetersDict()
+    loaded.load_state_dict([(0, "loss", "AverageMeter", {"val": 1, "sum": 2, "count": 2})])
+    assert loaded["loss"].avg == 1
     with pytest.raises(UsageError, match="there is no meter"):
-        MetersDict().load_state_dict([(0, "loss", name, {})])
+        meters.MetersDict().load_state_dict([(0, "loss", name, {})])
+
+
+def test_fairseq_calls_any_name_of_a_metric(monkeypatch):
+    monkeypatch.setattr(meters, "function", Mock(), raising=False)
+    load = inspect.unwrap(meters.MetersDict.load_state_dict)
+    load(meters.MetersDict(), [(0, "loss", "function", {})])
+    meters.function.assert_called_once()
 
 
 # --- sizes ---------------------------------------------------------------------------------------

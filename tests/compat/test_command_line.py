@@ -8,7 +8,7 @@ from dataclasses import fields
 import hydra
 import hydra._internal.utils
 import pytest
-from fairseq import models
+from fairseq import models, options
 from fairseq.dataclass import utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
@@ -33,6 +33,24 @@ def test_an_object_of_settings_is_accepted(module):
         inspect.unwrap(module.merge_with_parent)(TransformerLanguageModelConfig, given)
     merged = module.merge_with_parent(TransformerLanguageModelConfig, given)
     assert merged.dropout == 0.7
+
+
+def test_a_wrong_flag_is_one_line(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["fairseq-train", "data", "--arch", "transformer", "--x"])
+    errors = []
+    for parse in (options.parse_args_and_arch, inspect.unwrap(options.parse_args_and_arch)):
+        with pytest.raises(SystemExit):
+            parse(options.get_training_parser())
+        errors.append(capsys.readouterr().err.splitlines())
+    assert "error: unrecognized arguments: --x; of " in errors[0][0]
+    assert len(errors[0]) == 1 and len(errors[1]) > 100
+
+
+def test_bf16_needs_no_tpu():
+    words = ["data", "--arch", "transformer", "--optimizer", "adam", "--bf16"]
+    for parse in (options.parse_args_and_arch, inspect.unwrap(options.parse_args_and_arch)):
+        parsed = parse(options.get_training_parser(), words)
+        assert parsed.tpu == (parse is not options.parse_args_and_arch)
 
 
 @pytest.mark.parametrize("error", [UsageError("--lr -1"), ValueError("a bug")])
@@ -85,7 +103,7 @@ def test_an_error_of_hydra_is_one_line(tmp_path, monkeypatch, capsys, text, over
 # --- Options that a model does not read -----------------------------------------------------------
 
 
-LEARNED = {"encoder_learned_pos": True}
+LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
 
 
 @pytest.mark.parametrize(
@@ -97,13 +115,9 @@ LEARNED = {"encoder_learned_pos": True}
             {"mtsa_masks": "none"},
             ["--mtsa-masks none changes nothing: it is for mtsa, and this model has cross, dman, "],
         ),
-        (
-            "mpsan_classifier",
-            {"encoder_attention_heads": 8},
-            ["--encoder-attention-heads 8 changes nothing: it is for transformer, attention, mtsa"],
-        ),
-        ("multi_head_classifier", {"encoder_attention_heads": 8}, []),
-        ("transformer", {"encoder_attention_heads": 8}, []),
+        ("mpsan_classifier", HEADS, ["--encoder-attention-heads 8 changes nothing: it is for tra"]),
+        ("multi_head_classifier", HEADS, []),
+        ("transformer", HEADS, []),
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 16}, []),  # the default
         ("cspan_classifier", {"pooling": "mean", "pooling_queries": 8}, ["--pooling-queries 8 "]),
         ("posattn_transformer", LEARNED, []),
@@ -111,10 +125,7 @@ LEARNED = {"encoder_learned_pos": True}
         (
             "posattn_transformer",
             LEARNED | {"encoder_sublayers": "san,rpr,ffn"},
-            [
-                "--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no "
-                "position embeddings are added"
-            ],
+            ["--encoder-learned-pos True changes nothing: --encoder-sublayers has rpr, and no pos"],
         ),
         (
             "posattn_transformer",
@@ -132,8 +143,7 @@ def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines
 
 def test_training_reports_unread_options(caplog):
     model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
-    cfg = OmegaConf.create({"model": model})
-    command_line.check_config(lambda cfg: None, cfg)
+    command_line.check_config(lambda cfg: None, OmegaConf.create({"model": model}))
     assert "--sman-radius 2 changes nothing: it is for sman" in caplog.text
 
 
@@ -166,15 +176,9 @@ def test_options_that_an_encoder_reads_declare_it(option, value):
 
 # --- Errors that are one line, and those that keep their traceback --------------------------------
 
-CHILD = """
-
--- Process 1 terminated with the following error:
-Traceback (most recent call last):
+CHILD = """Traceback (most recent call last):
   File "torch/multiprocessing/spawn.py", line 90, in _wrap
-    fn(i, *args)
 ValueError: the first of two
-
-During handling of the above exception, another exception occurred:
 
 Traceback (most recent call last):
   File "fairseq_cli/train.py", line 96, in main

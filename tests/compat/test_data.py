@@ -1,7 +1,7 @@
 """Binarized data, codes, and the dictionaries that a model was trained with."""
 
 import argparse
-import shutil
+import inspect
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import numpy
 import pytest
 import torch
-from fairseq import checkpoint_utils, models, options, tasks
+from fairseq import models, options, tasks
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
@@ -33,6 +33,7 @@ def test_tokens_beyond_the_dictionary_are_refused(tmp_path):
     numpy.array([9, 2], dtype="<u2").tofile(f"{prefix}.bin")
     with pytest.raises(UsageError, match=r"train\.bin holds token 9, but the dictionary has 7"):
         data_utils.load_indexed_dataset(prefix, dictionary)
+    assert inspect.unwrap(data_utils.load_indexed_dataset)(prefix, dictionary)[0].tolist() == [9, 2]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])
@@ -45,6 +46,13 @@ def test_every_sentence_is_in_one_batch(size, limit, kind):
     assert [index for batch in batches for index in batch] == list(order)
     assert all(0 < len(batch) <= 16 for batch in batches)
     assert all(len(batch) % 8 == 0 for batch in batches[:-1])
+
+
+def test_fairseq_drops_sentences():
+    options = {"num_tokens_fn": lambda index: 4, "num_tokens_vec": numpy.full(9, 4)}
+    options |= {"max_sentences": 16, "required_batch_size_multiple": 8}
+    batches = inspect.unwrap(data_utils.batch_by_size)(numpy.arange(9), **options)
+    assert sum(map(len, batches)) == 8
 
 
 @pytest.mark.parametrize("content", [b"a 1\nb\n", b"a 1\na 2\n", b"a one\n", b"\xff\xfe\0", b""])
@@ -70,6 +78,9 @@ def test_unreadable_codes_are_named(tmp_path, name, content):
     cfg.sentencepiece_alpha = None
     with pytest.raises(UsageError, match=f"^--bpe {name} cannot be read from {path}[^\n]*$"):
         encoders.build_bpe(cfg)
+    with pytest.raises((Exception, SystemExit)) as error:
+        inspect.unwrap(encoders.build_bpe)(cfg)
+    assert (path in str(error.value)) == (name == "sentencepiece")  # fairseq names it here alone
 
 
 def test_a_huge_dictionary_and_huge_codes_are_not_read(tmp_path):
@@ -114,45 +125,14 @@ FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 
 
 @pytest.fixture
-def data(tmp_path):
-    """Return a copy of the fixture's dictionaries."""
-    for name in ("input0", "label"):
-        (tmp_path / "data" / name).mkdir(parents=True)
-        shutil.copy(FIXTURE / "data" / name / "dict.txt", tmp_path / "data" / name)
-    return tmp_path / "data"
-
-
-@pytest.fixture
-def make_trainer(data):
-    """Return ``make_trainer()``: a trainer of the fixture's model, with ``data``'s dictionaries."""
-
-    def make(**checkpoint_flags):
-        path = str(FIXTURE / "checkpoint.pt")
-        (model,), cfg, task = checkpoint_utils.load_model_ensemble_and_task(
-            [path], arg_overrides={"data": str(FIXTURE / "data"), "cpu": True}
-        )
-        cfg.task.data = str(data)
-        cfg.checkpoint.no_save = True  # or it would lock the folder where the tests are run
-        for name, value in checkpoint_flags.items():
-            cfg.checkpoint[name] = value
-        task = tasks.setup_task(cfg.task)
-        return Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
-
-    return make
-
-
-@pytest.fixture
 def checkpoint(make_trainer, tmp_path):
     """Return a checkpoint with fingerprints."""
     path = str(tmp_path / "checkpoint.pt")
     trainer = make_trainer()
     trainer.consolidate_optimizer()
     trainer.save_checkpoint(path, {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}})
-    assert set(read_checkpoint(path)["task_state"]["dictionaries"]) == {
-        "source_dictionary",
-        "target_dictionary",
-        "label_dictionary",
-    }
+    saved = read_checkpoint(path)["task_state"]["dictionaries"]
+    assert saved.keys() == {f"{kind}_dictionary" for kind in ("source", "target", "label")}
     return path
 
 
@@ -194,12 +174,14 @@ def test_checkpoints_without_fingerprints_load(data):
 
 @pytest.mark.parametrize(("name", "called"), DICTIONARIES)
 def test_training_resumes_with_the_same_dictionaries_only(
-    name, called, data, checkpoint, make_trainer
+    name, called, data, checkpoint, make_trainer, restore
 ):
     make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
     permute(data / name / "dict.txt")
     with pytest.raises(UsageError, match=f"^the dictionary of {called} in {data} differs"):
         make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
+    restore(Trainer, "load_checkpoint")
+    assert make_trainer().load_checkpoint(checkpoint, reset_optimizer=True)
 
 
 def test_finetuning_may_change_labels_but_not_words(data, checkpoint, make_trainer):

@@ -1,9 +1,12 @@
 """Search, unknown words, and from_pretrained, which unpacks safely and translates plain text."""
 
+import inspect
 import io
 import os
 import shutil
+import sys
 import tarfile
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,12 @@ def test_forbidden_tokens_equal_a_list_of_all_ngrams(forbidden, size):
         assert forbidden(hypotheses, size) == expected
 
 
+def test_fairseq_forbids_no_repetition(forbidden, restore):
+    assert forbidden([[4, 5, 4]], 2) == [{5}]
+    restore(NGramRepeatBlock, "_no_repeat_ngram")
+    assert forbidden([[4, 5, 4]], 2) == [set()]
+
+
 @pytest.mark.parametrize(
     "subwords, words",
     [
@@ -90,9 +99,10 @@ def test_unknown_words_are_replaced_before_subwords_are_joined():
     alignment = [(0, 0), (2, 1), (1, 2)]
     given = {"hypo_tokens": tokens, "src_str": "A C B", "alignment": alignment, "align_dict": {}}
     given |= {"tgt_dict": dictionary, "extra_symbols_to_ignore": set()}  # as fairseq-generate does
-    found = utils.post_process_prediction(**given, remove_bpe="@@ ")
-    assert found[1] == "ab C"
-    assert dictionary.string(found[0]) == "ab C"
+    tokens, text, _ = utils.post_process_prediction(**given, remove_bpe="@@ ")
+    assert text == dictionary.string(tokens) == "ab C"
+    with pytest.raises(IndexError):
+        inspect.unwrap(utils.post_process_prediction)(**given, remove_bpe="@@ ")
 
 
 def test_diverse_beams_work_in_later_batches():
@@ -122,13 +132,12 @@ def test_diverse_beams_work_in_later_batches():
 
 
 def archive(path, members, mode="w:gz"):
-    """Write an archive; ``members`` are names with contents or TarInfo."""
+    """Write an archive of names with contents."""
     with tarfile.open(path, mode) as tar:
-        for name, content in members:
-            info = content if isinstance(content, tarfile.TarInfo) else tarfile.TarInfo(name)
-            data = b"" if isinstance(content, tarfile.TarInfo) else content
-            info.name, info.size = name, len(data)
-            tar.addfile(info, io.BytesIO(data))
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
     return path
 
 
@@ -136,15 +145,9 @@ def visible(folder):
     return sorted(path.name for path in folder.glob("[!.]*"))
 
 
-def link(kind, to):
-    info = tarfile.TarInfo()
-    info.type, info.linkname = kind, str(to)
-    return info
-
-
 @pytest.mark.parametrize("ending, top", [("gz", "model/"), ("xz", ""), ("", "model/")])
 def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, top):
-    members = [(f"{top}model.pt", b"weights"), (f"{top}dict/a.txt", b"a 1\n")]
+    members = {f"{top}model.pt": b"weights", f"{top}dict/a.txt": b"a 1\n"}
     path = archive(tmp_path / f"model.tar.{ending}", members, f"w:{ending}")
     whole = path.read_bytes()
     for _ in range(2):
@@ -154,50 +157,26 @@ def test_a_model_is_unpacked_beside_its_archive(tmp_path, ending, top):
         assert (folder / "dict" / "a.txt").read_bytes() == b"a 1\n"
     assert path.read_bytes() == whole
     assert visible(tmp_path) == [path.name, f"{path.name}.unpacked"]
-    archive(path, [("m/model.pt", b"new")], f"w:{ending}")
+    archive(path, {"m/model.pt": b"new"}, f"w:{ending}")
     os.utime(path, (folder.stat().st_mtime + 10,) * 2)
     assert (Path(file_utils.load_archive_file(str(path))) / "model.pt").read_bytes() == b"new"
     assert file_utils.load_archive_file(str(tmp_path)) == str(tmp_path)
     assert file_utils.load_archive_file(str(tmp_path / "nothing")) is None
 
 
-@pytest.mark.parametrize(
-    "members",
-    [
-        [("../outside", b"x")],
-        [("a/../../outside", b"x")],
-        [("a", link(tarfile.SYMTYPE, "../..")), ("a/outside", b"x")],
-        [("a", link(tarfile.LNKTYPE, "{folder}/victim")), ("a", b"x")],
-        [("a", link(tarfile.CHRTYPE, ""))],
-    ],
-    ids=["up", "through", "link", "hard link", "device"],
-)
-def test_archives_write_nothing_outside(tmp_path, members):
-    folder = tmp_path / "models"
-    folder.mkdir()
-    victim = folder / "victim"
-    victim.write_text("mine")
-    for _, content in members:
-        if isinstance(content, tarfile.TarInfo):
-            content.linkname = content.linkname.format(folder=folder)
-    path = archive(folder / "model.tar.gz", members)
-    whole = path.read_bytes()
+@pytest.mark.parametrize("kept", [None, 0, 20, -20])
+def test_hostile_and_damaged_archives_write_nothing(tmp_path, kept, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    members = {"model/model.pt": b"weights", "model/../../outside": b"x" * 1000}
+    path = archive(tmp_path / "model.tar.gz", members)
+    whole = path.read_bytes()[:kept]
+    path.write_bytes(whole)
     with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
         file_utils.load_archive_file(str(path))
-    assert victim.read_text() == "mine"
-    assert path.read_bytes() == whole
-    assert visible(folder) == ["model.tar.gz", "victim"]
-    assert visible(tmp_path) == ["models"]
-
-
-def test_damaged_archives_are_refused(tmp_path):
-    path = archive(tmp_path / "model.tar.gz", [("model.pt", b"weights" * 1000)])
-    whole = path.read_bytes()
-    for content in (b"", b"PK", whole[:20], whole[:-20], b"<html>404</html>" * 100):
-        path.write_bytes(content)
-        with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked)[^\n]*$"):
-            file_utils.load_archive_file(str(path))
-    assert visible(tmp_path) == ["model.tar.gz"]
+    assert path.read_bytes() == whole and visible(tmp_path) == [path.name]
+    if kept is None and sys.version_info < (3, 14):  # later versions of tarfile refuse it
+        inspect.unwrap(file_utils.load_archive_file)(str(path))
+        assert (tmp_path / "outside").exists()
 
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"

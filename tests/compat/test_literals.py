@@ -49,12 +49,6 @@ def test_other_expressions_are_refused(text, tmp_path, monkeypatch):
     assert not os.listdir(tmp_path)
 
 
-def test_other_types_are_errors_as_for_eval():
-    with pytest.raises(TypeError):
-        read_literal(True)
-    assert utils.eval_bool(True, default="as it was") == "as it was"
-
-
 # --- fairseq's own functions ---------------------------------------------------------------------
 
 CODE = "open('canary', 'w') and [(4, 3, 2)]"
@@ -79,11 +73,21 @@ def test_fairseq_does_not_run_a_setting(evaluate, tmp_path, monkeypatch):
     assert not os.listdir(tmp_path)
 
 
+def test_fairseq_runs_settings(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(utils, "eval")
+    utils.eval_str_list(CODE, type=tuple)
+    assert os.listdir(tmp_path) == ["canary"]
+
+
 def test_fairseq_reads_its_settings():
     assert utils.eval_str_list("[0.5, 0.25]") == [0.5, 0.25]
     assert utils.eval_str_list("7", type=int) == [7]
     assert utils.eval_str_dict("{'a': 1}") == {"a": 1}
     assert utils.eval_bool("False") is False
+    with pytest.raises(TypeError):  # as eval
+        read_literal(True)
+    assert utils.eval_bool(True, default="as it was") == "as it was"
     config = FairseqAdamConfig(adam_betas="(0.9, 0.98)", lr=[0.1])
     adam = FairseqAdam(config, [torch.nn.Parameter(torch.zeros(1))])
     assert adam.optimizer_config["betas"] == (0.9, 0.98)
@@ -139,48 +143,31 @@ CALLS = {
 }
 LOADS = {"torch", "pickle", "np", "numpy", "joblib", "yaml", "jit", "hub"}  # X.load and X.loads
 
-# By file, why each call is no way in for a checkpoint or its settings.
+# Files whose calls are no way in for a checkpoint or its settings, by the reason.
 REVIEWED = {
-    "benchmark/benchmark_multihead_attention.py": "a script of its own",
-    "checkpoint_utils.py": "torch.load: replaced in loading",
-    **dict.fromkeys(
-        (
-            *("criterions/__init__.py", "data/audio/__init__.py"),
-            *("data/audio/feature_transforms/__init__.py", "data/encoders/__init__.py"),
-            *("model_parallel/criterions/__init__.py", "model_parallel/models/__init__.py"),
-            *("models/ema/__init__.py", "models/huggingface/__init__.py", "optim/__init__.py"),
-            *("optim/lr_scheduler/__init__.py", "scoring/__init__.py"),
-        ),
-        "imports fairseq's own files",
-    ),
-    **dict.fromkeys(
-        (
-            *("data/audio/audio_utils.py", "data/audio/feature_transforms/global_cmvn.py"),
-            *("speech_generator.py",),
-        ),
-        "numpy.load, which takes no objects",
-    ),
-    "data/audio/data_cfg.py": "FullLoader: plain types, from a file in the folder of the data",
-    "data/codedataset.py": "torch.load and numpy.load, which take no objects",
-    "data/fasta_dataset.py": "a shell: data that a checkpoint names is of no kind of its choice",
-    "data/plasma_utils.py": "a program without a shell; its path is left behind",
-    "distributed/utils.py": "what processes of one run send each other; Slurm's names of machines",
-    "hub_utils.py": "import_user_module of the user's own argument",
-    **dict.fromkeys(
-        (*("models/__init__.py", "tasks/__init__.py"),),
-        "imports fairseq's own files and those of --user-dir",
-    ),
-    "models/speech_to_text/hub_interface.py": "torch.hub.load of fairseq's own repository",
-    **dict.fromkeys(
-        (*("models/speech_to_text/xm_transformer.py", "models/text_to_speech/vocoder.py"),),
-        "torch.load of a path that is left alone",
-    ),
-    "modules/quantization/pq/em.py": "torch.load of what the run itself has saved",
-    "optim/fused_adam.py": "imports one module by a fixed name",
-    "options.py": "import_user_module of the command line",
-    "tasks/audio_pretraining.py": "a script named by a setting that is left alone",
-    "tasks/text_to_speech.py": "numpy.load, which takes no objects; a path that is left alone",
-    "utils.py": "import_user_module itself",
+    "a script of its own": "benchmark/benchmark_multihead_attention.py",
+    "torch.load: replaced in loading": "checkpoint_utils.py",
+    "imports fairseq's own files": """criterions/__init__.py data/audio/__init__.py
+        data/audio/feature_transforms/__init__.py data/encoders/__init__.py
+        model_parallel/criterions/__init__.py model_parallel/models/__init__.py
+        models/ema/__init__.py models/huggingface/__init__.py optim/__init__.py
+        optim/lr_scheduler/__init__.py scoring/__init__.py""",
+    "imports fairseq's own files and those of --user-dir": "models/__init__.py tasks/__init__.py",
+    "imports one module by a fixed name": "optim/fused_adam.py",
+    "numpy.load, which takes no objects": """data/audio/audio_utils.py speech_generator.py
+        data/audio/feature_transforms/global_cmvn.py""",
+    "numpy.load, which takes no objects; a path that is left alone": "tasks/text_to_speech.py",
+    "torch.load and numpy.load, which take no objects": "data/codedataset.py",
+    "FullLoader: plain types, from a file in the folder of the data": "data/audio/data_cfg.py",
+    "a shell: data that a checkpoint names is of no kind of its choice": "data/fasta_dataset.py",
+    "a program without a shell; its path is left behind": "data/plasma_utils.py",
+    "messages between processes of one run; Slurm's names of machines": "distributed/utils.py",
+    "import_user_module of the user's own argument": "hub_utils.py options.py utils.py",
+    "torch.hub.load of fairseq's own repository": "models/speech_to_text/hub_interface.py",
+    "torch.load of a path that is left alone": """models/speech_to_text/xm_transformer.py
+        models/text_to_speech/vocoder.py""",
+    "torch.load of what the run itself has saved": "modules/quantization/pq/em.py",
+    "a script named by a setting that is left alone": "tasks/audio_pretraining.py",
 }
 
 
@@ -197,7 +184,7 @@ def test_every_place_has_been_reviewed_and_none_allows_objects():
     paths = [path for path in sorted(FAIRSEQ.rglob("*.py")) if "examples" not in path.parts]
     places = {str(path.relative_to(FAIRSEQ)): list(calls(path)) for path in paths}
     named = {name for name, found in places.items() if found}
-    assert named - REVIEWED.keys() == set()
+    assert named <= {*" ".join(REVIEWED.values()).split()}
     assert len(named) >= 25, "fairseq's source was not found"
     for name in named:
         for text, node in places[name]:

@@ -1,9 +1,11 @@
 """Checkpoints that are read, refused or cannot be read; memory that they may take."""
 
 import argparse
+import functools
 import inspect
 import io
 import os
+import pickle
 import re
 import sys
 import zipfile
@@ -17,6 +19,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.distributed import utils as distributed_utils
+from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer import TransformerModelBase as Transformer
 from fairseq.trainer import Trainer
@@ -83,11 +86,26 @@ def test_a_read_checkpoint_can_be_passed_between_processes(tmp_path):
     tensors, buffer = [], io.BytesIO()
     torch.save(distributed_utils._split_tensors_from_obj(state, tensors), buffer)
     buffer.seek(0)
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(buffer)  # as fairseq does
+    buffer.seek(0)
     loaded = resuming.allow_types(torch.load, buffer)
     received = distributed_utils._put_tensors_in_obj(loaded, tensors)
     assert received["cfg"] == state["cfg"]
     assert received["metrics"].tolist() == [1, 2]
     assert received["model"]["weight"] is state["model"]["weight"]
+
+
+def test_averaged_weights_are_loaded_in_float32(tmp_path):
+    settings, average = {"model": Namespace(arch="fconv")}, {"weight": torch.ones(2).half()}
+    path = str(saved(tmp_path, cfg=settings, extra_state={"ema": average}))
+    weight = checkpoint_utils.load_ema_from_checkpoint(path)["model"]["weight"]
+    assert weight.dtype == torch.float32 and weight.tolist() == [1, 1]
+    with pytest.raises(UsageError, match=f"^{GOOD} holds no averaged weights: train with"):
+        checkpoint_utils.load_ema_from_checkpoint(str(GOOD))
+    for name in ("load_checkpoint_to_cpu", "load_ema_from_checkpoint"):  # fairseq's own
+        with pytest.raises(pickle.UnpicklingError):
+            inspect.unwrap(getattr(checkpoint_utils, name))(path)
 
 
 # --- What is refused ---------------------------------------------------------------------------
@@ -119,19 +137,18 @@ def test_code_is_refused_and_not_run(tmp_path, zipped, name):
 # --- What cannot be read -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name, reason",
-    [
-        ("pickle_in_capitals", "its members are not those of one checkpoint"),
-        ("pickle_in_capitals_beside_a_good_one", "its members are not those of one checkpoint"),
-        ("twice_the_same_name", "its members are not those of one checkpoint"),
-        ("absolute_names", "its members are not those of one checkpoint"),
-        ("code_behind_the_contents", "it holds .*system"),
-        ("unknown_method", "it is compressed"),
-        ("checksum", "is damaged .Bad CRC-32"),
-        ("encrypted_by_flag", "is encrypted"),
-    ],
-)
+MEMBERS = "its members are not those of one checkpoint"
+REASONS = {
+    **dict.fromkeys(("pickle_in_capitals", "pickle_in_capitals_beside_a_good_one"), MEMBERS),
+    **dict.fromkeys(("twice_the_same_name", "absolute_names"), MEMBERS),
+    "code_behind_the_contents": "it holds .*system",
+    "unknown_method": "it is compressed",
+    "checksum": "is damaged .Bad CRC-32",
+    "encrypted_by_flag": "is encrypted",
+}
+
+
+@pytest.mark.parametrize(("name", "reason"), REASONS.items())
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 def test_a_file_that_torch_save_does_not_write_is_refused(tmp_path, name, reason):
     path, canary = tmp_path / "checkpoint.pt", tmp_path / "canary"
@@ -233,32 +250,44 @@ def test_weights_of_an_adaptive_softmax_are_loaded(build, restore):
         build().load_state_dict(weights)
 
 
-def test_nonfinite_weights_are_refused(tmp_path):
-    path = str(tmp_path / "diverged.pt")
-    state = read_checkpoint(FIXTURE / "checkpoint.pt")
-    name = list(state["model"])[-1]
-    state["model"][name].flatten()[-1] = float("inf")
-    torch.save(state, path)
-    overrides = {"data": str(FIXTURE / "data")}
-    load = checkpoint_utils.load_model_ensemble_and_task
+@pytest.fixture
+def changed(tmp_path):
+    """Return ``changed(edit)``: the path of a classifier whose last weight is edited, its name."""
+
+    def changed(edit):
+        state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "changed.pt")
+        name = list(state["model"])[-1]
+        state["model"][name] = edit(state["model"][name])
+        torch.save(state, path)
+        return path, name
+
+    return changed
+
+
+load = functools.partial(
+    checkpoint_utils.load_model_ensemble_and_task,
+    arg_overrides={"data": str(FIXTURE / "data"), "cpu": True},
+)
+
+
+def test_nonfinite_weights_are_refused(changed):
+    path, name = changed(lambda weight: weight.fill_(torch.inf))
     with pytest.raises(UsageError, match=f"^{path}: the weight {name} is not finite"):
-        load([path], arg_overrides=overrides)
-    (model,), *_ = inspect.unwrap(load)([path], arg_overrides=overrides)  # fairseq's own
+        load([path])
+    (model,), *_ = inspect.unwrap(load.func)([path], **load.keywords)  # fairseq's own
     assert not all(weight.isfinite().all() for weight in model.parameters())
 
 
+@pytest.mark.filterwarnings("ignore:Casting complex values")
 @pytest.mark.parametrize("kind", [torch.complex64, torch.int32])
-def test_weights_of_other_types_are_refused(kind, tmp_path):
-    path, good = str(tmp_path / "other.pt"), FIXTURE / "checkpoint.pt"
-    state, overrides = read_checkpoint(good), {"data": str(FIXTURE / "data"), "cpu": True}
-    name = list(state["model"])[-1]
-    state["model"][name] = state["model"][name].to(kind)
-    torch.save(state, path)
-    load = checkpoint_utils.load_model_ensemble_and_task
-    (model,), cfg, task = load([str(good)], overrides)
+def test_weights_of_other_types_are_refused(kind, changed, restore):
+    path, name = changed(lambda weight: weight.to(kind))
+    (model,), cfg, task = load([str(FIXTURE / "checkpoint.pt")])
     cfg.checkpoint.no_save = True
     trainer = Trainer(cfg, task, model, task.build_criterion(cfg.criterion))
     line = f"^{path}: the weight {name} is of type {str(kind).removeprefix('torch.')}, "
-    for use in (lambda: load([path], overrides), lambda: trainer.load_checkpoint(path)):
+    for use in (lambda: load([path]), lambda: trainer.load_checkpoint(path)):
         with pytest.raises(UsageError, match=line):
             use()
+    restore(BaseFairseqModel, "load_state_dict")
+    assert load([path])  # fairseq casts them

@@ -5,12 +5,16 @@ from types import SimpleNamespace
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.optim import AMPOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
+from fairseq.trainer import Trainer
 from fairseq_cli import train
 from small_trainings import Training
+from torch.utils.data import TensorDataset
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import resuming
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 FORMS = [  # and whether all weights are in one tensor
     (FP16Optimizer, torch.float16, True),
@@ -113,7 +117,41 @@ def test_patience_of_a_checkpoint_is_loaded_and_that_of_another_training_forgott
     assert not hasattr(checkpoint_utils.save_checkpoint, "best")
 
 
-def test_a_named_file_must_exist_and_without_one_training_starts_from_scratch(tmp_path):
+def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
+    for name, number in (("best", 1.0), ("num_runs", 2)):
+        monkeypatch.setattr(train.should_stop_early, name, number, raising=False)
+    for key in ({"early_stopping"}, set()):
+        trainer, path = make_trainer(), str(tmp_path / "checkpoint.pt")
+        trainer.consolidate_optimizer()
+        trainer.save_checkpoint(path, {"train_iterator": {"epoch": 1}})
+        saved = read_checkpoint(path)["extra_state"]
+        assert key == {"early_stopping"} & saved.keys()
+        restore(Trainer, "save_checkpoint")
+
+
+@pytest.mark.parametrize("shards, left", [(1, 8), (2, 4), (4, 2)])
+def test_the_place_in_the_data_is_that_of_all_processes(shards, left, restore):
+    """Two processes have taken two batches each of twelve."""
+
+    def batches(shards):
+        sampler = [[number] for number in range(12)]
+        return EpochBatchIterator(TensorDataset(torch.arange(12)), list, sampler, 1, shards)
+
+    def rest_after(state):
+        resumed = batches(shards)
+        resumed.load_state_dict(state)
+        return len(list(resumed.next_epoch_itr(shuffle=False)))
+
+    stopped = batches(2)
+    epoch = stopped.next_epoch_itr(shuffle=False)
+    for _ in range(2):
+        next(epoch)
+    assert rest_after(stopped.state_dict()) == left
+    restore(EpochBatchIterator, "load_state_dict")
+    assert rest_after(stopped.state_dict()) == 12 // shards - 2
+
+
+def test_a_named_file_must_exist_else_training_starts_from_scratch(tmp_path, make_trainer):
     def restored(restore_file):
         cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
         trainer = SimpleNamespace(checkpoint_suffix="")
@@ -122,3 +160,4 @@ def test_a_named_file_must_exist_and_without_one_training_starts_from_scratch(tm
     assert [restored(name) for name in ("", "checkpoint_last.pt")] == ["", "checkpoint_last.pt"]
     with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
         restored("checkpoint_7.pt")
+    assert make_trainer().load_checkpoint("checkpoint_7.pt") is None  # fairseq starts from scratch

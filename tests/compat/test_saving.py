@@ -71,7 +71,7 @@ def test_the_best_two_are_kept(scores, highest, left, tmp_path, restore):
     assert len(kept(tmp_path / "fairseq", (0.3, 0.2, 0.1))) == 1
 
 
-def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
+def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch, restore):
     new, old = tmp_path / "checkpoint_1_2.pt", tmp_path / "checkpoint_last.pt"
     new.write_bytes(b"new" * 100)
     old.write_bytes(b"old" * 100)
@@ -93,6 +93,11 @@ def test_a_copy_that_fails_leaves_the_old_checkpoint(tmp_path, monkeypatch):
     assert PathManager.copy(str(new), str(old), overwrite=True)
     assert old.read_bytes() == b"new" * 100
     assert sorted(path.name for path in tmp_path.iterdir()) == [new.name, old.name]
+    restore(PathManager, "copy")
+    monkeypatch.setattr(shutil, "copyfile", full_disk)
+    with pytest.raises(OSError):
+        PathManager.copy(str(new), str(old), overwrite=True)
+    assert old.read_bytes() == b"new" * 3 + b"n"
 
 
 def test_the_target_of_a_link_is_not_overwritten(tmp_path):

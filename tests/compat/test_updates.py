@@ -10,9 +10,11 @@ import pytest
 import torch
 from fairseq import utils
 from fairseq.logging import metrics
+from fairseq.logging.meters import AverageMeter
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
+from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from small_trainings import SIZES, Training
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -155,9 +157,28 @@ def test_statistics_are_not_copied_to_the_host(patched, count):
     assert logged.get_smoothed_values() == {"loss": 3.5}
 
 
+def test_a_logged_mean_and_positions_are_fairseqs():
+    ours, theirs = AverageMeter(), AverageMeter()
+    for value, count in [(torch.tensor(1.5), 2), (torch.tensor(2.5), 4), (3.0, 1)]:
+        ours.update(value, count)
+        inspect.unwrap(AverageMeter.update)(theirs, value, count)
+    assert vars(ours) == vars(theirs)
+    tokens = torch.tensor([[1, 1, 5, 6], [4, 5, 1, 1]])
+    expected = inspect.unwrap(utils.make_positions)(tokens, 1)
+    torch.testing.assert_close(utils.make_positions(tokens, 1), expected)
+
+
 def test_the_gradient_norm_is_copied_to_the_host(monkeypatch):
     norm = Mock()  # a GPU's
     monkeypatch.setattr(utils, "clip_grad_norm_", lambda *args: norm)
     clip, optimizer = FairseqOptimizer.clip_grad_norm, SimpleNamespace(params=[])
     assert clip(optimizer, 0.0) is norm.cpu()
     assert inspect.unwrap(clip)(optimizer, 0.0) is norm
+
+
+def test_dummy_batches_count_nothing():
+    loss, ours = torch.ones((), requires_grad=True), FairseqTask.train_step
+    arguments = (None, Mock(), lambda model, sample: (2 * loss, 3, {"ntokens": 3}), Mock(), 1)
+    for step, count in ((ours, 0), (inspect.unwrap(ours), 3)):
+        _, size, logged = step(FairseqTask(None), *arguments, ignore_grad=True)
+        assert size == logged["ntokens"] == count

@@ -1,22 +1,7 @@
-"""Kill training at random moments, resume it each time, and compare it with a run left alone.
+"""Trainings that can be killed at any moment, and the comparison of their ends."""
 
-    python tests/end_to_end/kill_and_resume.py --moments 100 --precision bf16 --processes 2
-
-trains a tiny model on the CPU twice: once undisturbed, once killed (SIGKILL) at that many moments:
-after an update, while a checkpoint is written or copied, before and after it is renamed, before one
-is removed. Both must end with exactly the same weights, optimizer, schedule, position in the data
-and best loss. Flags after -- go to fairseq-train:
-
-    ... --moments 20 -- --lr-scheduler reduce_lr_on_plateau --patience 3
-
-The exit status is 0 if the two are the same, 1 if they differ. 100 moments take some ten minutes.
-"""
-
-import argparse
-import random
 import runpy
 import signal
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,21 +11,11 @@ import forked_commands
 import torch
 from torch.utils._pytree import keystr, tree_leaves_with_path
 
+from fairseq_posattn.compat.checkpoints import read_checkpoint
+
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))  # runs in a checkout, too
-
-from fairseq_posattn.compat.checkpoints import read_checkpoint  # noqa: E402
-
 FIXTURES = ROOT / "tests" / "fixtures"
 FLAGS = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
-PRECISIONS = {
-    "fp32": [],
-    "bf16": ["--bf16"],
-    "memory-efficient-bf16": ["--memory-efficient-bf16"],
-    # as far as a CPU goes: fairseq puts the flat form on a GPU, and an overflow as well
-    "fp16": ["--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4"],
-    "memory-efficient-fp16": ["--memory-efficient-fp16", "--fp16-init-scale", "4"],
-}
 SAVING = ["--save-interval-updates", "1", "--keep-interval-updates", "1"]
 PATIENCE_OF_PEERS = 60.0  # seconds
 
@@ -93,6 +68,21 @@ class Training:
         validating = [flag for flag in FLAGS[self.task.upper()] if flag != "--disable-validation"]
         return [FIXTURES / self.task / "data", *user_dir, *validating, *saving, *self.flags]
 
+    def finish(self, save_dir):
+        """Train or resume to the end; return the log of the first process."""
+        codes, logs = self.run(save_dir)
+        assert not any(codes), "\n".join(logs)
+        return logs[0]
+
+    def kill_at_random(self, save_dir, moments, generator):
+        """Start the training and kill a process, ``moments`` times."""
+        for _ in range(moments):
+            rank = generator.randrange(self.processes)
+            # At most 11 moments lie between two updates of the process that saves.
+            die_at = generator.randint(1, 22) if rank == 0 else generator.randint(1, 3)
+            codes, logs = self.run(save_dir, die_at=die_at, rank=rank)
+            assert codes[rank] == -signal.SIGKILL, logs[rank]
+
 
 def ends_of(processes):
     """Return the exit codes; raise TimeoutError if a process hangs."""
@@ -117,9 +107,9 @@ def end_of(save_dir):
     }
 
 
-def differences(one, other):
-    """Return the places where two states differ, through all containers and tensors."""
-    values, others = (dict(tree_leaves_with_path(state)) for state in (one, other))
+def differences(folder, other):
+    """Return the places where the ends of two runs differ, through all containers and tensors."""
+    values, others = (dict(tree_leaves_with_path(end_of(one))) for one in (folder, other))
     places = sorted({*values, *others}, key=keystr)
     return [keystr(place) for place in places if not same(values, others, place)]
 
@@ -130,52 +120,3 @@ def same(values, others, place):
     one, other = values[place], others[place]
     is_equal = torch.equal if isinstance(one, torch.Tensor) else lambda one, other: one == other
     return type(one) is type(other) and is_equal(one, other)
-
-
-def kill_at_random(training, save_dir, moments, generator):
-    """Start a run and kill it ``moments`` times; yield a line about each."""
-    for number in range(1, moments + 1):
-        rank = generator.randrange(training.processes)
-        # At most 11 moments lie between two updates of the process that saves.
-        die_at = generator.randint(1, 22) if rank == 0 else generator.randint(1, 3)
-        codes, logs = training.run(save_dir, die_at=die_at, rank=rank)
-        if codes[rank] != -signal.SIGKILL:
-            raise RuntimeError(f"exit status {codes[rank]} instead of a kill\n{logs[rank]}")
-        yield f"kill {number}: process {rank} at its moment {die_at}"
-
-
-def finish(training, save_dir):
-    codes, logs = training.run(save_dir)
-    if any(codes):
-        raise RuntimeError(f"exit statuses {codes}\n" + "\n".join(logs))
-
-
-def main():
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=form)
-    parser.add_argument("--moments", type=int, default=100, help="how often (default: 100)")
-    parser.add_argument("--precision", choices=PRECISIONS, default="fp32", help="(default: fp32)")
-    parser.add_argument("--processes", type=int, default=1, help="(default: 1)")
-    parser.add_argument("--task", choices=("translation", "classification"), default="translation")
-    parser.add_argument("--seed", type=int, default=1, help="of the moments (default: 1)")
-    parser.add_argument("flags", nargs="*", metavar="-- FLAG", help="flags of fairseq-train")
-    args = parser.parse_args()
-
-    # A kill undoes an update at the most, and on the average the next comes one later.
-    flags = ["--max-update", str(2 * args.moments + 10), *PRECISIONS[args.precision], *args.flags]
-    with tempfile.TemporaryDirectory() as folder:
-        training = Training(Path(folder), args.task, tuple(flags), args.processes)
-        alone, killed = Path(folder, "alone"), Path(folder, "killed")
-        print("training undisturbed", flush=True)
-        finish(training, alone)
-        generator = random.Random(args.seed)
-        for done in kill_at_random(training, killed, args.moments, generator):
-            print(done, flush=True)
-        finish(training, killed)
-        found = differences(end_of(alone), end_of(killed))
-    print("\n".join(found) if found else f"the same after {args.moments} kills, bit for bit")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -13,7 +13,6 @@ import torch
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inspection.analysis import main
 
-MODULE = ["-m", "fairseq_posattn.cli", "analysis"]
 MPSAN = Path(__file__).parents[1] / "fixtures/classification"
 
 
@@ -45,10 +44,21 @@ def text(tmp_path):
     return str(path)
 
 
-def test_locality(run, checkpoint, tmp_path):
+@pytest.fixture
+def table(capsys):
+    """Return ``table(checkpoint, *options)``: the output of ``posattn analysis locality``."""
+
+    def table(*arguments):
+        assert main(["locality", *map(str, arguments)]) == 0
+        return capsys.readouterr().out
+
+    return table
+
+
+def test_locality(checkpoint, tmp_path, table):
     path = tmp_path / "locality.json"
     options = ["--split", "test", "--sublayers", "dman,san", "--windows", "1,20", "--json", path]
-    output = run(sys.executable, *MODULE, "locality", checkpoint, *options)
+    output = table(checkpoint, *options)
     *_, header, dman, san, dman_all, san_all = output.splitlines()
     assert "mean of 12 sentences" in output
     assert header.split() == ["window", "sublayer", "layer", "1"]
@@ -58,9 +68,6 @@ def test_locality(run, checkpoint, tmp_path):
     assert numbers["sentences"] == 12
     for row, line in zip(numbers["rows"][::2], (dman, san), strict=True):
         assert line.split() == ["1", row["sublayer"], f"{row['percent']:.2f}"]
-
-
-# --- In this process, which saves the imports --------------------------------------------------
 
 
 def test_heatmap(checkpoint, tmp_path, monkeypatch):
@@ -125,17 +132,6 @@ def test_parameters_of_several_runs_need_no_matplotlib(checkpoint, tmp_path, mon
     for name, bars in one["sublayers"][0]["parameters"].items():
         values = [bar["value"] for bar in several["sublayers"][0]["parameters"][name]]
         assert values == pytest.approx([bar["value"] for bar in bars])
-
-
-@pytest.fixture
-def table(capsys):
-    """Return ``table(checkpoint, *options)``: the output of ``posattn analysis locality``."""
-
-    def table(*arguments):
-        assert main(["locality", *map(str, arguments)]) == 0
-        return capsys.readouterr().out
-
-    return table
 
 
 def test_a_file_gives_the_same_as_the_binarized_data(checkpoint, corpus, table):

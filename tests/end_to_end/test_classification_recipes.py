@@ -181,17 +181,3 @@ def test_costs_of_a_model_that_another_table_trained(tiny, tmp_path):
         assert row["scores"][metric] == [before["scores"][metric]]
     assert row["scores"]["memory_mb"][0] > 0
     assert tiny("mtsa/table1_snli", "MTSA", "snli").count(" is finished: ") == 1
-
-
-def test_a_learning_rate_is_selected_by_the_metric_of_checkpoints(tiny, tmp_path):
-    """Each data set selects its rate, on the first fold."""
-    tune = ["--tune", "1e-5,1e-1", "--tune-updates", 7, "--parallel", 2]
-    printed = tiny(COMPARE, "mpsan", "cr,sick", *tune)
-    rows = by_data(tmp_path / "compare.json")
-    for name, metric, folds in (("cr", "accuracy", [0]), ("sick", "pearson", [])):
-        tuning = rows[name]["tuning"]
-        assert tuning["metric"] == f"highest validation {metric}"
-        assert [tuning[key] for key in ("fold",) if key in tuning] == folds
-        assert tuning["tried"].keys() == {"1e-05", "0.1"}
-        assert tuning["tried"][str(tuning["chosen"])] == max(tuning["tried"].values())
-    assert "after 7 updates (seed 1, fold 0)\n" in printed

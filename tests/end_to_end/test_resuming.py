@@ -4,32 +4,31 @@ Weights, optimizer, schedule, position in the data and best loss are bitwise equ
 """
 
 import functools
+import os
 import random
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import forked_commands
-import kill_and_resume
 import pytest
-from kill_and_resume import Training, differences, end_of, finish, kill_at_random
+from kill_and_resume import Training, differences, end_of
 
+KILLS = int(os.environ.get("POSATTN_KILLS", 2))
+UNTIL = ("--max-update", str(2 * KILLS + 10))  # a kill undoes an update at the most
 PLATEAU = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr-threshold", "0.5")
 PLATEAU += ("--warmup-updates", "0")
 ONLY_AT_THE_END = ("--save-interval-updates", "0")  # each save validates
+FP16 = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4")  # what a CPU can do
 EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
-
-
-def compare(folder, other):
-    return differences(end_of(folder), end_of(other))
 
 
 def in_parts(training, save_dir, *updates):
     """Train to each number of updates in a start of its own; return the last log."""
     for number in updates:
         flags = (*training.flags, "--max-update", str(number))
-        codes, logs = Training(**{**vars(training), "flags": flags}).run(save_dir)
-        assert codes == [0] * training.processes, "\n".join(logs)
-    return logs[0]
+        log = replace(training, flags=flags).finish(save_dir)
+    return log
 
 
 OF_PLATEAU = ("load_num_bad_epochs", "step_with_loss_only", "finish_saved_epoch")
@@ -57,35 +56,38 @@ def case(request, tmp_path_factory):
 
 def test_a_stopped_training_resumes_exactly(case, tmp_path):
     in_parts(case.training, tmp_path, *case.updates)
-    assert compare(tmp_path, case.alone) == []
+    assert differences(tmp_path, case.alone) == []
 
 
 def test_resuming_needs_the_patches(case, tmp_path):
     """Without the patches the comparison finds differences."""
     without = functools.partial(forked_commands.leave_out, *case.patches)
-    in_parts(Training(**{**vars(case.training), "before": without}), tmp_path, *case.updates)
-    found = compare(tmp_path, case.alone)
+    in_parts(replace(case.training, before=without), tmp_path, *case.updates)
+    found = differences(tmp_path, case.alone)
     assert [place for place in found if place.startswith(("['model']", "['ema']"))]
 
 
 @pytest.mark.parametrize(
     "training",
     [
-        Training(Path(), flags=("--max-update", "24")),
-        Training(Path(), "classification", (*PLATEAU, "--patience", "30", "--max-update", "20")),
-        Training(Path(), flags=("--num-workers=2", "--memory-efficient-bf16", "--max-update=12")),
-        Training(Path(), processes=2, flags=(*EMA, "--bf16", "--max-update", "8")),
+        Training(Path(), flags=()),
+        Training(Path(), "classification", (*PLATEAU, *FP16, "--patience", "30")),
+        Training(Path(), flags=("--num-workers=2", "--memory-efficient-bf16")),
+        Training(Path(), processes=2, flags=(*EMA, "--bf16")),
     ],
-    ids=["fp32", "classifier", "workers", "two-processes"],
+    ids=["fp32", "fp16 classifier", "bf16 workers", "bf16 two processes"],
 )
 def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path):
-    """Two moments each; ``kill_and_resume.py`` takes any number."""
-    training = Training(**{**vars(training), "folder": tmp_path})
-    finish(training, tmp_path / "alone")
-    for _ in kill_at_random(training, tmp_path / "killed", 2, random.Random(3)):
-        pass
-    finish(training, tmp_path / "killed")
-    assert compare(tmp_path / "killed", tmp_path / "alone") == []
+    """The moments are two, or ``POSATTN_KILLS``.
+
+    They are after an update, while a checkpoint is written or copied, before and after it is
+    renamed, and before one is removed.
+    """
+    training = replace(training, folder=tmp_path, flags=(*training.flags, *UNTIL))
+    training.finish(tmp_path / "alone")
+    training.kill_at_random(tmp_path / "killed", KILLS, random.Random(3))
+    training.finish(tmp_path / "killed")
+    assert differences(tmp_path / "killed", tmp_path / "alone") == []
 
 
 def test_a_finished_run_is_unchanged(tmp_path):
@@ -99,18 +101,17 @@ def test_a_finished_run_is_unchanged(tmp_path):
 
 def test_patience_counts_over_stops(tmp_path):
     """The learning rate is 0, so only the first validation improves."""
-    flags = ("--patience", "2", "--lr", "0", "--stop-min-lr", "-1")
+    flags, saved = ("--patience", "2", "--lr", "0", "--stop-min-lr", "-1"), tmp_path / "saved"
     training = Training(tmp_path, "classification", flags)
-    in_parts(training, tmp_path / "saved", 2)
-    log = in_parts(training, tmp_path / "saved", 20)
+    in_parts(training, saved, 2)
+    log = in_parts(training, saved, 20)
     assert "early stop since valid performance hasn't improved for last 2 runs" in log
-    last = tmp_path / "saved" / "checkpoint_last.pt"
-    assert kill_and_resume.end_of(last.parent)["schedule"]["num_updates"] == 3
+    assert end_of(saved)["schedule"]["num_updates"] == 3
 
-    content = last.read_bytes()
-    log = in_parts(training, tmp_path / "saved", 20)
+    content = (saved / "checkpoint_last.pt").read_bytes()
+    log = in_parts(training, saved, 20)
     assert "nothing left to train: the last 2 validations were no better" in log
-    assert last.read_bytes() == content
+    assert (saved / "checkpoint_last.pt").read_bytes() == content
 
-    in_parts(Training(tmp_path, "classification", (*flags, "--patience", "4")), last.parent, 20)
-    assert kill_and_resume.end_of(last.parent)["schedule"]["num_updates"] == 5
+    in_parts(replace(training, flags=(*flags, "--patience", "4")), saved, 20)
+    assert end_of(saved)["schedule"]["num_updates"] == 5

@@ -1,7 +1,6 @@
 """Taggers and recommenders from synthetic data to predictions, by the commands that users type.
 
-Roles: the predicate is a capital letter; letters before it are its A0, letters after it its A1.
-News: users click titles that share a word with titles they clicked before.
+The data is that of ``recipes/tiny.py``.
 """
 
 import json
@@ -12,7 +11,6 @@ from itertools import pairwise
 import forked_commands
 import pytest
 import torch
-from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
@@ -20,6 +18,7 @@ from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.commands.predict import main as predict
 from fairseq_posattn.inference.commands.rank import main as rank
 from fairseq_posattn.inspection.analysis import main as analyse
+from fairseq_posattn.recipes import tiny
 from fairseq_posattn.scoring.commands.score import main as score
 from fairseq_posattn.scoring.roles import compare
 from fairseq_posattn.text.props import (
@@ -30,6 +29,7 @@ from fairseq_posattn.text.props import (
     write_props,
 )
 
+ROLES = ("words", "predicate", "tags")
 TINY = [
     *("--encoder-embed-dim", "16", "--encoder-ffn-embed-dim", "16", "--encoder-layers", "1"),
     *("--encoder-attention-heads", "2", "--attention-dropout", "0", "--dropout", "0"),
@@ -38,32 +38,22 @@ TINY = [
 ]
 
 
-def binarize(folder, columns, splits):
-    """Write ``splits`` (lines by split and column); ``columns`` has each dictionary's symbols."""
-    dictionaries = {}
-    for name, symbols in columns.items():
-        dictionaries[name] = Dictionary()
-        for symbol in symbols:
-            dictionaries[name].add_symbol(symbol)
-        (folder / name).mkdir(parents=True)
-        dictionaries[name].save(str(folder / name / "dict.txt"))
-    for split, lines_of in splits.items():
-        for name, lines in lines_of.items():
-            prefix = str(folder / name / split)
-            builder = indexed_dataset.make_builder(
-                f"{prefix}.bin", impl="mmap", vocab_size=len(dictionaries[name])
-            )
-            for line in lines:
-                builder.add_item(dictionaries[name].encode_line(line, add_if_not_exist=False))
-            builder.finalize(f"{prefix}.idx")
+@pytest.fixture(scope="module")
+def train(user_dir, tmp_path_factory):
+    """Return ``train(name, *flags)``: the best checkpoint, the log and the folder of the data."""
 
+    def train(name, *flags):
+        folder = tmp_path_factory.mktemp("data") / name
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tiny, "SIZES", {"train": 200, "valid": 40, "test": 20})
+            patched.setattr(tiny, "IMPRESSIONS", 150)
+            tiny.make_dataset(name, folder, random.Random(1))
+        log, saved = folder / "log", folder / "checkpoints"
+        words = [folder, "--user-dir", user_dir, "--save-dir", saved, *TINY, *flags]
+        assert forked_commands.run("train", words, log) == 0, log.read_text()
+        return saved / "checkpoint_best.pt", log.read_text(), folder
 
-def train(folder, user_dir, *flags):
-    log = folder / "log"
-    arguments = [folder, "--user-dir", user_dir, "--save-dir", folder / "checkpoints", *TINY]
-    code = forked_commands.run("train", [*arguments, *flags], log)
-    assert code == 0, log.read_text()
-    return folder / "checkpoints/checkpoint_best.pt", log.read_text()
+    return train
 
 
 def validated(log, metric):
@@ -74,50 +64,26 @@ def validated(log, metric):
 # --- Roles -----------------------------------------------------------------------------------
 
 
-def role_lines(generator, size):
-    lines = {"words": [], "predicate": [], "tags": []}
-    for _ in range(size):
-        length = generator.randint(3, 7)
-        place = generator.randrange(1, length - 1)
-        words = [generator.choice("ABC" if at == place else "abcdef") for at in range(length)]
-        before = ["B-A0", *["I-A0"] * (place - 1)]
-        behind = ["B-A1", *["I-A1"] * (length - place - 2)]
-        lines["words"].append(" ".join(words))
-        lines["predicate"].append(" ".join(str(int(at == place)) for at in range(length)))
-        lines["tags"].append(" ".join([*before, "B-V", *behind]))
-    return lines
-
-
 @pytest.fixture(scope="module")
-def tagger(tmp_path_factory, user_dir):
-    folder = tmp_path_factory.mktemp("roles")
-    generator = random.Random(1)
-    splits = {split: role_lines(generator, size) for split, size in (("train", 200), ("valid", 40))}
-    symbols = {
-        "words": "abcdefABC",
-        "predicate": "01",
-        "tags": ["B-A0", "B-A1", "B-V", "I-A0", "I-A1"],
-    }
-    binarize(folder, symbols, splits)
-    checkpoint, log = train(
-        folder,
-        user_dir,
+def tagger(train):
+    return train(
+        "ewt",
         *("--task", "sequence_tagging", "--criterion", "sequence_tagging"),
         *("--arch", "mtsa_tagger", "--predicate-embed-dim", "16", "--batch-size", "20"),
         # one layer cannot tell whether a token is the first after the predicate
         *("--encoder-layers", "2"),
-        *("--label-smoothing", "0.1", "--max-epoch", "6", "--lr-scheduler", "fixed"),
+        *("--label-smoothing", "0.1", "--max-epoch", "4", "--lr", "0.01"),
         *("--best-checkpoint-metric", "f1", "--maximize-best-checkpoint-metric"),
     )
-    return checkpoint, log, splits["valid"], folder
 
 
 def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys):
-    checkpoint, log, lines, _ = tagger
+    checkpoint, log, folder = tagger
     assert validated(log, "f1")[-1] > 90
     gold = []
     roles = tmp_path / "valid.roles"
-    rows = list(zip(*(lines[name] for name in ("words", "predicate", "tags")), strict=True))
+    columns = [(folder / f"text/valid.{name}").read_text() for name in ROLES]
+    rows = zip(*map(str.splitlines, columns), strict=True)
     with open(roles, "w") as file:
         for words, flags, tags in rows:
             place = flags.split().index("1")
@@ -135,25 +101,26 @@ def test_predicted_roles_have_the_scores_of_validation(tagger, tmp_path, capsys)
 
 def test_lines_may_give_the_predicates(tagger):
     predictor = prediction.load(tagger[0])
-    lines = [b"1\ta B c\n", b"\n", b"1,2\ta B C d\n"]
+    lines = [b"1\tba verb de\n", b"\n", b"1,2\tba verb verb de\n"]
     ((first, blank, both),) = predictor.read_groups([lines], "typed")
-    assert str(first) == "[A0 a] [V B] [A1 c]"
+    assert str(first) == "[A0 ba] [V verb] [A1 de]"
     assert str(blank) == ""
     assert str(both).count("\t") == 1
     result = json.loads(first.as_json())
-    assert result["words"] == ["a", "B", "c"]
+    assert result["words"] == ["ba", "verb", "de"]
     last = result["propositions"][0]["arguments"][2]
-    assert last == {"label": "A1", "start": 2, "end": 2, "text": "c"}
+    assert last == {"label": "A1", "start": 2, "end": 2, "text": "de"}
 
 
 def test_constrained_decoding_gives_valid_tags(tagger, tmp_path, monkeypatch, capsys):
     """The best tags of this model are invalid."""
     predictor = prediction.load(tagger[0])
-    torch.manual_seed(1)
+    torch.manual_seed(3)
     torch.nn.init.normal_(predictor.model.output.weight)
     monkeypatch.setattr(prediction, "load", lambda *args, **kwargs: predictor)
     roles = tmp_path / "valid.roles"
-    roles.write_text("1 a B c d e f ||| O\n" * 3 + "2 f e A b c ||| O\n" * 3)
+    sentences = (random.Random(seed).sample(tiny.FILLERS, 8) for seed in range(20))
+    roles.write_text("".join(f"1 {' '.join(words)} ||| O\n" for words in sentences))
 
     def broken(*options):
         found = []
@@ -193,54 +160,20 @@ def test_wrong_lines_are_named(tagger, line, message):
 
 # --- News ------------------------------------------------------------------------------------
 
-TOPICS = "abcdefgh"
-
 
 @pytest.fixture(scope="module")
-def news(tmp_path_factory):
-    """Return forty titles of a topic and two other words; users click one topic."""
-    folder = tmp_path_factory.mktemp("news")
-    generator = random.Random(1)
-    topics = {f"N{number}": generator.choice(TOPICS) for number in range(40)}
-    titles = [f"{topic} {' '.join(generator.choices('uvwxyz', k=2))}" for topic in topics.values()]
-    splits = {"all": {"titles": titles}}
-    for split, size in (("train", 300), ("valid", 60)):
-        lines = {"history": [], "candidates": [], "labels": []}
-        for _ in range(size):
-            topic = generator.choice([*topics.values()])
-            own = [name for name, of in topics.items() if of == topic]
-            others = [name for name, of in topics.items() if of != topic]
-            shown = [generator.choice(own), *generator.sample(others, 5)]
-            generator.shuffle(shown)
-            lines["history"].append(" ".join(generator.choices(own, k=generator.randint(1, 4))))
-            lines["candidates"].append(" ".join(shown))
-            lines["labels"].append(" ".join(str(int(name in own)) for name in shown))
-        splits[split] = lines
-    symbols = {"titles": "abcdefghuvwxyz", "history": topics, "candidates": topics, "labels": "01"}
-    binarize(folder, symbols, splits)
-    (folder / "text").mkdir()
-    for split in ("train", "valid"):
-        lines = splits[split]
-        names = [f"I{number}" for number in range(len(lines["history"]))]
-        for column, rows in {**lines, "impressions": names}.items():
-            (folder / "text" / f"{split}.{column}").write_text("".join(f"{r}\n" for r in rows))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def recommender(news, user_dir):
+def recommender(train):
     return train(
-        news,
-        user_dir,
+        "mind",
         *("--task", "news_recommendation", "--criterion", "news_recommendation"),
         *("--arch", "da_transformer_recommender", "--encoder-hidden-dim", "16"),
-        *("--batch-size", "20", "--max-epoch", "3", "--lr-scheduler", "fixed"),
+        *("--batch-size", "20", "--max-epoch", "3"),
         *("--best-checkpoint-metric", "auc", "--maximize-best-checkpoint-metric"),
     )
 
 
-def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, capsys):
-    checkpoint, log = recommender
+def test_rankings_have_the_scores_of_validation(recommender, tmp_path, capsys):
+    checkpoint, log, news = recommender
     assert validated(log, "auc")[-1] > 0.8
     assert validated(log, "ndcg5")[-1] > 0.6
     scores, submission = tmp_path / "scores.tsv", tmp_path / "prediction.txt"
@@ -254,7 +187,8 @@ def test_rankings_have_the_scores_of_validation(recommender, news, tmp_path, cap
     logged = [f"| {name} {round(found[name], 4):g} |" for name in ("auc", "mrr", "ndcg5", "ndcg10")]
     assert any(all(metric in line for metric in logged) for line in log.splitlines())
     rows = [line.split("\t") for line in scores.read_text().splitlines()]
-    assert [row[0] for row in rows] == [f"I{number}" for number in range(60)]
+    names = (news / "text/valid.impressions").read_text().splitlines()
+    assert [row[0] for row in rows] == names
     labels = (news / "text/valid.labels").read_text().splitlines()
     assert [" ".join(map(str, json.loads(row[1]))) for row in rows] == labels
     first = json.loads(rows[0][2])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from fairseq.trainer import Trainer
-from kill_and_resume import Training, differences, end_of, ends_of, finish
+from kill_and_resume import Training, differences, ends_of
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 
@@ -64,9 +64,9 @@ def test_a_signal_saves_and_the_run_resumes_exactly(tmp_path, number, name, proc
 
     further = ("--max-update", str(updates + 3))
     on = Training(tmp_path, flags=(*flags, *further), processes=processes)
-    finish(on, saved)
-    finish(on, tmp_path / "alone")
-    assert differences(end_of(saved), end_of(tmp_path / "alone")) == []
+    on.finish(saved)
+    on.finish(tmp_path / "alone")
+    assert differences(saved, tmp_path / "alone") == []
 
 
 def train_slowly():
@@ -135,7 +135,7 @@ def limit_files(size):
 
 def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     saved = tmp_path / "saved"
-    finish(Training(tmp_path, flags=("--max-update", "2")), saved)
+    Training(tmp_path, flags=("--max-update", "2")).finish(saved)
     names, content = sorted(saved.iterdir()), (saved / "checkpoint_last.pt").read_bytes()
     limit = functools.partial(limit_files, len(content) // 2)
     [code], [log] = Training(tmp_path, flags=("--max-update", "4"), before=limit).run(saved)
@@ -191,5 +191,5 @@ def test_two_runs_do_not_share_a_folder(refused, tmp_path):
     (saved / "checkpoint_1_9.pt.tmp").touch()
     process.kill()
     process.join()
-    finish(Training(tmp_path, flags=("--max-update", "1")), saved)  # a dead process holds no lock
+    Training(tmp_path, flags=("--max-update", "1")).finish(saved)  # a dead process holds no lock
     assert not list(saved.glob("*.tmp"))

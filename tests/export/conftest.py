@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from classifier_builder import dictionary_of
 from fairseq import options, tasks
-from fairseq.data import Dictionary
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 
@@ -14,14 +14,6 @@ from fairseq_posattn.training.plugin import register
 register()
 
 WORDS = [f"word{number}" for number in range(20)]
-
-
-def dictionary(words=WORDS):
-    made = Dictionary()
-    for word in words:
-        made.add_symbol(word, n=5)
-    made.finalize()
-    return made
 
 
 def untrained(folder: Path, task, arch, *flags):
@@ -56,7 +48,7 @@ def classifier(tmp_path):
             symbols["input1"] = words
         for part, names in symbols.items():
             (tmp_path / part).mkdir()
-            dictionary(names).save(str(tmp_path / part / "dict.txt"))
+            dictionary_of(*names).save(str(tmp_path / part / "dict.txt"))
         sizes = ("--num-classes", str(classes), "--max-positions", "64")
         sizes += ("--criterion", "sentence_classification")
         return untrained(tmp_path, task, arch, *sizes, *flags)
@@ -70,7 +62,7 @@ def translator(tmp_path):
 
     def make(arch, *flags, joined=True, words=WORDS):
         for language, known in (("de", words), ("en", words if joined else words[3:])):
-            dictionary(known).save(str(tmp_path / f"dict.{language}.txt"))
+            dictionary_of(*known).save(str(tmp_path / f"dict.{language}.txt"))
         pair = ("--source-lang", "de", "--target-lang", "en")
         return untrained(tmp_path, "translation", arch, *pair, *flags)
 

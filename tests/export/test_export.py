@@ -6,27 +6,16 @@ import re
 
 import pytest
 import torch
-from classifier_builder import sentences
+from classifier_builder import HEAD, PAD, TINY_OF, sentences
+from classifier_builder import TINY as TINY_CLASSIFIER
 from transformers import AutoModelForSeq2SeqLM, AutoModelForSequenceClassification, AutoTokenizer
 
 import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.training.presets import ARCHITECTURES
 
-PAD, EOS = 1, 2
-HEAD = "sentence_classification_head"
 CLASSIFIERS = ARCHITECTURES["posattn_classifier"]
 TRANSFORMERS = ARCHITECTURES["posattn_transformer"]
-TINY_CLASSIFIER = [
-    "--encoder-embed-dim=12",
-    "--encoder-hidden-dim=0",
-    "--encoder-attention-heads=2",
-]
-TINY_CLASSIFIER += ["--encoder-ffn-embed-dim=16", "--head-dim=6", "--pooling-queries=3"]
-OF_CLASSIFIER = {
-    "fasttext_classifier": ["--ngram-buckets=64"],
-    "han_classifier": ["--sentence-ends=word3 word4"],
-}
 TINY_TRANSFORMER = ["--max-source-positions=40", "--max-target-positions=40"]
 for side in ("encoder", "decoder"):
     TINY_TRANSFORMER += [f"--{side}-embed-dim=16", f"--{side}-ffn-embed-dim=24"]
@@ -64,7 +53,7 @@ def close(found, expected):
 @pytest.mark.parametrize("arch", unlike(CLASSIFIERS))
 @torch.inference_mode()
 def test_a_classifier_scores_as_its_checkpoint(arch, classifier, tmp_path):
-    path, model = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []))
+    path, model = classifier(arch, *TINY_CLASSIFIER, *TINY_OF.get(arch, []))
     export(path, tmp_path / "out")
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "out")
     right, left = sentences(7, 1, 12), sentences(7, 1, 12, left_pad=True)

@@ -152,21 +152,15 @@ def test_a_saved_tokenizer_loads_elsewhere(translator, tmp_path):
 
 
 def test_sentences_are_tokenized_as_by_predict(classifier, tmp_path):
+    """Both sentences of a pair have special symbols."""
     words = ["it", "is", "n't", "<sep>"]
-    path, _ = classifier("cnn_classifier", "--encoder-embed-dim=4", words=words)
+    flags = ["--encoder-embed-dim=4", "--init-token=0", "--separator-token=2"]
+    path, _ = classifier("cnn_classifier", *flags, words=words)
     prepared = Manifest("sst2", "sentence_prediction", "treebank", True)
     manifest.write(tmp_path, prepared)
     tokenizer = export(path, tmp_path / "out").tokenizer
     predictor = prediction.load(path)
     texts = ["It isn't <sep> it </s> <mask>.", "  IT  "]
     assert tokenizer(texts)["input_ids"] == [predictor.encode([text])[0].tolist() for text in texts]
-
-
-def test_both_sentences_of_a_pair_have_special_symbols(classifier, tmp_path):
-    flags = ["--encoder-embed-dim=4", "--init-token=0", "--separator-token=2"]
-    path, _ = classifier("cnn_classifier", *flags)
-    tokenizer = export(path, tmp_path / "out").tokenizer
-    predictor = prediction.load(path)
     predictor.expects_pairs = True
-    pair = ["word1 word2", "word3"]
-    assert tokenizer(*pair)["input_ids"] == predictor.encode(pair)[0].tolist()
+    assert tokenizer(*texts)["input_ids"] == predictor.encode(texts)[0].tolist()

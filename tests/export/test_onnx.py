@@ -5,15 +5,14 @@ from unittest.mock import Mock
 import onnxruntime
 import pytest
 import torch
-from classifier_builder import sentences
-from test_export import CLASSIFIERS, OF_CLASSIFIER, TINY_CLASSIFIER, TINY_TRANSFORMER, unlike
+from classifier_builder import PAD, TINY_OF, sentences
+from test_export import CLASSIFIERS, TINY_CLASSIFIER, TINY_TRANSFORMER, unlike
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import export
 
 pytestmark = pytest.mark.slow  # each traces a model
-PAD = 1
 ONE = "--encoder-layers=1"
 # All mechanisms, all kinds of embeddings and layer norms, and several layers.
 ENCODERS = [
@@ -39,7 +38,7 @@ GRAPHS = [
     *((arch, []) for arch in unlike(CLASSIFIERS, "sublayers|normalize_before")),
     ("swem_classifier", ["--pooling=window_max", "--pooling-window=6"]),
     ("cspan_classifier", ["--cspan-fusion=relative_position", "--rpr-max-distance=3"]),
-    ("rpr_classifier", ["--hierarchical", "--sentence-separator=word3"]),
+    ("swem_classifier", ["--hierarchical", "--sentence-separator=word3"]),
 ]
 
 
@@ -47,7 +46,7 @@ GRAPHS = [
 @torch.no_grad()
 def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path):
     """Batches and lengths differ from the traced ones and are padded on either side."""
-    path, _ = classifier(arch, *TINY_CLASSIFIER, *OF_CLASSIFIER.get(arch, []), *flags)
+    path, _ = classifier(arch, *TINY_CLASSIFIER, *TINY_OF.get(arch, []), *flags)
     model = export(path, tmp_path / "out").model
     ask = graph(model, tmp_path / "out")
     padded = sentences(2, 9, 1, 4, 1, left_pad=True)

@@ -4,13 +4,15 @@
 the file ``canary`` must not appear when it is read.
 """
 
+import copy
 import io
 import os
 import pickle
-import shutil
 import struct
 import tarfile
 import zipfile
+from functools import partial
+from pathlib import Path
 
 import torch
 
@@ -36,21 +38,21 @@ def good(base):
     return torch.load(base, weights_only=True)
 
 
-def with_pickle(path, content, storages=((b"\0" * 24),), **options):
-    """Write a zip in the form of torch.save, with any pickle."""
-    with zipfile.ZipFile(path, "w", **options) as archive:
+def with_pickle(path, content):
+    """Write a zip in the form of torch.save, with any pickle and a storage of 24 bytes."""
+    with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/data.pkl", content)
         archive.writestr("archive/byteorder", "little")
-        for number, storage in enumerate(storages):
-            archive.writestr(f"archive/data/{number}", storage)
+        archive.writestr("archive/data/0", bytes(24))
         archive.writestr("archive/version", "3\n")
 
 
-def rewritten(path, base, edit=lambda name, content: content, **options):
-    """Rewrite a checkpoint's zip by Python's zipfile."""
-    with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w", **options) as new:
+def rewritten(path, base, change):
+    """Rewrite a checkpoint's zip; ``change`` edits the archive before its index is written."""
+    with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w") as new:
         for name in old.namelist():
-            new.writestr(name, edit(name, old.read(name)))
+            new.writestr(name, old.read(name))
+        change(new)
 
 
 def pickled(text):
@@ -77,10 +79,10 @@ def model(value):
     return pickled(b"}" + string("model") + b"}" + string("weight") + value + b"ss")
 
 
-def storage(length, kind="FloatStorage", key="0"):
+def storage(length):
     """Return a persistent id like that of a tensor's storage."""
-    parts = string("storage") + glob(f"torch.{kind}") + string(key) + string("cpu") + number(length)
-    return b"(" + parts + b"tQ"
+    kind, key, device = glob("torch.FloatStorage"), string("0"), string("cpu")
+    return b"(" + string("storage") + kind + key + device + number(length) + b"tQ"
 
 
 def tensor(length, shape, stride, offset=0):
@@ -188,18 +190,19 @@ PICKLES = {
         glob("builtins.bytearray") + b"(" + number(1 << 36) + b"tR"
     ),
 }
-for _protocol in range(6):
-    PICKLES[f"zip_protocol_{_protocol}"] = lambda canary, protocol=_protocol: pickle.dumps(
-        {"model": {}, "x": touch(canary)}, protocol=protocol
-    )
 for _name, _content in PICKLES.items():
     CHECKPOINTS[_name] = lambda path, base, canary, content=_content: with_pickle(
         path, content(canary)
     )
+
+
+def dumped(protocol, write, path, base, canary):
+    write(path, pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
+
+
 for _protocol in range(6):
-    CHECKPOINTS[f"raw_protocol_{_protocol}"] = lambda path, base, canary, protocol=_protocol: (
-        path.write_bytes(pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
-    )
+    CHECKPOINTS[f"zip_protocol_{_protocol}"] = partial(dumped, _protocol, with_pickle)
+    CHECKPOINTS[f"raw_protocol_{_protocol}"] = partial(dumped, _protocol, Path.write_bytes)
 
 
 # --- Changes of a good checkpoint -----------------------------------------------------------------
@@ -229,11 +232,6 @@ def sparse():
     return torch.sparse_coo_tensor(indices, values, (1 << 20, 1 << 20))
 
 
-def repeated(weight):
-    """Return a model of tied weights, each of which would be copied."""
-    return {f"{name}": weight for name in range(10_000)}
-
-
 STATES = {
     "in_settings": lambda state, canary: with_setting(state, touch(canary)),
     "laughs": lambda state, canary: with_setting(state, laughs()),
@@ -242,8 +240,8 @@ STATES = {
     "meta_tensor": lambda state, canary: (
         state | {"model": {"weight": torch.empty(1 << 40, device="meta")}}
     ),
-    "a_tensor_a_thousand_times": lambda state, canary: (
-        state | {"model": repeated(torch.zeros(200_000))}
+    "tied_weights_ten_thousand_times": lambda state, canary: (
+        state | {"model": dict.fromkeys(map(str, range(10_000)), torch.zeros(200_000))}
     ),
     # fairseq makes a meter of any name
     "metrics_by_any_name": lambda state, canary: (
@@ -308,43 +306,12 @@ def bomb(path, base, canary):
 
 
 @collected
-def checksum(path, base, canary):
-    """Flip a bit of a tensor's numbers."""
-    content = bytearray(base.read_bytes())
-    with zipfile.ZipFile(base) as archive:
-        numbers = [member for member in archive.infolist() if "/data/" in member.filename]
-        largest = max(numbers, key=lambda member: member.file_size)
-        name_length = len(largest.filename)
-    place = content.index(largest.filename.encode(), largest.header_offset) + name_length + 200
-    content[place] ^= 0x10
-    path.write_bytes(content)
-
-
-@collected
-def twice_the_same_name(path, base, canary):
-    shutil.copy(base, path)
-    with zipfile.ZipFile(base) as archive:
-        name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(name, pickle.dumps(touch(canary), protocol=2))
-
-
-@collected
 def pickle_in_capitals(path, base, canary):
     """Write a name that PyTorch finds in either case."""
     body = pickled(b"}" + string("x") + glob("builtins.bytearray") + b"(" + number(3 * 10**9))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/DATA.PKL", body[:-1] + b"tRs.")
         archive.writestr("archive/version", "3\n")
-
-
-@collected
-def pickle_in_capitals_beside_a_good_one(path, base, canary):
-    rewritten(path, base)
-    with zipfile.ZipFile(path) as archive:
-        top = archive.namelist()[0].partition("/")[0]
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(f"{top}/DATA.PKL", pickled(glob("builtins.bytearray") + b")R"))
 
 
 @collected
@@ -378,45 +345,43 @@ def code_behind_the_contents(path, base, canary):
     path.write_bytes(content + pickle.dumps([touch(canary)], protocol=2))
 
 
-@collected
-def absolute_names(path, base, canary):
-    with zipfile.ZipFile(base) as old, zipfile.ZipFile(path, "w") as new:
-        for name in old.namelist():
-            new.writestr(f"/{name}", old.read(name))
+def add_pickle(name):
+    """Return a change that adds a pickle of this name beside the good one."""
+
+    def change(archive, canary):
+        top = archive.namelist()[0].partition("/")[0]
+        archive.writestr(f"{top}/{name}", pickle.dumps(touch(canary), protocol=2))
+
+    return change
 
 
-def _flagged(path, base, flag=0, method=0):
-    """Set a flag or a method in each entry of the index."""
-    rewritten(path, base)
-    content = bytearray(path.read_bytes())
-    start = content.find(b"PK\1\2")
-    while start >= 0:
-        content[start + 8] |= flag
-        content[start + 10] |= method
-        start = content.find(b"PK\1\2", start + 4)
-    path.write_bytes(content)
+def set_in_index(name, value):
+    """Return a change of an attribute in each entry of the index."""
+
+    def change(archive, canary):
+        for entry in archive.filelist:
+            setattr(entry, name, value(entry) if callable(value) else value)
+
+    return change
 
 
-CHECKPOINTS["encrypted_by_flag"] = lambda path, base, canary: _flagged(path, base, flag=1)
-CHECKPOINTS["unknown_method"] = lambda path, base, canary: _flagged(path, base, method=0x55)
-
-
-@collected
-def overlapping_members(path, base, canary):
+def overlap(archive, canary):
     """Name one member a thousand times in the index."""
-    rewritten(path, base)
-    content = path.read_bytes()
-    start = content.index(b"PK\1\2")
-    end = content.rindex(b"PK\5\6")
-    with zipfile.ZipFile(path) as archive:
-        largest = max(archive.infolist(), key=lambda member: member.file_size)
-    entry_start = content.index(b"PK\1\2", start)
-    while largest.filename.encode() not in content[entry_start : entry_start + 200]:
-        entry_start = content.index(b"PK\1\2", entry_start + 4)
-    entry = content[entry_start : entry_start + 46 + len(largest.filename)]
-    name = largest.filename.encode()
-    copies = [entry.replace(name, name[:-3] + f"{n:03}".encode()) for n in range(1000)]
-    index = content[start:end] + b"".join(copies)
-    count = struct.unpack("<H", content[end + 10 : end + 12])[0] + len(copies)
-    record = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, count, count, len(index), start, 0)
-    path.write_bytes(content[:start] + index + record)
+    largest = max(archive.filelist, key=lambda entry: entry.file_size)
+    for number in range(1000):
+        archive.filelist.append(copy.copy(largest))
+        archive.filelist[-1].filename = f"{largest.filename}{number}"
+
+
+for _name, _change in {
+    "twice_the_same_name": add_pickle("data.pkl"),
+    "pickle_in_capitals_beside_a_good_one": add_pickle("DATA.PKL"),
+    "absolute_names": set_in_index("filename", lambda entry: f"/{entry.filename}"),
+    "checksum": set_in_index("CRC", 1),
+    "encrypted_by_flag": set_in_index("flag_bits", 1),
+    "unknown_method": set_in_index("compress_type", 0x55),
+    "overlapping_members": overlap,
+}.items():
+    CHECKPOINTS[_name] = lambda path, base, canary, change=_change: rewritten(
+        path, base, partial(change, canary=canary)
+    )

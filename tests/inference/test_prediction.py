@@ -167,9 +167,6 @@ def test_wrong_data_is_reported(data):
         (data / "label" / "dict.txt").write_text("".join(f"{label} 1\n" for label in labels))
         with pytest.raises(UsageError, match=f"has 2 classes, but .* has {len(labels)}; name"):
             load(data)
-    write_manifest(data, word_rule="telepathy")
-    with pytest.raises(UsageError, match="unknown tokenization rule 'telepathy'; name one of"):
-        load(data)
 
 
 def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):

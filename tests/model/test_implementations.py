@@ -1,4 +1,4 @@
-"""``--attention-impl``: asked of the attention that has it, in a model that mixes."""
+"""``--attention-impl`` in models of several mechanisms."""
 
 import pytest
 import torch
@@ -12,15 +12,15 @@ LAYER = LayerDescription(("san", "ffn"), embed_dim=32, num_heads=2, ffn_dim=32, 
 
 @pytest.mark.parametrize("named", IMPLEMENTATIONS)
 @pytest.mark.parametrize("name", MECHANISMS)
-def test_what_has_the_implementation_is_told_and_what_has_not_is_not_refused(name, named):
+def test_a_mechanism_without_the_implementation_chooses_its_own(name, named):
     mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), LAYER)
     has_kernels = name in ("dman", "da", "mtsa")
     has = {"reference": True, "sdpa": name != "rpr", "triton": has_kernels}[named]
     assert mechanism.impl == (named if has else "auto")
 
 
-def test_kernels_that_are_insisted_on_are_not_replaced_where_others_have_none(monkeypatch):
-    """On a CPU they cannot run: dman says so, san beside it works."""
+def test_named_kernels_are_not_replaced_on_a_cpu(monkeypatch):
+    """DMAN has kernels, which need a GPU; plain attention has none."""
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     config = MechanismConfig(attention_impl="triton")
     hidden, vectors = torch.zeros(1, 3, 32), [torch.zeros(1, 2, 3, 16)] * 3

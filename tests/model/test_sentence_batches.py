@@ -21,7 +21,7 @@ def test_words_without_their_end_padded_on_the_right(tokens):
     assert words.tolist() == [[4, 5, 6], [7, PAD, PAD]]
 
 
-def test_only_the_last_end_of_a_row_is_taken_away():
+def test_only_the_last_end_of_a_row_is_removed():
     tokens = torch.tensor([[4, EOS, EOS, 5, EOS], [EOS, 6, EOS, EOS, PAD]])
     words = strip_eos(tokens, PAD, EOS)
     assert words.tolist() == [[4, EOS, EOS, 5], [EOS, 6, EOS, PAD]]
@@ -34,43 +34,32 @@ def test_a_row_without_words_is_named(empty):
     assert "\n" not in str(error.value)
 
 
-def test_documents_are_taken_apart():
+def test_documents_are_split():
     tokens = torch.tensor(
         [[4, 5, SEP, 6, SEP, 7, 8], [3, 3, 3, 3, PAD, PAD, PAD], [SEP, 4, SEP, SEP, 5, 6, SEP]]
     )
     split = split_documents(tokens, PAD, SEP)
-    assert split.sentences.tolist() == [
-        [4, 5, PAD, PAD],
-        [6, PAD, PAD, PAD],
-        [7, 8, PAD, PAD],
-        [3, 3, 3, 3],
-        [4, PAD, PAD, PAD],
-        [5, 6, PAD, PAD],
-    ]
+    sentences = [[4, 5], [6], [7, 8], [3, 3, 3, 3], [4], [5, 6]]
+    assert split.sentences.tolist() == [one + [PAD] * (4 - len(one)) for one in sentences]
     assert split.document.tolist() == [0, 0, 0, 1, 2, 2]
     assert split.number.tolist() == [0, 1, 2, 0, 0, 1]
 
 
 @pytest.mark.parametrize("separator", [SEP, -1])
-def test_documents_are_taken_apart_after_words_that_end_a_sentence(separator):
+def test_documents_are_split_after_words_that_end_a_sentence(separator):
     """The ending token belongs to its sentence; -1 is no token's index."""
     end, question = 7, 8
     tokens = [[4, 5, end, 6, question, end, 3], [3, 3, end, PAD, PAD, PAD, PAD]]
     if separator == SEP:
         tokens[0][3:3], tokens[1][3:4] = [SEP], [SEP, PAD]
     split = split_documents(torch.tensor(tokens), PAD, separator, torch.tensor([end, question]))
-    assert split.sentences.tolist() == [
-        [4, 5, end],
-        [6, question, PAD],
-        [end, PAD, PAD],
-        [3, PAD, PAD],
-        [3, 3, end],
-    ]
+    sentences = [[4, 5, end], [6, question], [end], [3], [3, 3, end]]
+    assert split.sentences.tolist() == [one + [PAD] * (3 - len(one)) for one in sentences]
     assert split.document.tolist() == [0, 0, 0, 0, 1]
     assert split.number.tolist() == [0, 1, 2, 3, 0]
 
 
-def test_vectors_of_sentences_go_where_the_sentences_stood():
+def test_vectors_of_sentences_are_arranged_by_document():
     split = split_documents(torch.tensor([[4, SEP, 5, 6], [7, PAD, PAD, PAD]]), PAD, SEP)
     vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
     rows, padding = split.gather(vectors)
@@ -85,7 +74,7 @@ def test_a_document_without_words_is_refused():
         split_documents(torch.tensor([[4, 5], [SEP, SEP]]), PAD, SEP)
 
 
-def test_long_sentences_do_not_pad_short_ones():
+def test_sentences_are_grouped_by_length():
     lengths = [3, 40, 16, 17, 32, 1]
     tokens = torch.full((len(lengths), 40), PAD)
     for row, length in zip(tokens, lengths, strict=True):

@@ -63,35 +63,24 @@ def test_queries_keys_and_values_as_xavier_of_the_joined_matrix(start):
 
 
 @pytest.mark.parametrize(
-    "start, is_started",
-    [
-        ("fairseq", lambda weight: is_uniform(weight, math.sqrt(6 / (C + C)))),  # Xavier
-        ("mans", lambda weight: is_uniform(weight, math.sqrt(2) * math.sqrt(3 / C))),  # Kaiming
-        ("bert", lambda weight: is_normal(weight, 0.02)),
+    "start, output_bound, feed_forward_bound",
+    [  # of bert's normal distribution, None
+        ("fairseq", math.sqrt(6 / (C + C)), None),  # Xavier, and PyTorch's by the layer's inputs
+        ("mans", math.sqrt(2) * math.sqrt(3 / C), math.sqrt(6 / (C + FFN))),  # Kaiming, Xavier
+        ("bert", None, None),
     ],
 )
-def test_output_projections(start, is_started):
-    attentions, _ = attention_and_ffn(start)
+def test_output_projections_and_feed_forward_layers(start, output_bound, feed_forward_bound):
+    attentions, feed_forwards = attention_and_ffn(start)
     for attention in attentions:
-        assert is_started(attention.out_proj.weight)
+        weight = attention.out_proj.weight
+        assert is_uniform(weight, output_bound) if output_bound else is_normal(weight, 0.02)
         assert not attention.out_proj.bias.any()
-
-
-@pytest.mark.parametrize(
-    "start, is_started",
-    [
-        # PyTorch's, of either map by its own inputs
-        ("fairseq", lambda weight: is_uniform(weight, 1 / math.sqrt(weight.size(1)))),
-        ("mans", lambda weight: is_uniform(weight, math.sqrt(6 / (C + FFN)))),
-        ("bert", lambda weight: is_normal(weight, 0.02)),
-    ],
-)
-def test_feed_forward_maps(start, is_started):
-    _, feed_forwards = attention_and_ffn(start)
-    for feed_forward in feed_forwards:
-        for linear in (feed_forward.fc1, feed_forward.fc2):
-            assert is_started(linear.weight)
-            assert linear.bias.any() == (start == "fairseq")
+    for linear in (linear for one in feed_forwards for linear in (one.fc1, one.fc2)):
+        bound = feed_forward_bound or 1 / math.sqrt(linear.in_features)
+        is_bert = start == "bert"
+        assert is_normal(linear.weight, 0.02) if is_bert else is_uniform(linear.weight, bound)
+        assert linear.bias.any() == (start == "fairseq")
 
 
 @pytest.mark.parametrize("start", INITIALIZATIONS)

@@ -89,13 +89,8 @@ def _nli(name, *files):
         labels = ["neutral", "entailment", "contradiction", "-"]
 
         def pair(number):
-            return json.dumps(
-                {
-                    "gold_label": labels[number % 4],
-                    "sentence1_binary_parse": f"( {text.sentence()} )",
-                    "sentence2_binary_parse": f"( {text.sentence()} )",
-                }
-            )
+            parses = {f"sentence{n}_binary_parse": f"( {text.sentence()} )" for n in (1, 2)}
+            return json.dumps({"gold_label": labels[number % 4], **parses})
 
         content = {f"{name}/{name}_{file}.jsonl": text.lines(size, pair) for file in files}
         return write_archive(folder / f"{name}.zip", content)
@@ -106,17 +101,13 @@ def _nli(name, *files):
 def _amazon(text, folder, size):
     def review(rating):
         body = f"{text.sentence().capitalize()}. {text.sentence().capitalize()}!"
-        return (
-            f"<review>\n<rating>\n{rating}\n</rating>\n"
-            f"<review_text>\n{body}\n</review_text>\n</review>"
-        )
+        rated = f"<rating>\n{rating}\n</rating>\n<review_text>\n{body}\n</review_text>"
+        return f"<review>\n{rated}\n</review>"
 
-    files = {
-        f"sorted_data_acl/electronics/{side}.review": text.lines(
-            size, lambda number, ratings=ratings: review(ratings[number % 2])
-        )
-        for side, ratings in (("positive", ("4.0", "5.0")), ("negative", ("1.0", "2.0")))
-    }
+    files = {}
+    for side, least in (("positive", 4), ("negative", 1)):
+        reviews = text.lines(size, lambda number, least=least: review(f"{least + number % 2}.0"))
+        files[f"sorted_data_acl/electronics/{side}.review"] = reviews
     return write_archive(folder / "domain_sentiment_data.tar.gz", files)
 
 

@@ -12,10 +12,9 @@ class Server(http.server.ThreadingHTTPServer):
 
     Attributes:
         misdeeds: per file, what to do wrong at its first request, its second, and so on: an HTTP
-            status such as ``503``, or some of these words:
-            ``break`` half-way through what is left; ``overstate`` the length;
-            ``whole``: send all though a part is requested; ``askew``, ``garbled``: a wrong
-            Content-Range; ``stall``: send nothing; ``->URL``: redirect there.
+            status such as ``503``; ``break`` half-way through what is left; ``overstate`` the
+            length; ``whole``: send all though a part is requested; ``stall``: send nothing;
+            ``->URL``: redirect there.
         requests: ``(name, first requested byte)``.
     """
 
@@ -56,40 +55,24 @@ class Handler(http.server.BaseHTTPRequestHandler):
         misdeed = server.next_misdeed(name)
         if isinstance(misdeed, int) or name not in server.files:
             return self.send_error(misdeed or 404)
-        misdeeds = (misdeed or "").split()
-        if misdeeds and misdeeds[0].startswith("->"):
-            return self.redirect(misdeeds[0].removeprefix("->"))
+        if misdeed and misdeed.startswith("->"):
+            self.send_response(302)
+            self.send_header("Location", misdeed.removeprefix("->"))
+            return self.end_headers()
         content = server.files[name]
-        if "whole" in misdeeds:
+        if misdeed == "whole":
             start = 0
         if start and start >= len(content):
             return self.send_error(416)
         rest = content[start:]
         self.send_response(206 if start else 200)
         if start:
-            self.send_header("Content-Range", content_range(start, len(content), misdeeds))
-        self.send_header("Content-Length", content_length(rest, misdeeds))
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(rest) + 1000 * (misdeed == "overstate")))
         self.end_headers()
-        if "stall" in misdeeds:
+        if misdeed == "stall":
             return server.is_closing.wait(60)
-        self.wfile.write(rest[: len(rest) // 2] if "break" in misdeeds else rest)
-
-    def redirect(self, url):
-        self.send_response(302)
-        self.send_header("Location", url)
-        self.end_headers()
+        self.wfile.write(rest[: len(rest) // 2] if misdeed == "break" else rest)
 
     def log_message(self, *args):
         pass
-
-
-def content_range(start, total, misdeeds):
-    if "garbled" in misdeeds:
-        return "bytes all of it"
-    if "askew" in misdeeds:
-        start += 1
-    return f"bytes {start}-{total - 1}/{total}"
-
-
-def content_length(content, misdeeds):
-    return str(len(content) + 1000 * ("overstate" in misdeeds))

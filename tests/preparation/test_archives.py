@@ -12,7 +12,7 @@ from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.archives import check_archive, open_archive
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora.cnn_dailymail import stories
 from fairseq_posattn.text.lines import read_lines
 
@@ -27,8 +27,7 @@ PACKED = {
 
 
 def write_file(path, content):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
+    write_folder(path.parent, {path.name: content})
     return path
 
 
@@ -48,6 +47,17 @@ def read(archive, member):
         return stream.read()
 
 
+def read_all(path):
+    """Return all readable members of an archive, or its error message."""
+    try:
+        return {name: stream.read() for name, stream in open_archive(path).members()}
+    except UsageError as error:
+        assert "\n" not in str(error)
+        assert str(path) in str(error)
+        assert len(str(error)) < len(str(path)) + 300
+        return str(error)
+
+
 def test_all_kinds_are_read_alike(archive):
     assert sorted(archive.names()) == sorted(FILES)
     assert {name: stream.read() for name, stream in archive.members()} == FILES
@@ -64,9 +74,8 @@ def test_all_kinds_are_read_alike(archive):
     [(".gz", gzipped), (".bz2", bz2.compress), (".xz", lzma.compress), ("", bytes)],
 )
 def test_a_compressed_file_is_its_only_member(tmp_path, suffix, compress):
-    archive = open_archive(write_file(tmp_path / f"text.de{suffix}", compress(b"eins\n")))
-    assert archive.names() == ["text.de"]
-    assert read(archive, "text.de") == b"eins\n"
+    path = write_file(tmp_path / f"text.de{suffix}", compress(b"eins\n"))
+    assert read_all(path) == {"text.de": b"eins\n"}
 
 
 def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
@@ -80,17 +89,10 @@ def test_a_folder_prefers_the_file_nearer_its_root(tmp_path):
 def test_truncated_archives_are_detected(tmp_path, name):
     """Check archives cut at every seventh byte."""
     whole = PACKED.get(name, gzipped(b"eins\nzwei\n"))
-    check_archive(write_file(tmp_path / "whole", whole))
     for length in range(1, len(whole), 7):
-        path = write_file(tmp_path / "cut" / name, whole[:length])
-        try:
-            names = open_archive(path).names()
-            check_archive(path)
-        except UsageError as error:
-            assert str(path) in str(error)
-            assert "\n" not in str(error)
-        else:
-            assert names == [name]  # just some file
+        path = write_file(tmp_path / name, whole[:length])
+        result = read_all(path)
+        assert isinstance(result, str) or [*result] == [name]  # just some file
 
 
 def test_the_fingerprint_depends_on_the_content(tmp_path):
@@ -113,25 +115,11 @@ def header(name, size, kind=tarfile.REGTYPE):
     member = tarfile.TarInfo(name)
     member.type = kind
     content = bytearray(member.tobuf(tarfile.GNU_FORMAT))
-    content[124:136] = (
-        b"\x80" + size.to_bytes(11, "big")
-        if size >= 0
-        else b"\xff" * 4 + size.to_bytes(8, "big", signed=True)
-    )
+    start = b"\x80" if size >= 0 else b"\xff"
+    content[124:136] = start + size.to_bytes(11, "big", signed=True)
     content[148:156] = b" " * 8
     content[148:156] = b"%06o\0 " % sum(content)
     return bytes(content)
-
-
-def read_all(path):
-    """Return all readable members of an archive, or its error message."""
-    try:
-        return {name: stream.read() for name, stream in open_archive(path).members()}
-    except UsageError as error:
-        assert "\n" not in str(error)
-        assert str(path) in str(error)
-        assert len(str(error)) < len(str(path)) + 300
-        return str(error)
 
 
 @pytest.fixture
@@ -157,7 +145,7 @@ def test_names_in_archives_are_no_paths(write, name):
     assert isinstance(result, str) or result["text"] in (b"good", b"harm")
 
 
-@pytest.mark.parametrize("name", ["../text", "data/../../text", "link/text"])
+@pytest.mark.parametrize("name", ["../text", "link/text"])
 def test_unpacking_writes_nothing_outside(write, name):
     link = tarfile.TarInfo("link")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
@@ -194,21 +182,6 @@ def compressed(first, count):
     return b"".join(chunks) + compressor.flush()
 
 
-def read_lines_of_all(path):
-    for name, stream in open_archive(path).members():
-        for _ in read_lines(stream, f"{path}/{name}", allow_empty=True):
-            pass
-
-
-def peak_memory(function):
-    tracemalloc.start()
-    try:
-        function()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 @pytest.mark.parametrize(
     ("size", "kind", "zeros", "match"),
     [
@@ -220,12 +193,14 @@ def peak_memory(function):
 )
 def test_memory_is_bounded(write, size, kind, zeros, match):
     path = write(compressed(header("text", size, kind), zeros))
-
-    def read():
+    tracemalloc.start()
+    try:
         with pytest.raises(UsageError, match=match):
-            read_lines_of_all(path)
-
-    assert peak_memory(read) < 1 << 26
+            for name, stream in open_archive(path).members():
+                list(read_lines(stream, f"{path}/{name}", allow_empty=True))
+        assert tracemalloc.get_traced_memory()[1] < 1 << 26
+    finally:
+        tracemalloc.stop()
 
 
 MEMBER = tarfile.TarInfo("text" * 40)

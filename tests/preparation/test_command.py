@@ -12,6 +12,7 @@ from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.kinds import KINDS, prepare
 from fairseq_posattn.recipes.command import main as recipe
+from fairseq_posattn.text import manifest
 
 RECIPES = {
     (kind, name): corpus
@@ -69,12 +70,15 @@ def test_errors_are_one_line(command, error, status, line, capsys):
         ("a:b", "fairseq-train separates folders by colons"),
         ("source/made", "lies in --source source; "),
         ("link", "lies in --source source; "),
+        ("pairs", "holds data of --task translation (own), not of --task sentence_prediction"),
     ],
 )
 def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     Path("source").mkdir()
     Path("link").symlink_to("source")
+    Path("pairs").mkdir()
+    manifest.write("pairs", manifest.Manifest("own", "translation", "spaces"))
     assert command(f"--dest={dest}", "--source", "source", runs=False)[0] == 1
     (message,) = capsys.readouterr().err.splitlines()
     assert f" error: --dest {dest}: {words}" in message
@@ -87,9 +91,8 @@ def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert (program, command) == ("posattn", "recipe")
     assert recipe([*words, "--dry-run"]) == 0
-    trainings = [
-        line for line in capsys.readouterr().out.splitlines() if "--save-dir" in line.split()
-    ]
+    printed = capsys.readouterr().out.splitlines()
+    trainings = [line for line in printed if "--save-dir" in line.split()]
     assert trainings
     assert all(RETENTION & set(line.split()) for line in trainings)
 
@@ -123,11 +126,8 @@ for side in "de", "en":
 """)
     lines = []
     preprocess(tmp_path, 1, tell=lines.append)
-    assert lines == [
-        "Dictionary: 104 types",
-        "b.de: 9 sents, 81 tokens, 0% ...",
-        "b.en: 9 sents, 81 tokens, 0% ...",
-    ]
+    sizes = [f"b.{side}: 9 sents, 81 tokens, 0% ..." for side in ("de", "en")]
+    assert lines == ["Dictionary: 104 types", *sizes]
     assert not log.exists()
 
 

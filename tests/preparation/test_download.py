@@ -17,7 +17,7 @@ from fairseq_posattn.preparation.download import Source, fetch, obtain_any
 # Random, so that it stays long when it is compressed.
 TEXT = random.Random(1).randbytes(30_000)
 ARCHIVE = tarred({"folder/text": TEXT}, "gz")
-OTHER = tarred({"folder/text": b"something else\n"}, "gz")
+CHANGED = tarred({"folder/text": random.Random(2).randbytes(30_000)}, "gz")
 
 
 @pytest.fixture(autouse=True)
@@ -61,16 +61,6 @@ def serve():
         yield start
 
 
-def test_existing_files_are_not_downloaded_again(serve, tmp_path):
-    server = serve()
-    for _ in range(2):
-        path = download(server, tmp_path)
-        assert path == tmp_path / "text.tgz"
-        assert path.read_bytes() == ARCHIVE
-    assert server.requests == [("text.tgz", 0)]
-    assert left_in(tmp_path) == ["text.tgz"]  # nothing half-loaded
-
-
 HALF = len(ARCHIVE) // 2
 
 
@@ -79,8 +69,6 @@ HALF = len(ARCHIVE) // 2
     [
         (["break", "break"], [0, HALF, HALF + (len(ARCHIVE) - HALF) // 2]),
         (["break", "whole"], [0, HALF]),  # the server sends all of it
-        (["break", "askew"], [0, HALF, 0]),  # not the requested part
-        (["break", "garbled"], [0, HALF, 0]),
         (["overstate"], [0, len(ARCHIVE)]),  # longer than the file is
     ],
 )
@@ -91,21 +79,17 @@ def test_broken_downloads_resume(serve, tmp_path, misdeeds, requested):
     assert left_in(tmp_path) == ["text.tgz"]
 
 
-def test_a_changed_file_is_downloaded_again(serve, tmp_path):
-    """Check that parts of two versions are never joined."""
-    server = serve(text_tgz=["break", 503, EVER])
-    failure(server, tmp_path)
-    changed = tarred({"folder/text": random.Random(2).randbytes(30_000)}, "gz")
-    server.files["text.tgz"] = changed
-    server.misdeeds["text.tgz"] = []
-    assert download(server, tmp_path).read_bytes() == changed
-
-
-def test_a_second_run_resumes_the_download(serve, tmp_path):
+@pytest.mark.parametrize(
+    ("second", "requested"), [(ARCHIVE, [HALF]), (CHANGED, [HALF, 0])], ids=["same", "changed"]
+)
+def test_a_second_run_resumes_but_never_joins_two_versions(serve, tmp_path, second, requested):
     server = serve(text_tgz=["break", 503, 503, 503, 503])
     assert "503" in failure(server, tmp_path)
-    assert download(server, tmp_path).read_bytes() == ARCHIVE
-    assert server.requests[-1] == ("text.tgz", HALF)
+    server.files["text.tgz"] = second
+    for _ in range(2):
+        assert download(server, tmp_path).read_bytes() == second
+    assert [first for _, first in server.requests[5:]] == requested
+    assert left_in(tmp_path) == ["text.tgz"]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +99,8 @@ def test_a_second_run_resumes_the_download(serve, tmp_path):
         (b"plain text\n" * 100, "not an archive"),
         (ARCHIVE[:-100], "wrong or damaged file"),
         (gzipped(tarred({"text": TEXT})[:20_000]), "wrong or damaged file"),
-        (b"", "the file is empty"),
     ],
-    ids=["web page", "plain text", "gzip cut off", "tar cut off", "empty"],
+    ids=["web page", "plain text", "gzip cut off", "tar cut off"],
 )
 def test_wrong_files_are_refused(serve, tmp_path, served, complaint):
     server = serve()
@@ -129,8 +112,8 @@ def test_wrong_files_are_refused(serve, tmp_path, served, complaint):
 
 def test_a_known_checksum_must_match(serve, tmp_path):
     server = serve()
-    server.files["first"] = OTHER
-    digest = hashlib.sha256(OTHER).hexdigest()
+    server.files["first"] = CHANGED
+    digest = hashlib.sha256(CHANGED).hexdigest()
     assert f"its sha256 is {digest}" in failure(server, tmp_path, "first", content=ARCHIVE)
     path = download(server, tmp_path, "first", "text.tgz", content=ARCHIVE)
     assert path.read_bytes() == ARCHIVE
@@ -143,16 +126,12 @@ def test_failures_of_all_mirrors_are_reported(serve, tmp_path):
     assert f"fetch it by hand and put it at {tmp_path / 'text.tgz'}, or name it with" in message
 
 
-@pytest.mark.parametrize(
-    "address", ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd", "data:,text", "http://[bad"]
-)
-def test_a_redirect_to_another_scheme_or_nowhere_is_not_followed(serve, tmp_path, address):
+@pytest.mark.parametrize("address", ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd"])
+def test_a_redirect_to_another_scheme_is_not_followed(serve, tmp_path, address):
     server = serve(text_tgz=[f"->{address}", EVER])
     message = failure(server, tmp_path)
-    assert "not followed" in message or "not allowed" in message or "malformed" in message
+    assert "not followed" in message or "not allowed" in message
     assert len(server.requests) == 1
-    server.files["mirror"] = ARCHIVE
-    assert download(server, tmp_path, "text.tgz", "mirror").read_bytes() == ARCHIVE
 
 
 def test_redirects_are_followed_unless_they_leave_https(serve, tmp_path):
@@ -169,13 +148,9 @@ def test_redirects_are_followed_unless_they_leave_https(serve, tmp_path):
 
 def test_addresses_are_https_or_pinned():
     Source("text.tgz", ("http://mirror.example/text.tgz",), "0" * 64)
-    for url, sha256 in (
-        ("http://mirror.example/text.tgz", None),
-        ("ftp://mirror.example/text.tgz", "0" * 64),
-        ("file:///text.tgz", "0" * 64),
-    ):
+    for scheme, sha256 in (("http", None), ("ftp", "0" * 64), ("file", "0" * 64)):
         with pytest.raises(ValueError, match="must be https, or have a SHA-256"):
-            Source("text.tgz", (url,), sha256)
+            Source("text.tgz", (f"{scheme}://mirror.example/text.tgz",), sha256)
 
 
 def test_a_stalling_mirror_is_replaced(serve, tmp_path, monkeypatch):

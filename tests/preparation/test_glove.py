@@ -24,15 +24,12 @@ def vectors(tmp_path):
     return vectors
 
 
-def test_vectors_of_whole_words_are_copied_as_written(vectors):
+def test_vectors_of_whole_words_are_copied_as_written_or_refused(vectors):
     result, dim = glove.read_vectors(*vectors(VECTORS), {"the", "\xe9t\xe9", "cat", "."})
     assert result == {"the": "0.1 -0.2 1e-05", "\xe9t\xe9": "7 8 9"}
     assert dim == 3
     text = "the 1 2\nat name@domain.com 3 4\nat 5 6\nat 7 8\n"  # the first of a word counts
     assert glove.read_vectors(*vectors(text), {"at"}) == ({"at": "5 6"}, 2)
-
-
-def test_malformed_vectors_are_reported(vectors):
     with pytest.raises(UsageError, match="glove.txt:5: 2 numbers; the first line has 3$"):
         glove.read_vectors(*vectors(f"{VECTORS}cat 1 2\n"), {"cat"})
 

@@ -59,11 +59,7 @@ def test_another_model_splits_the_text_again(tmp_path):
 @pytest.mark.parametrize(
     ("model", "flag", "message"),
     [
-        (
-            "openai-gpt",
-            ["--glove", "6B.50d"],
-            "--glove: --language-model brings its own vocabulary",
-        ),
+        ("openai-gpt", ["--glove", "6B.50d"], "--glove: --language-model brings its own voca"),
         ("none", [], "none: there is no config.json, no vocab.json"),
     ],
 )

@@ -1,5 +1,6 @@
 """Labeled data sets in their published forms, and their malformed rows."""
 
+import io
 import json
 from argparse import Namespace
 from collections import Counter
@@ -9,7 +10,7 @@ from archive_files import write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents, sentence_pairs
+from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents
 from fairseq_posattn.preparation.labeled_text import write_splits
 from fairseq_posattn.text import lines as text_lines
 
@@ -156,10 +157,9 @@ def trees(*trees):
 
 def test_sst_has_five_classes_or_two_without_neutral(read):
     sentences = [("very_positive", "It really works ."), ("very_negative", "it fails .")]
-    five = read("sst5", trees(GOOD, BAD, NEUTRAL))
-    assert five == [*sentences, ("neutral", "A film")]
-    two = read("sst2", trees(GOOD, BAD, NEUTRAL))
-    assert two == [(label.removeprefix("very_"), text) for label, text in sentences]
+    assert read("sst5", trees(GOOD, BAD, NEUTRAL)) == [*sentences, ("neutral", "A film")]
+    two = [(label.removeprefix("very_"), text) for label, text in sentences]
+    assert read("sst2", trees(GOOD, BAD, NEUTRAL)) == two
 
 
 def test_sst_has_each_phrase_once_for_each_class(read):
@@ -169,8 +169,6 @@ def test_sst_has_each_phrase_once_for_each_class(read):
     assert read("sst5", files, phrases=True) == expected
     cased = read("sst5", files, phrases=True, cased=True)
     assert cased == [*expected[:4], ("neutral", "it"), expected[4]]
-    two = [("positive", "It works"), ("positive", "works")]
-    assert read("sst2", files, phrases=True) == two
     repeated = read("sst5", trees(BAD, BAD), phrases=True)
     assert repeated.count(("very_negative", "it fails .")) == 2
 
@@ -210,11 +208,8 @@ def test_nli_words_are_the_leaves_of_the_parses(read, tmp_path):
 
 
 def test_multinli_validates_on_matched_and_tests_on_mismatched(read):
-    files = {
-        "multinli_1.0_train.jsonl": pair(),
-        "multinli_1.0_dev_matched.jsonl": pair("entailment"),
-        "multinli_1.0_dev_mismatched.jsonl": pair("contradiction"),
-    }
+    labels = {"train": "neutral", "dev_matched": "entailment", "dev_mismatched": "contradiction"}
+    files = {f"multinli_1.0_{part}.jsonl": pair(label) for part, label in labels.items()}
     assert read("multinli", files, "valid") == [("entailment", "a", "b")]
     assert read("multinli", files, "test") == [("contradiction", "a", "b")]
 
@@ -226,35 +221,25 @@ def test_snli_in_separate_files_may_train_on_the_development_set(read):
     assert read("snli", files, "test", train_on_dev=True) == [(None, "A dog .", "It .")]
     with pytest.raises(UsageError, match="holds no labels.train"):
         read("snli", files)
-    with pytest.raises(UsageError, match="labels.test has 2, .*s1.test has 2, .*s2.test has 1"):
-        read("snli", separate("test", "neutral\nneutral\n", "a\nb\n", "c\n"), "test")
 
 
-def test_snli_in_released_form_drops_the_longest_training_sentences(tmp_path):
+def test_snli_in_released_form_drops_the_longest_training_sentences(read):
     """Check that a hyphenated word counts as three, like in the released code."""
-    firsts = "\n".join(["a b"] * 48 + ["a b c", "a-b c"])
+    firsts, files = "\n".join(["a b"] * 48 + ["a b c", "a-b c"]), {}
     for part in ("train", "dev", "test"):
-        write_folder(tmp_path, separate(part, "neutral\n" * 50, firsts, "a\n" * 50))
-    archive = open_archive(tmp_path)
+        files |= separate(part, "neutral\n" * 50, firsts, "a\n" * 50)
 
-    def firsts_of(split, **others):
-        reader = sentence_pairs.snli_splits(archive, options(released_form=True, **others))[split]
-        return {example.inputs[0] for example in reader()}
+    def firsts_of(split, **flags):
+        return {first for _, first, _ in read("snli", files, split, released_form=True, **flags)}
 
     assert firsts_of("train") == {"a b"}  # 98 of 100 sentences; 97 are too few for "a b c"
     assert firsts_of("train", train_on_dev=True) == {"a b"}
     assert firsts_of("valid") == firsts_of("test") == {"a b", "a b c", "a-b c"}
 
 
-SNLI, AMAZON, XML = (
-    "snli_1.0_train.jsonl",
-    "reviews_Electronics_5.json",
-    "electronics/positive.review",
-)
-
-
-def json_review(**changes):
-    return json.dumps({"overall": 5.0, "reviewText": "good", **changes})
+SNLI, AMAZON = "snli_1.0_train.jsonl", "reviews_Electronics_5.json"
+XML = "electronics/positive.review"
+RATED = '{"overall": 5.0, "reviewText": %s}'
 
 
 # data set, file, row or rows, line, words of the message
@@ -272,8 +257,8 @@ ROWS = [
     ("cr", "custrev.all", "1 good .\nbad .", 2, "'bad' is none of 0, 1"),
     ("amazon_electronics", XML, review("4.5", "x"), 1, "'4.5' is none of 1, 2, 3, 4"),
     ("amazon_electronics", XML, "<review>\n</review>", 1, "a review without <review_text>"),
-    ("amazon_electronics", AMAZON, json_review(reviewText=None), 1, "the text is None, no text"),
-    ("amazon_electronics", AMAZON, json_review(reviewText="\udfff"), 1, "holds '\\udfff', half"),
+    ("amazon_electronics", AMAZON, RATED % "null", 1, "the text is None, no text"),
+    ("amazon_electronics", AMAZON, RATED % r'"\udfff"', 1, "holds '\\udfff', half"),
     ("amazon_electronics", AMAZON, "[" * 100_000, 1, "no review in JSON format"),
     ("sst5", "trees/train.txt", f"{GOOD}\n(3 (2 It) (4 works)", 2, "not a labeled tree"),
     ("sst5", "trees/train.txt", "(3 (2 It) (4 works)) (2 .)", 1, "not a labeled tree"),
@@ -312,16 +297,13 @@ def test_missing_files_are_named(read):
         read("mpqa", {"mpqa.pos": "x"})
 
 
-def test_lines_and_csv_fields_have_a_maximum_length(read, tmp_path, monkeypatch):
+def test_lines_and_csv_fields_have_a_maximum_length(read, monkeypatch):
     monkeypatch.setattr(text_lines, "LONGEST", 1 << 10)
     files = {"train.csv": '"1","a\n' + "more\n" * 1000, "test.csv": "x"}
     with pytest.raises(UsageError, match=r"train.csv:\d+: not in CSV format: field larger than"):
         read("ag_news", files)
     monkeypatch.setattr(text_lines, "LONGEST", 10)
-    path = tmp_path / "text"
-    path.write_bytes(b"123456789\n123456789\n12345678901\n")
-    with open(path, "rb") as stream:
-        lines = text_lines.read_lines(stream, path)
-        assert [next(lines), next(lines)] == ["123456789"] * 2
-        with pytest.raises(UsageError, match="text:3: a line of more than"):
-            next(lines)
+    lines = text_lines.read_lines(io.BytesIO(b"123456789\n12345678901\n"), "text")
+    assert next(lines) == "123456789"
+    with pytest.raises(UsageError, match="text:2: a line of more than"):
+        next(lines)

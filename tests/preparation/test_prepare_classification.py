@@ -40,19 +40,8 @@ def prepare(name, tmp_path, *words, **published):
     source = tmp_path / f"published-{name}"
     source.mkdir(exist_ok=True)
     dest = tmp_path / name
-    status = main(
-        [
-            name,
-            "--source",
-            str(publish(name, source, **published)),
-            "--dest",
-            str(dest),
-            "--jobs",
-            "1",
-            *words,
-        ]
-    )
-    assert status == 0
+    files = ["--source", str(publish(name, source, **published)), "--dest", str(dest)]
+    assert main([name, *files, "--jobs", "1", *words]) == 0
     return dest
 
 
@@ -84,10 +73,8 @@ def test_stock_fairseq_reads_the_prepared_data(name, tmp_path, fairseq_here, vec
                 words = " ".join(read[kind][index] for kind in corpus.inputs)
                 known = [word if word in task.dictionary else "<unk>" for word in words.split()]
                 assert task.dictionary.string(sample["net_input.src_tokens"]).split() == known
-                label = task.label_dictionary.string(
-                    sample["target"] + task.label_dictionary.nspecial
-                )
-                assert label == read["label"][index]
+                label = sample["target"] + task.label_dictionary.nspecial
+                assert task.label_dictionary.string(label) == read["label"][index]
             if corpus.scored:
                 _, dataset = load(dest / part, split, 1, regression=True)
                 scores = [dataset[index]["target"][0] for index in range(len(dataset))]
@@ -189,10 +176,8 @@ def test_the_script_prepares_with_real_processes(tmp_path, vectors):
     """Run real processes: workers for the text, fairseq-preprocess for the rest."""
     source = publish("trec", tmp_path / "trec", size=3000)
     dest = tmp_path / "data-bin"
-    command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest]
-    finished = subprocess.run(
-        [*command, "--jobs", "2", "--glove", vectors], capture_output=True, text=True
-    )
+    command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest, "--jobs", "2"]
+    finished = subprocess.run([*command, "--glove", vectors], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     assert "train        3,000        5,452\n" in finished.stdout
     assert "which are" in finished.stderr

@@ -8,7 +8,7 @@ import summaries
 from archive_files import lines, tree, write_folder
 from fairseq.data import Dictionary, data_utils
 
-from fairseq_posattn.preparation.kinds import pairs
+from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 from fairseq_posattn.preparation.stages import WORK
 from fairseq_posattn.text import manifest
@@ -96,7 +96,7 @@ def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(pairs, "binarize_pairs", interrupt)
+    monkeypatch.setattr(binarize, "preprocess", interrupt)
     given, dest = tmp_path / "vocab.txt", tmp_path / "dest"
     shutil.copy(in_wordpieces / "text/vocab.txt", given)
     flags = ["--wordpiece-vocabulary", given]

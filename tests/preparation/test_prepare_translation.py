@@ -26,16 +26,12 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.
 @pytest.fixture(scope="module")
 def start():
     """Return a function that starts the command for IWSLT14."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-    }
+    path = os.pathsep.join(filter(None, sys.path))
 
     def begin(*arguments):
         return subprocess.Popen(
             [sys.executable, SCRIPT, "iwslt14", "--bpe-operations", "60", *arguments],
-            env=environment,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -110,11 +106,8 @@ def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, start, source,
     process = start(*command)
     _, said = process.communicate(timeout=300)
     assert process.returncode == 0, said
-    assert [line for line in said.splitlines() if "done already" in line] == [
-        "text: done already",
-        "learning subwords: done already",
-        "subwords: done already",
-    ]
+    done = [f"{stage}: done already" for stage in ("text", "learning subwords", "subwords")]
+    assert [line for line in said.splitlines() if "done already" in line] == done
     assert tree(dest) == tree(prepared[0])
 
 
@@ -135,12 +128,8 @@ def test_wmt14_prints_counts_after_each_step(tmp_path, fairseq_here, capsys, ver
     arguments += ["--news-commentary", version, "--bpe-operations", "300", "--jobs", "1", *words]
     assert prepare("translation", list(map(str, arguments))) == 0
     printed = capsys.readouterr().out
-    assert [line.split()[:2] for line in printed.splitlines()[1:5]] == [
-        ["raw", "300"],
-        ["train", str(kept)],
-        ["valid", "7"],
-        ["test", "5"],
-    ]
+    counts = [line.split()[:2] for line in printed.splitlines()[1:5]]
+    assert counts == [["raw", "300"], ["train", str(kept)], ["valid", "7"], ["test", "5"]]
     assert printed.splitlines()[2].split()[2] == "4.5M"
     recipe = "dman/wmt14_base" if version == "v12" else "mtsa/table6_setup2"
     assert f"posattn recipe {recipe} --data" in printed
@@ -148,11 +137,8 @@ def test_wmt14_prints_counts_after_each_step(tmp_path, fairseq_here, capsys, ver
 
 def test_training_pairs_may_be_cleaned_in_words(tmp_path):
     """Check that cleaning comes before merges: a short pair may have many subwords."""
-    lines = {
-        "train": ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"],
-        "valid": ["a b c d e"],
-        "test": ["a b c d"],
-    }
+    train = ["a b c", *["xy xy xy xy"] * 9, "abcdefgh", "abcdefgh"]
+    lines = {"train": train, "valid": ["a b c d e"], "test": ["a b c d"]}
     sides = ("en", "de")
 
     def write_text(work):

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+from unittest.mock import Mock
 
 import pytest
 from archive_files import tree
@@ -84,20 +85,19 @@ def test_a_copied_folder_stays_valid(tmp_path):
 
 
 def test_stages_with_names_in_british_spelling_are_done(tmp_path):
-    with Stages(tmp_path).locked() as stages:
-        stages.run("binarized data", ["a"], lambda work: (work / "a").write_text("a"))
     record = tmp_path / ".stages.json"
-    record.write_text(record.read_text().replace("binarized", "binarised"))
-    with Stages(tmp_path).locked() as stages:
-        stages.run("binarized data", ["a"], lambda work: pytest.fail("it was done"))
+    for write in (lambda work: (work / "a").write_text("a"), lambda work: pytest.fail("was done")):
+        with Stages(tmp_path).locked() as stages:
+            stages.run("binarized data", ["a"], write)
+        record.write_text(record.read_text().replace("binarized", "binarised"))
 
 
 def test_a_damaged_record_is_reported(tmp_path):
     Pipeline(tmp_path)()
-    (tmp_path / ".stages.json").write_text('{"text": {')
-    assert refused(Pipeline(tmp_path)) == (
-        f"{tmp_path}/.stages.json: damaged; remove it, and prepare the data again"
-    )
+    record = tmp_path / ".stages.json"
+    record.write_text('{"text": {')
+    message = refused(Pipeline(tmp_path))
+    assert message == f"{record}: damaged; remove it, and prepare the data again"
 
 
 def test_only_another_source_reruns_the_stages(tmp_path):
@@ -116,42 +116,31 @@ def test_a_limited_run_does_not_replace_a_full_one(tmp_path):
     assert Pipeline(tmp_path)() == ["text", "case", "sums"]  # the whole replaces a part
 
 
-class Failing(Pipeline):
-    """A pipeline whose last stage raises ``error``."""
-
-    error = UsageError("bad option")
-
-    def write_sums(self, work):
-        raise self.error
+def fail(tmp_path, error, word="word"):
+    """Run a pipeline whose last stage raises ``error``."""
+    pipeline = Pipeline(tmp_path, word=word)
+    pipeline.write_sums = Mock(side_effect=error)
+    with pytest.raises(type(error)):
+        pipeline()
+    assert pipeline.ran == ["text", "case"]
 
 
 @pytest.mark.parametrize("error", [UsageError("bad option"), OSError("full"), ValueError()])
 def test_a_failing_run_leaves_the_earlier_preparation_intact(tmp_path, error):
     Pipeline(tmp_path)()
     record = (tmp_path / ".stages.json").read_bytes()
-    pipeline = Failing(tmp_path, word="other")
-    pipeline.error = error
-    with pytest.raises(type(error)):
-        pipeline()
-    assert pipeline.ran == ["text", "case"]
+    fail(tmp_path, error, word="other")
     assert tree(tmp_path) == WHOLE
     assert (tmp_path / ".stages.json").read_bytes() == record
     assert Pipeline(tmp_path)() == []
 
 
-def interrupted(tmp_path, word="word"):
-    pipeline = Failing(tmp_path, word=word)
-    pipeline.error = KeyboardInterrupt()
-    with pytest.raises(KeyboardInterrupt):
-        pipeline()
-
-
 def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     Pipeline(tmp_path)()
-    interrupted(tmp_path, word="other")
+    fail(tmp_path, KeyboardInterrupt(), word="other")
     assert tree(tmp_path) == WHOLE
     assert Pipeline(tmp_path, word="other")() == ["sums"]
-    interrupted(tmp_path)
+    fail(tmp_path, KeyboardInterrupt())
     assert Pipeline(tmp_path, word="third")() == ["text", "case", "sums"]
     assert tree(tmp_path)["case"] == b"THIRDTHIRDTHIRD"
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
@@ -169,10 +158,8 @@ def test_files_of_the_user_are_never_replaced(tmp_path, theirs):
     path = tmp_path / theirs
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("thesis")
-    assert refused(Pipeline(tmp_path, force=True)) == (
-        f"{path} would be replaced, but no preparation made it: move it away, or give another "
-        "--dest"
-    )
+    message = f"{path} would be replaced, but no preparation made it: move it away, or give another"
+    assert refused(Pipeline(tmp_path, force=True)) == f"{message} --dest"
     assert path.read_text() == "thesis"
     path.unlink()
     Pipeline(tmp_path)()

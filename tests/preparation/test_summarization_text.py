@@ -5,7 +5,7 @@ import io
 
 import pytest
 import summaries
-from archive_files import gzipped, write_archive, write_folder
+from archive_files import gzipped, lines, write_archive, write_folder
 from serving import Server
 
 from fairseq_posattn.common.errors import UsageError
@@ -14,7 +14,7 @@ from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summar
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.scoring.rouge import sentences
 
-SPLITS = ("train", "valid", "test")
+SPLITS, SIDES = ("train", "valid", "test"), ("source", "target")
 
 
 @pytest.fixture
@@ -27,13 +27,7 @@ def write(tmp_path):
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
         corpus.write_text(corpus.find_files(options), folder, options)
-        return {
-            split: tuple(
-                (folder / f"{split}.{side}").read_text().splitlines()
-                for side in ("source", "target")
-            )
-            for split in options.splits
-        }
+        return {s: tuple(lines(folder / f"{s}.{side}") for side in SIDES) for s in options.splits}
 
     return write
 
@@ -42,23 +36,16 @@ STORY = """\
 LONDON, England (CNN) -- Harry\tPotter star  turns 18.\r
 
 A caption without a stop
-
 "He said so"
-
 @highlight
 
 Star turns 18 Monday
-
 @highlight
 
 Will he spend it all?
-
 @highlight
-
 No, he says.
-
 @highlight
-
 Born in the U.S. .
 
 """
@@ -70,13 +57,10 @@ def story_of(text):
 
 def test_sentences_of_articles_and_highlights_get_full_stops():
     article, highlights = story_of(STORY)
-    assert article == (
-        "LONDON, England (CNN) -- Harry Potter star turns 18. A caption without a stop . "
-        '"He said so"'
-    )
-    assert highlights == (
-        "Star turns 18 Monday . Will he spend it all? . No, he says . Born in the U.S ."
-    )
+    start = "LONDON, England (CNN) -- Harry Potter star turns 18."
+    assert article == f'{start} A caption without a stop . "He said so"'
+    expected = "Star turns 18 Monday . Will he spend it all? . No, he says . Born in the U.S ."
+    assert highlights == expected
     assert sentences(highlights) == [one.removesuffix(" .") for one in highlights.split(" . ")]
     once = summary(["One. two .", "Three", "", " . "])
     assert once == "One. two . Three ."
@@ -113,9 +97,8 @@ def test_url_lists_set_split_and_order_of_stories(write, packed, unpacked):
         assert [int(article.split()[-2]) for article in articles] == numbers
         first = summaries.article(numbers[0])
         assert articles[0] == f"{first[0]} {first[2]} ."
-        assert targets == [
-            f"{summaries.highlights(number)[0]} . Nobody was hurt ." for number in numbers
-        ]
+        highlights = [summaries.highlights(number)[0] for number in numbers]
+        assert targets == [f"{highlight} . Nobody was hurt ." for highlight in highlights]
     some = write(packed, limit=3)
     assert some == {split: tuple(side[:3] for side in sides) for split, sides in text.items()}
 
@@ -127,13 +110,11 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     folder.mkdir()
 
     def write_rows(name, rows):
-        articles = [summaries.article(row) for row in rows]
-        highlights = [summaries.highlights(row) for row in rows]
-        table = {
-            "article": [f"{article[0]} {article[2]} ." for article in articles],
-            "highlights": [f"{first} .\n{second}" for first, second in highlights],
-            "id": [summaries.story_name(row) for row in rows],
-        }
+        articles = map(summaries.article, rows)
+        highlights = map(summaries.highlights, rows)
+        table = {"article": [f"{article[0]} {article[2]} ." for article in articles]}
+        table["highlights"] = [f"{first} .\n{second}" for first, second in highlights]
+        table["id"] = list(map(summaries.story_name, rows))
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
 
     numbers = summaries.split_numbers()
@@ -203,11 +184,11 @@ def test_missing_files_are_downloaded(write, server, packed, tmp_path):
 def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
     names = [source.name for sources in cnn_dailymail.PARQUET.values() for source in sources]
     server.files |= dict.fromkeys(names, b"PAR1")
-    folder = cnn_dailymail.download(tmp_path / "download")
-    assert {path.name for path in folder.glob("[!.]*")} == set(names)
-    requests = len(server.requests)
-    assert cnn_dailymail.download(folder) == folder
-    assert len(server.requests) == requests
+    for _ in range(2):
+        folder = cnn_dailymail.find_files(argparse.Namespace(source=None, dest=tmp_path))
+        assert {path.name for path in folder.glob("[!.]*")} == set(names)
+    requested = [name for name, _ in server.requests]
+    assert [requested.count(name) for name in names] == [1] * len(names)
 
 
 SIZES = {"train": 20, "valid": 4, "test": 3}
@@ -237,9 +218,8 @@ def org_data(tmp_path):
 
 def test_all_layouts_of_gigaword_give_the_same_text(write, org_data, tmp_path):
     flat = gigaword_files(SUMDATA)
-    train = SUMDATA["train"][0]
-    files = {**flat, f"{train}.gz": gzipped(flat[train].encode())}
-    del files[train]
+    train, *rest = flat
+    files = {name: flat[name] for name in rest} | {f"{train}.gz": gzipped(flat[train].encode())}
     files |= {f"sumdata/DUC2004/{name}": "x\n" for name in ("input.txt", "task1_ref0.txt")}
     sources = [
         write_archive(tmp_path / "ggw_data.zip", gigaword_files(ORG_DATA)),

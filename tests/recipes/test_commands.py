@@ -255,15 +255,10 @@ def test_snli_is_prepared_as_released_beside_the_plain_one(plan_of, recipe, end)
 @pytest.mark.parametrize(
     "recipe, row, expected",
     [
-        ("mtsa/table6_setup1", "MTSA", {"mtsa_source_bias": 5, "mtsa_divide_source": True}),
-        # fairseq's own weight decay is decoupled
-        ("cspan/table3_components", "+ residual", {"l2": 1e-4, "l2_all": True, "weight_decay": 0}),
-        ("dman/wmt14_base", "Relative Transformer", {"rpr_per_head": True, "rpr_max_distance": 16}),
         ("dman/iwslt14 --max-update 9", "DMAN (paper form)", {"max_update": 9, "max_epoch": 0}),
         ("dman/iwslt14 -- --dropout 0.25", "DMAN (paper form)", {"dropout": 0.25}),
+        # The row's training replaces the table's.
         ("cspan/table2_documents", "CSPAN (big)", {"max_epoch": 60, "l2": 1e-4}),
-        ("mtsa/table5_sentences", "MTSA", {"dropout": 0.525, "attention_dropout": 0.19}),
-        ("dman/table3_sublayers", "C#4 (paper form)", {"encoder_sublayers": "san,dman,ffn"}),
     ],
 )
 def test_flags_of_rows(runs_of, recipe, row, expected):
@@ -273,7 +268,7 @@ def test_flags_of_rows(runs_of, recipe, row, expected):
 
 
 @pytest.mark.parametrize("precision", ["fp32", "fp16", "bf16"])
-@pytest.mark.parametrize("recipe", ["dman/iwslt14", "dman/gigaword", "mpsan/table7_sick"])
+@pytest.mark.parametrize("recipe", ["dman/iwslt14", "mpsan/table7_sick"])
 def test_the_precision_is_the_options(runs_of, recipe, precision):
     run = runs_of(recipe, "--rows", RECIPES[recipe].rows[-1].name, "--precision", precision)[0]
     train, test = train_of(run), parsed(run.steps[1])
@@ -332,45 +327,28 @@ def test_different_commands_have_different_folders(runs_of):
 
 TRANSLATOR = ("dman/iwslt14", "--rows", "DMAN (released form)")
 CLASSIFIER = ("cspan/table3_components", "--rows", "+ self-att", "--seeds", 1)
+BASELINE = ("da_transformer/table5_mind", "--rows", "Popularity")
+SETTINGS = {
+    TRANSLATOR: "|--seed 2|--max-update 70000|--checkpoint average|--checkpoint last|--data other"
+    "|--gpus 0|--gpus 3|--precision fp16|--tiny|-- --dropout 0",
+    CLASSIFIER: "|--epochs 7|--precision bf16|--tiny|-- --no-such-value",
+    BASELINE: "|--data other",
+}
 
 
-@pytest.mark.parametrize(
-    "arguments, other",
-    [
-        (TRANSLATOR, ["--seed", 2]),
-        (TRANSLATOR, ["--max-update", 70000]),
-        (TRANSLATOR, ["--checkpoint", "average"]),
-        (TRANSLATOR, ["--checkpoint", "last"]),
-        (TRANSLATOR, ["--data", "elsewhere"]),
-        (TRANSLATOR, ["--gpus", 0]),
-        (TRANSLATOR, ["--gpus", 3]),
-        (TRANSLATOR, ["--precision", "fp16"]),
-        (TRANSLATOR, ["--tiny"]),
-        (TRANSLATOR, ["--", "--dropout", "0"]),
-        (CLASSIFIER, ["--epochs", 7]),
-        (CLASSIFIER, ["--precision", "bf16"]),
-        (CLASSIFIER, ["--tiny"]),
-        (CLASSIFIER, ["--", "--no-such-value"]),
-        (("da_transformer/table5_mind", "--rows", "Popularity"), ["--data", "elsewhere"]),
-    ],
-)
-def test_other_settings_are_another_folder(runs_of, arguments, other):
-    (one,), (another,) = runs_of(*arguments), runs_of(*arguments, *other)
-    assert one.folder != another.folder
+@pytest.mark.parametrize("arguments", SETTINGS)
+def test_other_settings_are_another_folder(runs_of, arguments):
+    settings = SETTINGS[arguments].split("|")
+    folders = {runs_of(*arguments, *other.split())[0].folder for other in settings}
+    assert len(folders) == len(settings)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "row", "model", "arch"),
-    [
-        ("dman/iwslt14", "DMAN (paper form)", "posattn_transformer", "dman_iwslt_de_en"),
-        ("mtsa/table1_snli", "MTSA", "posattn_classifier", "mtsa_classifier"),
-    ],
-)
-def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch, recipe, row, model, arch):
-    models = presets.ARCHITECTURES[model]
-    before = runs_of(recipe, "--rows", row)[0]
-    monkeypatch.setitem(models, arch, {**models[arch], "dropout": 0.9})
-    after = runs_of(recipe, "--rows", row)[0]
+def test_a_changed_architecture_is_another_folder(runs_of, monkeypatch):
+    models = presets.ARCHITECTURES["posattn_transformer"]
+    before = runs_of(*TRANSLATOR)[0]
+    changed = {**models["dman_iwslt_de_en"], "dropout": 0.9}
+    monkeypatch.setitem(models, "dman_iwslt_de_en", changed)
+    after = runs_of(*TRANSLATOR)[0]
     assert after.folder != before.folder
     assert not set(before.settings) <= set(after.settings)
 
@@ -461,19 +439,14 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form),"]),
         ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
-        ("dman/table3_sublayers", "--seed|one", ["--seed 'one' is not a whole number"]),
         ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
         ("dman/table3_sublayers", "--max-update|0", ["--max-update '0' is not a positive"]),
         ("dman/table3_sublayers", "--small", ["--small"]),
-        ("dman/iwslt14", "--gpus|20000", ["20000 workers"]),
         ("dman/iwslt14", "--gpus|0|--precision|fp16", ["fp16 needs a GPU", "bf16"]),
-        ("mpsan/table7_sick", "--cpu|--precision|fp16", ["fp16 needs a GPU"]),
         ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
         ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec, cr, mpqa, subj"]),
-        ("mpsan/table6_sentences", "--seed|1", ["--seed", "--help"]),
         ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
         ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
-        ("dman/iwslt14", "--tune|1e-3,fast|--tune-updates|9", ["--tune 1e-3,fast: give"]),
         ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),
         ("dman/iwslt14", "--tune-seeds|2", ["--tune-seeds 2 needs --tune LIST"]),
         ("dman/iwslt14", f"{TUNE}|--|--lr|1e-3", ["remove --lr"]),

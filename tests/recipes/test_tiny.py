@@ -28,13 +28,10 @@ def test_numbers_are_spelled_in_subwords(line):
 
 
 @pytest.mark.parametrize("spell", [tiny.german, tiny.english])
-def test_spelling_is_defined_and_unique_below_a_million(spell):
+def test_spelling_is_unique_below_a_million(spell):
     """Without subwords, so that no pair of the test set is in the training set in disguise."""
     numbers = [*range(3000), *range(3000, 1_000_000, 97)]
     assert len({spell(number).replace("@@ ", "") for number in numbers}) == len(numbers)
-    for number in (-1, 1_000_000):
-        with pytest.raises(ValueError, match=f"{number} cannot be spelled"):
-            spell(number)
 
 
 def test_splits_are_disjoint_and_training_has_all_subwords():
@@ -69,7 +66,6 @@ def test_the_command_writes_parallel_files(tmp_path):
         ("new", "--train=99", "99 pairs to train"),
         ("new", "--valid=0", "0 to validate"),
         ("new", "--test=-1", "-1 to test"),
-        ("new", "--train=100000 --valid=1 --test=1", "100002 pairs are too many: at most 100000"),
         ("file", "", "file"),
     ],
 )

@@ -63,6 +63,12 @@ def test_the_lowest_loss_after_all_updates_is_selected(tried):
     assert explained == [f"{rates} after 600 updates (seed 1)"]
 
 
+def test_the_metric_that_selects_checkpoints_selects_the_rate(tried):
+    flags = "--best-checkpoint-metric f1 --maximize-best-checkpoint-metric"
+    outcome = tried({2e-3: [9, 4.5], 1e-3: [2, 5], 5e-4: [6, 4]}, flags, "f1").outcome()
+    assert (outcome["metric"], outcome["chosen"]) == ("highest validation f1", 1e-3)
+
+
 def test_the_default_rate_changes_nothing(tried):
     assert tried({5e-4: [5], 1e-3: [4]}).tuned() == Row("A", flags="--arch a")
 

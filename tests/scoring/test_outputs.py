@@ -28,9 +28,8 @@ Generate test with beam=5: BLEU4 = 12.34
 @pytest.fixture
 def write(tmp_path):
     def write(name, text):
-        path = tmp_path / name
-        path.write_bytes(text.encode("utf-8"))
-        return path
+        (tmp_path / name).write_bytes(text.encode("utf-8"))
+        return tmp_path / name
 
     return write
 

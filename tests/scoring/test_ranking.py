@@ -5,24 +5,13 @@ import math
 import pytest
 
 from fairseq_posattn.inference.commands.rank import main
-from fairseq_posattn.scoring.commands.score import score as score_command
-from fairseq_posattn.scoring.ranking import (
-    Impression,
-    auc,
-    mean_scores,
-    mrr,
-    ndcg,
-    rank_by_popularity,
-    ranking,
-    read_scores,
-    score,
-    scores_line,
-    submission_line,
-)
+from fairseq_posattn.scoring import ranking
+from fairseq_posattn.scoring.commands.score import score
+from fairseq_posattn.scoring.ranking import Impression, auc, mrr, ndcg
 
 
 def test_the_last_of_equal_scores_ranks_first():
-    assert ranking([0.5, 0.9, 0.5, 0.1]) == [1, 2, 0, 3]
+    assert ranking.ranking([0.5, 0.9, 0.5, 0.1]) == [1, 2, 0, 3]
 
 
 def test_auc_is_the_share_of_ordered_pairs():
@@ -49,29 +38,26 @@ def test_ndcg_is_discounted_gain_over_the_best():
 
 
 def test_impressions_of_one_kind_of_candidate_are_skipped():
-    assert score(Impression("1", [0, 0], [1.0, 2.0])) is None
-    assert score(Impression("1", [1], [1.0])) is None
-    assert mean_scores([])["auc"] == 0.0
+    assert ranking.score(Impression("1", [0, 0], [1.0, 2.0])) is None
+    assert ranking.score(Impression("1", [1], [1.0])) is None
+    assert ranking.mean_scores([])["auc"] == 0.0
 
 
 def test_written_scores_are_read_back():
     impression = Impression("12", [0, 1, 0], [0.1, 0.9, -1e-30])
-    lines = [scores_line(impression), "\n", "8\t[0, 1]\t[1, 2]\n"]
-    assert list(read_scores(lines, "x")) == [impression, Impression("8", [0, 1], [1, 2])]
-    assert submission_line(impression) == "12 [2,1,3]\n"
+    lines = [ranking.scores_line(impression), "\n", "8\t[0, 1]\t[1, 2]\n"]
+    assert list(ranking.read_scores(lines, "x")) == [impression, Impression("8", [0, 1], [1, 2])]
+    assert ranking.submission_line(impression) == "12 [2,1,3]\n"
 
 
 def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
     scores = tmp_path / "scores.tsv"
     scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
-    assert score_command("ranking", ["--scores", str(scores), "--json"]) == 0
+    assert score("ranking", ["--scores", str(scores), "--json"]) == 0
     output = capsys.readouterr()
     result = json.loads(output.out)
     assert (result["auc"], result["mrr"], result["scored"], result["skipped"]) == (0.5, 0.75, 2, 1)
     assert "skipped 1 impressions without both labels" in output.err
-
-
-# --- The baseline: clicks in training ------------------------------------------------------------
 
 
 @pytest.fixture
@@ -91,7 +77,7 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("flag", ["--scores", "--output"])
 def test_news_are_ranked_by_their_clicks_in_training(data, flag):
-    assert list(rank_by_popularity(data, "test")) == [
+    assert list(ranking.rank_by_popularity(data, "test")) == [
         Impression("7", [1, 0, 0], [0, 1, 2]),
         Impression("9", [0, 1], [0, 2]),
     ]

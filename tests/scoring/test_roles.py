@@ -58,12 +58,8 @@ def test_scores_are_percentages_over_all_arguments():
     gold = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 O B-AM-TMP"))]
     predicted = [sentence(("a", 1, "B-A0 B-V B-A1 O")), sentence(("b", 0, "B-V B-A1 I-A1 O"))]
     counts = compare(gold, predicted)
-    assert counts.scores() == {
-        "precision": pytest.approx(200 / 3),
-        "recall": 50.0,
-        "f1": pytest.approx(400 / 7),
-        "complete": 50.0,
-    }
+    scores = {"precision": 200 / 3, "recall": 50.0, "f1": 400 / 7, "complete": 50.0}
+    assert counts.scores() == pytest.approx(scores)
     expected = {"correct": 1, "excess": 1, "missed": 1}
     expected |= dict.fromkeys(("precision", "recall", "f1"), 50.0)
     assert counts.by_type()["A1"] == expected
@@ -89,8 +85,6 @@ def test_missing_predicates_count_and_excess_ones_do_not():
         counts = compare(gold, predicted)
     assert (counts.correct.total(), counts.excess.total(), counts.missed.total()) == (0, 0, 1)
 
-
-# --- The command ---------------------------------------------------------------------------------
 
 PROPS = "-\t(A0*)\ndo\t(V*)\n-\t(A1*)\n\n"
 

@@ -11,17 +11,14 @@ FILES = {
     "TEXT": "a b .\nc d .\n",
     "RUN": "T-0\ta\nH-0\t-1\ta\n",
 }
+MANY = "".join(f"{number}\n" for number in range(1001))
 FORM = "wrong format; a line is NAME<TAB>LABELS"
 NUMBERS = "labels must be 0 or 1 and scores finite"
 BLEU = "bleu --hypotheses TEXT --references TEXT"
 # A command, the contents of FILE, and words of the message.
 MISTAKES = [
     ("labels --references LABELS --predictions FILE", "yes\n" * 59, "FILE: 59 labels, but 60"),
-    (
-        "labels --references FILE --predictions FILE",
-        "".join(f"{number}\n" for number in range(1001)),
-        "1,001 different labels",
-    ),
+    ("labels --references FILE --predictions FILE", MANY, "1,001 different labels"),
     ("ranking --scores FILE", "1\t[1, 0]\t[2, 1]\n1\t[1, 0]\n", f"FILE:2: {FORM}"),
     ("ranking --scores FILE", "1\t[1, 0]\t[0.5]\n", f"FILE:1: {FORM}"),
     ("ranking --scores FILE", "1\t[1, 0]\t[0.5\n", f"FILE:1: {FORM}"),
@@ -32,17 +29,14 @@ MISTAKES = [
     ("ranking --scores FILE", "", "FILE: no impressions"),
     ("ranking --scores nowhere", "", "nowhere: No such file"),
     ("srl --gold GOLD --predicted FILE", PROPS.replace("1*)", "1*"), "FILE:3: (A1* is never clos"),
-    (
-        "srl --gold GOLD --predicted FILE",
-        "-\t*\n" + PROPS,
-        "FILE:1: a sentence of 4 words, but 3 a",
-    ),
+    ("srl --gold GOLD --predicted FILE", f"-\t*\n{PROPS}", "FILE:1: a sentence of 4 words, but 3 "),
     ("srl --gold GOLD --predicted FILE", "", "FILE: 0 sentences, but 1 in"),
     ("srl --gold FILE --predicted FILE", "", "FILE: no sentences"),
     (f"{BLEU} --language qq", "", "language 'qq': unknown code"),
     (f"{BLEU} --detokenize deu", "", "language 'deu': unknown code; did you mean de?"),
     (f"{BLEU} --detokenize de --language en", "", "--detokenize: sets --text and --language"),
     ("bleu --hypotheses TEXT --references nowhere", "", "nowhere: No such file"),
+    (f"{BLEU} --raw-references FILE", "one\n", "--raw-references: 1 lines for 2 scored sentences"),
     (f"{BLEU} --baseline FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),
     (f"{BLEU} --comet FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),
     ("bleu --generated RUN --baseline FILE", "T-0\tb\nH-0\t-1\ta\n", "FILE: its references differ"),

@@ -62,23 +62,9 @@ def test_each_summary_scores_like_rouge_155(name):
         assert list(result) == pytest.approx(expected, abs=0.0011), known["hypothesis"]
 
 
-STEMS = {
-    "accidentally": "accid",
-    "congressional": "congress",
-    "document": "docum",
-    "internationally": "internat",
-    "settlement": "settlem",
-    "technologies": "technolog",
-    "relational": "relat",
-    "yesterday": "yesterdai",
-    "controlling": "control",
-    **{"10000": "10000", "was": "was", "ran": "ran", "ads": "ads", "men": "men"},
-    **{"children": "child", "geese": "goose", "flew": "fly", "taught": "teach"},  # irregular
-}
-
-
-def test_stems_are_those_of_the_perl_program():
-    assert {word: stemmer()(word) for word in STEMS} == STEMS
+def test_suffixes_of_the_fourth_step_are_removed_one_after_another():
+    words = ("internationally", "document", "settlement")
+    assert list(map(stemmer(), words)) == ["internat", "docum", "settlem"]
 
 
 def test_lead_takes_the_first_sentences():
@@ -105,11 +91,10 @@ def test_rouge_l_is_the_union_over_sentences():
 
 
 def test_scores_do_not_depend_on_processes():
-    words = ["red", "green", "blue", "gray"]
-    hypotheses = [f"{words[i % 4]} {words[i % 3]} . {words[i % 2]} ." for i in range(250)]
-    references = [f"{words[i % 2]} {words[i % 4]} . {words[i % 3]} ." for i in range(250)]
+    hypotheses = [f"{i % 4} {i % 3} . {i % 2} ." for i in range(250)]
+    references = [f"{i % 2} {i % 4} . {i % 3} ." for i in range(250)]
     pairs = Pairs(hypotheses, references)
-    assert rouge(pairs, jobs=2) == rouge(pairs, jobs=1)
+    assert rouge_of_each(pairs, jobs=2) == rouge_of_each(pairs, jobs=1)
 
 
 def score(arguments):

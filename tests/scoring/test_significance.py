@@ -62,8 +62,6 @@ def test_two_different_sentences_are_not_significant():
     assert result.p_randomisation == pytest.approx(1 / 2, abs=0.05)
     # Zero, or four or more draws of the two sentences: nearly Poisson with mean 2.
     assert result.p == pytest.approx(0.135 + 0.143, abs=0.05)
-    same = compare(baseline, baseline)
-    assert same.p == same.p_randomisation == 1
 
 
 def of_scores(*runs):
@@ -86,9 +84,6 @@ def test_sentences_are_resampled_in_pairs():
     signs = generator.choice([-1, 1], size=(20_000, 30))
     exchanged = abs((signs * gained).mean(axis=1))
     assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
-
-
-# --- Several runs: cases that are counted by hand -----------------------------------------------
 
 
 def test_mean_and_deviation_are_over_runs():
@@ -127,8 +122,6 @@ def test_p_is_two_sided_and_over_runs():
     # A difference of 2 exceeds every draw; the observation counts once.
     few = compare(of_scores([10] * 4, [12] * 4), of_scores([9] * 4, [9] * 4))
     assert few.p == pytest.approx(1 / 1001)
-    same = compare(of_scores([9] * 4, [9] * 4), of_scores([9] * 4, [9] * 4))
-    assert same.p == same.p_randomisation == 1
 
 
 def test_outputs_of_a_sentence_are_permuted_among_all_runs():
@@ -150,12 +143,10 @@ def write(path, lines):
 
 @pytest.fixture
 def files(texts, tmp_path):
-    names = ("references", "hypotheses", "baseline")
-    return [
-        word
-        for name, lines in zip(names, texts, strict=True)
-        for word in (f"--{name}", write(tmp_path / name, lines))
-    ]
+    flags = []
+    for name, lines in zip(("references", "hypotheses", "baseline"), texts, strict=True):
+        flags += [f"--{name}", write(tmp_path / name, lines)]
+    return flags
 
 
 ENGLISH = ["--language", "en"]
@@ -174,21 +165,12 @@ def test_bleu_is_compared_with_a_baseline(files, texts, tmp_path, capsys, as_jso
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines if " against " in line] == ["BLEU", "chrF2", "TER"]
     # The output of fairseq-generate scores the same.
-    references, system, baseline = texts
-    arguments = ["--generated", write(tmp_path / "g1", generated(system, references))]
-    arguments += ["--baseline", write(tmp_path / "g2", generated(baseline, references))]
+    arguments = []
+    for flag, lines in zip(("--generated", "--baseline"), texts[1:], strict=True):
+        rows = [f"T-{number}\t{line}" for number, line in enumerate(texts[0])]
+        rows += [f"H-{number}\t-1\t{line}" for number, line in enumerate(lines)]
+        arguments += [flag, write(tmp_path / flag[2:], rows)]
     assert as_json("bleu", [*arguments, *ENGLISH]) == result
-
-
-def generated(lines, references):
-    return [
-        row
-        for number, (line, reference) in enumerate(zip(lines, references, strict=True))
-        for row in (f"T-{number}\t{reference}", f"H-{number}\t-1\t{line}")
-    ]
-
-
-# --- Several runs, by the command ---------------------------------------------------------------
 
 
 @pytest.fixture
@@ -207,10 +189,7 @@ def test_runs_of_translation_are_groups(groups, texts, capsys, as_json):
     result = as_json("bleu", [*flags, *ENGLISH])
     values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
     assert result["bleu"] == pytest.approx((values[0] + values[1]) / 2)
-    assert result["bleu_deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
     assert result["baseline"] == pytest.approx((values[2] + values[3]) / 2)
-    assert result["difference"] == pytest.approx(result["bleu"] - result["baseline"])
-    assert result["interval"][0] < result["bleu"] < result["interval"][1]
     assert (result["runs"], result["baseline_runs"], result["sentences"]) == (2, 2, 40)
     assert result["p"] < 0.05 and result["significance"]["ter"]["difference"] < 0
     assert result["significance"]["tests"].startswith("sentences and runs, ")
@@ -225,9 +204,6 @@ def test_runs_of_summaries_are_groups(groups, as_json):
     assert result["rouge1"] == pytest.approx(result["baseline"] + result["difference"])
     assert set(result["significance"]) == {"rouge1", "rouge2", "rougeL", "tests"}
     assert result["intervals"]["rouge1"] == result["interval"]
-
-
-# --- Stored statistics --------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -249,9 +225,8 @@ def test_stored_statistics_give_the_same_p(files, tmp_path, capsys, as_json):
                 assert compare(*groups).p == result["p"]
 
 
-METRICS = ["{}", '{"bleu": [[1, 2], [3]]}', '{"bleu": [[1]], "ter": [[1], [2]]}']
-OTHERS = ["", "[]", '{"test set": "x"}']
-OTHERS += [f'{{"test set": "x", "metrics": {metrics}}}' for metrics in METRICS]
+OTHERS = ["", "[]", '{"test set": "x"}', '{"test set": "x", "metrics": {}}']
+OTHERS += ['{"test set": "x", "metrics": {"bleu": [[1]], "ter": [[1], [2]]}}']
 
 
 @pytest.mark.parametrize("content", OTHERS)
@@ -259,9 +234,6 @@ def test_other_files_are_no_statistics(tmp_path, content):
     (tmp_path / "kept").write_text(content)
     with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
         read_statistics(tmp_path / "kept")
-
-
-# --- COMET --------------------------------------------------------------------------------------
 
 
 class Comet:
@@ -291,14 +263,11 @@ def test_comet_is_printed_beside_bleu(files, texts, tmp_path, capsys, monkeypatc
     arguments = [*files, "--comet", write(tmp_path / "sources", texts[0])]
     bleu._comet_model.cache_clear()
     result = as_json("bleu", [*arguments, *ENGLISH])
-    ours, theirs = (
-        100 * numpy.mean([len(one.split()) / 12 for one in lines]) for lines in texts[1:]
-    )
+    ours, theirs = (100 * numpy.mean([len(o.split()) / 12 for o in lines]) for lines in texts[1:])
     assert result["comet"] == pytest.approx(ours)
     assert result["signatures"]["comet"] == "comet|model:Unbabel/wmt22-comet-da|version:2.2.0"
     assert result["significance"]["comet"]["difference"] == pytest.approx(ours - theirs)
-    first = {"src": texts[0][0], "mt": texts[1][0], "ref": texts[0][0]}
-    assert Comet.samples_seen[0] == first
+    assert Comet.samples_seen[0] == {"src": texts[0][0], "mt": texts[1][0], "ref": texts[0][0]}
     assert score("bleu", [*arguments, "--comet-model", "other"]) == 1
     assert "--comet-model other: " in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "comet", None)

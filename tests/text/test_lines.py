@@ -4,6 +4,7 @@ import io
 from argparse import Namespace
 
 import pytest
+from archive_files import write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
@@ -64,13 +65,11 @@ def test_one_line_replaces_all_line_separators():
 def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
     sides = {"de": f"ein{separator}mann\nzwei\ndrei\n", "en": f"a man\ntwo\nth{separator}ree\n"}
     splits = ("train", "valid", "test")
+    files = {"txt": f"1\tone{separator}two\n2\tb c\n", **sides}
     source, folder = tmp_path / "source", tmp_path / "text"
-    source.mkdir()
     folder.mkdir()
     for split in splits:
-        (source / f"{split}.txt").write_bytes(f"1\tone{separator}two\n2\tb c\n".encode())
-        for side, text in sides.items():
-            (source / f"{split}.{side}").write_bytes(text.encode())
+        write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
     options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1, cased=False)
     options.fine, options.valid_fraction = False, 0.5
     multi30k = TRANSLATION["multi30k"]
@@ -80,10 +79,6 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
     readers = {split: readers.get(split, readers["train"]) for split in splits}
     write_splits(readers, folder, corpus, options)
     for split in splits:  # read with all separators that Python knows
-        lines = {
-            kind: (folder / f"{split}.{kind}").read_text(encoding="utf-8").splitlines()
-            for kind in (*sides, *corpus.kinds)
-        }
-        assert lines["de"] == ["ein mann", "zwei", "drei"]
-        assert lines["en"] == ["a man", "two", "th ree"]
-        assert lines["input0"] == ["one two", "b c"]
+        expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
+        for kind, texts in (expected | {"input0": ["one two", "b c"]}).items():
+            assert (folder / f"{split}.{kind}").read_text(encoding="utf-8").splitlines() == texts

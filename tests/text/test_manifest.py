@@ -45,20 +45,16 @@ def test_versions_are_recorded_only_if_known(tmp_path, monkeypatch):
         assert read(folder).versions == expected
 
 
+GOOD = {"corpus": "c", "task": "t", "word_rule": "w"}
+MALFORMED = [{"corpus": 1}, {"languages": [1]}, {"versions": {"a": None}}, {"longest": 0}]
+MALFORMED += [{"longest": True}, {"examples": {"train": "a"}}]
+
+
 @pytest.mark.parametrize(
     "content",
     [
-        b"[]",
-        b"null",
-        b"\xff\x00",
-        b"{" * 100_000,
-        b'{"corpus": "cr"}',
-        b'{"corpus": 1, "task": "t", "word_rule": "w"}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "languages": [1]}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "versions": {"a": null}}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": 0}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "longest": true}',
-        b'{"corpus": "c", "task": "t", "word_rule": "w", "examples": {"train": "a"}}',
+        *(b"[]", b"null", b"\xff\x00", b"{" * 100_000, b'{"corpus": "cr"}'),
+        *(json.dumps(GOOD | fields).encode() for fields in MALFORMED),
     ],
 )
 def test_malformed_manifests_are_refused(tmp_path, content):

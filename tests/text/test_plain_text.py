@@ -23,13 +23,16 @@ def captions(split, language):
     return [CAPTIONS[language].format(number) for number in range(SPLITS[split])]
 
 
+def write(path, texts):
+    path.write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
+
+
 @pytest.fixture(scope="module")
 def multi30k(tmp_path_factory):
     source, dest = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("prepared")
     for split in SPLITS:
         for language in CAPTIONS:
-            text = "".join(f"{line}\n" for line in captions(split, language))
-            (source / f"{split}.{language}").write_text(text, encoding="utf-8")
+            write(source / f"{split}.{language}", captions(split, language))
     words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
     assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
     return dest
@@ -59,15 +62,13 @@ def test_words_are_detokenized(multi30k):
 def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
     texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
     for side in ("fr", "en"):
-        text = "".join(f"{line}\n" for line in texts)
-        (tmp_path / f"train.{side}").write_text(text, encoding="utf-8")
+        write(tmp_path / f"train.{side}", texts)
     train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
     words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
     words += ["--train", *train, "--test", *train, "--source-lang", "fr", "--target-lang", "en"]
-    size = [] if subwords == "none" else ["--bpe-operations", "9"]
+    size, prefix = ([], "") if subwords == "none" else (["--bpe-operations", "9"], "bpe.")
     assert prepare("translation", [*words, *size]) == 0
     split = splitter(tmp_path / "data", manifest.read(tmp_path / "data"), "fr")
-    prefix = {"subword_nmt": "bpe.", "none": ""}[subwords]
     assert [split(line) for line in texts] == lines(tmp_path / f"data/text/{prefix}test.fr")
 
 
@@ -128,19 +129,15 @@ def copied(tmp_path):
 @pytest.mark.parametrize(
     ("rules", "names", "expected"),
     [
-        (
-            Manifest("own", "translation", subwords="subword_nmt", **PAIRS),
-            ["dict.de.txt", "dict.en.txt", "train.de-en.de.bin", "text/bpe.codes", "text/test.de"],
-            {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"},
-        ),
-        (
-            Manifest("sst2", "sentence_prediction", "treebank"),
-            ["input0/dict.txt", "label/dict.txt", "label/train.bin", "text/train.input0"],
-            {"input0/dict.txt", "label/dict.txt", "preparation.json"},
-        ),
+        (Manifest("own", "translation", subwords="subword_nmt", **PAIRS),
+         ["dict.de.txt", "dict.en.txt", "train.de-en.de.bin", "text/bpe.codes", "text/test.de"],
+         {"dict.de.txt", "dict.en.txt", "bpe.codes", "preparation.json"}),
+        (Manifest("sst2", "sentence_prediction", "treebank"),
+         ["input0/dict.txt", "label/dict.txt", "label/train.bin", "text/train.input0"],
+         {"input0/dict.txt", "label/dict.txt", "preparation.json"}),
         (Manifest("mind", "news_recommendation", "moses"), ["titles/dict.txt"], set()),
     ],
-)
+)  # fmt: skip
 def test_manifest_dictionaries_and_codes_are_copied_beside_a_checkpoint(
     copied, rules, names, expected
 ):

@@ -1,13 +1,7 @@
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.props import (
-    Span,
-    read_props,
-    spans_of_tags,
-    tags_of_spans,
-    write_props,
-)
+from fairseq_posattn.text.props import Span, read_props, spans_of_tags, tags_of_spans, write_props
 
 HATS = """\
 -     (A0*   (A1*)

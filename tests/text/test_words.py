@@ -16,25 +16,16 @@ from fairseq_posattn.text.words import PUBLISHED, RULES, plain_text, split_sente
         ("treebank", "It 's -LRB- really -RRB- good\\/bad 3\\*", "It 's ( really ) good/bad 3*"),
         ("treebank", "``  Yes ,  '' n't", "`` Yes , '' n't"),
         ("treebank", "8\xa01/2 shan 't", "8 1/2 sha n't"),
-        (
-            "treebank-split",
-            "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-",
-            "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )",
-        ),
+        ("treebank-split", "a well-known 50/50 `` dog 's -LRB- 9 \N{DEGREE SIGN} -RRB-",
+         "a well - known 50 / 50 `` dog ' s ( 9 \N{DEGREE SIGN} )"),
         ("spaced", "it does n 't work , i 'm sorry", "it does n't work , i 'm sorry"),
         ("spaced", "we're off ; o'clock 'alabama'", "we 're off ; o'clock 'alabama'"),
-        (
-            "moses",
-            "I don't think it's \"good\" (really).",
-            "I do n't think it 's \" good \" ( really ) .",
-        ),
-        (
-            "documents",
-            "It works. I can't complain!\n\n...\nBuy it",
-            "It works . <sep> I ca n't complain ! ... <sep> Buy it",
-        ),
+        ("moses", "I don't think it's \"good\" (really).",
+         "I do n't think it 's \" good \" ( really ) ."),
+        ("documents", "It works. I can't complain!\n\n...\nBuy it",
+         "It works . <sep> I ca n't complain ! ... <sep> Buy it"),
     ],
-)
+)  # fmt: skip
 def test_rules_of_published_text(rule, text, words):
     assert PUBLISHED[rule](text) == words
 
@@ -54,29 +45,15 @@ def test_escapes_references_and_markup_are_undone(published, meant):
     assert plain_text(published) == meant
 
 
-PARTED = [
-    "A witty , seductive movie .",
-    "It does n't have -LRB- any -RRB- of it",
-    "K 19 stays afloat as decent drama/action flick",
-    "",
-]
+PARTED = ["A witty , seductive movie .", "It does n't have -LRB- any -RRB- of it"]
+PARTED += ["K 19 stays afloat as decent drama/action flick", ""]
 
 
 @pytest.mark.parametrize("name", ["treebank", "spaced"])
-def test_split_text_is_read_as_published(name):
+def test_split_text_is_read_as_published_and_plain_text_tokenized(name):
     assert [RULES[name](text) for text in PARTED] == [PUBLISHED[name](text) for text in PARTED]
-
-
-@pytest.mark.parametrize("name", ["treebank", "spaced"])
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("A witty, seductive movie.", "A witty , seductive movie ."),
-        ("It's not what I'd call good!", "It 's not what I 'd call good !"),
-    ],
-)
-def test_plain_text_is_tokenized(name, text, words):
-    assert RULES[name](text) == words
+    assert RULES[name]("A witty, seductive movie.") == "A witty , seductive movie ."
+    assert RULES[name]("It's not what I'd call good!") == "It 's not what I 'd call good !"
 
 
 def test_plain_text_is_tokenized_before_it_is_split():
@@ -109,11 +86,8 @@ def test_text_is_split_into_sentences(text, sentences):
 def test_a_word_needs_occurrences_or_a_vector():
     train = Counter({"often": 3, "rare": 1, "known": 1})
     others = Counter({"often": 1, "known": 9, "unseen": 2, "unseen-known": 1})
-    assert choose_words(train, others, {"known", "unseen-known"}, min_count=2) == {
-        "often": 3,
-        "known": 1,
-        "unseen-known": 0,
-    }
+    chosen = choose_words(train, others, {"known", "unseen-known"}, min_count=2)
+    assert chosen == {"often": 3, "known": 1, "unseen-known": 0}
 
 
 def test_fairseq_reads_the_dictionary_in_its_order(tmp_path):
@@ -154,9 +128,8 @@ def test_punctuation_is_normalized(language, line, expected):
 
 def test_hyphens_are_split_on_request():
     line = "re-election of the US-Präsident, 1990-2000 -- well-"
-    assert Tokenizer("de", split_hyphens=True)(line) == (
-        "re @-@ election of the US @-@ Präsident , 1990 @-@ 2000 -- well-"
-    )
+    split = "re @-@ election of the US @-@ Präsident , 1990 @-@ 2000 -- well-"
+    assert Tokenizer("de", split_hyphens=True)(line) == split
 
 
 @pytest.mark.parametrize(

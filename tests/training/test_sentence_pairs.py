@@ -18,21 +18,19 @@ INPUTS = {
 CLASSES = {**INPUTS, "label": ["yes", "no", "maybe"]}
 SCORES = {**INPUTS, "score": ["4.5", "1", "3"]}
 STOCK, PAIRS = "sentence_prediction", "sentence_pair_prediction"
+OF_CLASSES = ["--criterion", "sentence_classification", "--num-classes", "3"]
 
 
 @pytest.fixture
 def load_task(write_sentence_data, tmp_path):
-    """``load_task(splits, *flags)``: the task as fairseq-train sets it up."""
+    """``load_task(splits, flags)``: the task as fairseq-train sets it up, by default of classes."""
 
-    def load(splits, *flags, task=PAIRS, num_classes=3):
+    def load(splits, flags="", task=PAIRS):
         data = tmp_path / "data"
         if not data.exists():
             write_sentence_data(data, splits)
-        flags = [str(data), "--task", task, "--num-classes", str(num_classes), *flags]
-        if "--criterion" not in flags:
-            flags += ["--criterion", "sentence_classification"]
-        flags += ["--arch", "roberta_base"]
-        args = options.parse_args_and_arch(options.get_training_parser(), flags)
+        words = [str(data), "--task", task, "--arch", "roberta_base", *OF_CLASSES, *flags.split()]
+        args = options.parse_args_and_arch(options.get_training_parser(), words)
         task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
         task.checks_rows = True  # set by the plugin's models
         return task
@@ -71,28 +69,23 @@ def test_max_tokens_counts_the_longer_sentence(load_task):
 
 
 @pytest.mark.parametrize(
-    ("criterion", "num_classes", "flags"),
+    "flags",
     [
-        ("relatedness", 5, []),
-        ("rating_regression", 1, []),
-        ("rating_regression", 1, ["--regression-target"]),
-        ("sentence_prediction", 1, ["--regression-target"]),
+        "relatedness --num-classes 5",
+        "rating_regression --num-classes 1",
+        "sentence_prediction --num-classes 1 --regression-target",
     ],
 )
-def test_scores_are_float64_which_half_precision_leaves_unchanged(
-    load_task, criterion, num_classes, flags
-):
-    flags = ["--criterion", criterion, *flags]
-    target = batch(load_task({"train": SCORES}, *flags, num_classes=num_classes), [0, 1, 2])
-    assert target["target"].tolist() == [4.5, 1, 3]
-    assert target["target"].dtype == torch.float64
+def test_scores_are_float64_which_half_precision_leaves_unchanged(load_task, flags):
+    target = batch(load_task({"train": SCORES}, f"--criterion {flags}"), [0, 1, 2])["target"]
+    assert (target.tolist(), target.dtype) == ([4.5, 1, 3], torch.float64)
 
 
 def test_shuffling_depends_on_the_seed(load_task):
     columns = {name: [str(n) for n in range(50)] for name in ("input0", "input1", "label")}
     orders = []
-    for seed in ("1", "1", "2"):
-        task = load_task({"train": columns}, "--seed", seed, num_classes=50)
+    for seed in (1, 1, 2):
+        task = load_task({"train": columns}, f"--num-classes 50 --seed {seed}")
         orders.append(task.load_dataset("train").ordered_indices().tolist())
     assert orders[0] == orders[1] != orders[2]
     assert sorted(orders[2]) == list(range(50))
@@ -100,7 +93,7 @@ def test_shuffling_depends_on_the_seed(load_task):
 
 def test_missing_classes_or_dictionary_are_one_line(load_task, tmp_path):
     with pytest.raises(UsageError, match="^--num-classes -1: give the number of classes"):
-        load_task({"train": CLASSES}, num_classes=-1)
+        load_task({"train": CLASSES}, "--num-classes=-1")
     (tmp_path / "data/label/dict.txt").unlink()
     with pytest.raises(UsageError, match="label/dict.txt: no such dictionary; prepare"):
         load_task({})
@@ -109,17 +102,21 @@ def test_missing_classes_or_dictionary_are_one_line(load_task, tmp_path):
 # --- Malformed rows, also in fairseq's own task -----------------------------------
 
 EMPTY = {"input1": ["one", "", "three"]}
-CUT = ["--max-positions", "3", "--shorten-method", "truncate", "--shorten-data-split-list"]
+CUT = "--max-positions 3 --shorten-method truncate --shorten-data-split-list"
+THIRD = "label/valid: row 1: its label is number 3 of label/dict.txt"
 NUMBER = "label/valid.label:2: a number should stand here, not "
+RATINGS = "rating_regression --num-classes 1"
+RELATEDNESS = "relatedness --num-classes 5"
+NUMBERS = "sentence_prediction --regression-target --num-classes 5"
 
 
 @pytest.fixture
 def load_error(load_task, tmp_path):
-    """``load_error(task, columns, *flags)``: the message for a validation set."""
+    """``load_error(task, columns, flags)``: the message for a validation set."""
 
-    def load(task, columns, *flags, train=CLASSES, num_classes=3, more=None, combine=False):
-        splits = {"train": train, "valid": columns, **(more or {})}
-        loaded = load_task(splits, *flags, task=task, num_classes=num_classes)
+    def load(task, columns, flags="", combine=False, **splits):
+        train = SCORES if "score" in columns else CLASSES
+        loaded = load_task({"train": train, "valid": columns, **splits}, flags, task)
         with pytest.raises(UsageError) as error:
             loaded.load_dataset("valid", combine=combine)
         message = str(error.value)
@@ -134,62 +131,44 @@ def load_error(load_task, tmp_path):
 @pytest.mark.parametrize(
     ("changed", "flags", "message"),
     [
-        ({"input1": ["no", "no"]}, [], "input1/valid has 2 rows and input0/valid has 3: "),
-        ({"input0": ["one", "", "three"]}, [], "input0/valid: row 2 is empty"),
-        (EMPTY, [], "input1/valid: row 2 is empty"),
-        ({}, [*CUT, "train"], "input"),  # only the training set is cut
-        ({"label": ["no", "no"]}, [], "label/valid has 2 rows and input0/valid has 3: "),
-        (
-            {"label": ["yes", "no", "perhaps"]},
-            [],
-            "label/valid: row 3: its label is not in label/d",
-        ),
-        ({"label": ["yes", "no", ""]}, [], "label/valid: row 3: has 0 labels; give it one"),
-        ({"label": ["yes", "no", "yes no"]}, [], "label/valid: row 3: has 2 labels; give it one"),
-        (
-            *({}, ["--num-classes", "2"]),
-            "label/valid: row 1: its label is number 3 of label/dict.txt, "
-            "and --num-classes is 2: give --num-classes 3",
-        ),
-        ({"label": None}, [], "label/valid: there are no such labels"),
+        ({"input1": ["no", "no"]}, "", "input1/valid has 2 rows and input0/valid has 3: "),
+        ({"input0": ["one", "", "three"]}, "", "input0/valid: row 2 is empty"),
+        (EMPTY, "", "input1/valid: row 2 is empty"),
+        ({}, f"{CUT} train", "input"),  # only the training set is cut
+        ({"label": ["no", "no"]}, "", "label/valid has 2 rows and input0/valid has 3: "),
+        ({"label": ["yes", "no", "?"]}, "", "label/valid: row 3: its label is not in label/d"),
+        ({"label": ["yes", "no", ""]}, "", "label/valid: row 3: has 0 labels; give it one"),
+        ({"label": ["yes", "no", "yes no"]}, "", "label/valid: row 3: has 2 labels; give it one"),
+        ({}, "--num-classes 2", f"{THIRD}, and --num-classes is 2: give --num-classes 3"),
+        ({"label": None}, "", "label/valid: there are no such labels"),
     ],
 )
 def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags, message):
     columns = {name: lines for name, lines in {**CLASSES, **changed}.items() if lines}
-    assert load_error(task, columns, *flags).startswith(message)
-
-
-RATINGS = "--criterion rating_regression"
+    assert load_error(task, columns, flags).startswith(message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("task", "scores", "flags", "num_classes", "message"),
+    ("task", "scores", "flags", "message"),
     [
-        (STOCK, ["4.5", "", "3"], RATINGS, 1, f"{NUMBER}''"),
-        (PAIRS, ["4.5", "1 2", "3"], RATINGS, 1, f"{NUMBER}'1 2'"),
-        (PAIRS, ["4.5", "nan", "3"], RATINGS, 1, f"{NUMBER}'nan'"),
-        (PAIRS, ["4.5"], RATINGS, 1, "label/valid.label has 1 rows and input0/valid has 3: "),
-        (
-            *(PAIRS, ["4.5", "1", "5.5"], "--criterion relatedness", 5),
-            "label/valid.label:3: the score 5.5 is not from 1 to 5",
-        ),
-        (
-            *(STOCK, ["4.5", "1", "3"], "--criterion sentence_prediction --regression-target", 5),
-            "label/valid.label:1: 5 numbers, for --num-classes 5, should stand",
-        ),
+        (STOCK, ["4.5", "", "3"], RATINGS, f"{NUMBER}''"),
+        (PAIRS, ["4.5", "1 2", "3"], RATINGS, f"{NUMBER}'1 2'"),
+        (PAIRS, ["4.5", "nan", "3"], RATINGS, f"{NUMBER}'nan'"),
+        (PAIRS, ["4.5"], RATINGS, "label/valid.label has 1 rows and input0/valid has 3: "),
+        (PAIRS, ["4.5", "1", "5.5"], RELATEDNESS, "label/valid.label:3: the score 5.5 is not from"),
+        (STOCK, ["4.5", "1", "3"], NUMBERS, "label/valid.label:1: 5 numbers, for --num-classes 5"),
     ],
 )
-def test_malformed_scores_are_one_line(load_error, task, scores, flags, num_classes, message):
-    options = {"train": SCORES, "num_classes": num_classes}
-    error = load_error(task, {**SCORES, "score": scores}, *flags.split(), **options)
-    assert error.startswith(message)
+def test_malformed_scores_are_one_line(load_error, task, scores, flags, message):
+    columns = {**SCORES, "score": scores}
+    assert load_error(task, columns, f"--criterion {flags}").startswith(message)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", [STOCK, PAIRS])
 def test_shortened_sentences_are_accepted(load_task, task):
-    data = load_task({"train": CLASSES, "valid": CLASSES}, *CUT, "valid,test", task=task)
+    data = load_task({"train": CLASSES, "valid": CLASSES}, f"{CUT} valid,test", task)
     assert len(data.load_dataset("valid")) == 3
 
 
@@ -202,13 +181,12 @@ def test_shortened_sentences_are_accepted(load_task, task):
     ],
 )
 def test_too_long_sentences_are_named(load_error, task, limit, start):
-    message = load_error(task, CLASSES, "--max-positions", limit)
+    message = load_error(task, CLASSES, f"--max-positions {limit}")
     assert message.startswith(start) and message.endswith("--shorten-method truncate")
 
 
 @pytest.mark.slow
 def test_parts_of_a_set_are_checked_together(load_error):
     """fairseq-train reads a large training set as ``train``, ``train1`` and so on."""
-    parts = {"valid1": {**CLASSES, **EMPTY}}
-    message = load_error(PAIRS, CLASSES, more=parts, combine=True)
+    message = load_error(PAIRS, CLASSES, combine=True, valid1={**CLASSES, **EMPTY})
     assert message.startswith("input1/valid: row 5 is empty")

@@ -21,6 +21,7 @@ from fairseq_posattn.attention.kernels.launch import (
     draw_dropout,
     drawn,
     kind_of,
+    plane_of,
     rows_of,
 )
 from fairseq_posattn.attention.kernels.masks import line_sizes
@@ -110,7 +111,7 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     plan, biases, table, cells, mask = _prepare(given, line, context, d_context)
     batch, (heads, queries, keys, _) = given.query.size(0), plan.numbers
     d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
-    d_learned = [None if tensor is None else torch.empty_like(tensor) for tensor in given[3:6]]
+    d_learned: list[Any] = [one if one is None else torch.empty_like(one) for one in given[3:6]]
     delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
     d_lines = Line(log_sum.new_empty(plan.lines, plan.line_width), 0, plan.line_origin)
     d_numbers = log_sum.new_empty(plan.lines, 2)
@@ -127,7 +128,7 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     if given.mechanism == "dman":
         d_query_bias, d_head_bias, d_table = d_learned
         sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
-        of_biases = d_query_bias, d_head_bias
+        of_biases = plane_of(d_query_bias), d_head_bias
         plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
     else:
         plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts)
@@ -141,9 +142,10 @@ def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
     cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
     mask = given.padding, drawn(given.seed, given.kept)
     if given.mechanism == "dman":
-        assert table is not None
+        assert table is not None and given.row is not None
         entries = table.size(0)
-        return plan, Biases(given.row, given.head), Table(table, entries // 2, entries), cells, mask
+        biases = Biases(plane_of(given.row), given.head)
+        return plan, biases, Table(table, entries // 2, entries), cells, mask
     largest = largest_coefficient(given.query.dtype)
     mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
     return plan, Biases(None, None), mapping, cells, mask

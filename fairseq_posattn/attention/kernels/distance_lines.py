@@ -175,7 +175,8 @@ def fold_table(
         for other_head in range(0, heads):
             rows = D_ROW + (b * heads + other_head).to(tl.int64) * queries
             of_rows += tl.load(rows + query, mask=query < queries, other=0.0)
-        tl.store(D_QUERY_BIAS + b * queries + query, of_rows, mask=query < queries)
+        pointers = D_QUERY_BIAS.start + b * D_QUERY_BIAS.first + query * D_QUERY_BIAS.second
+        tl.store(pointers, of_rows, mask=query < queries)
     else:
         h = program - table_blocks - batch * query_blocks
         tl.store(D_HEAD_BIAS + h, sum_of_head(D_NUMBERS, h, 0, batch, heads, parts, ROWS))

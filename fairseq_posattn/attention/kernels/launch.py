@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fairseq_posattn.attention.kernels.ops import Drawn, Rows
+from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
@@ -15,13 +15,16 @@ from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 PROGRAMS = 264
 
 
-def draw_dropout(probability: float, device: torch.device) -> tuple[Tensor | None, int]:
-    """Draw the seed of a call's dropout; return it and how many of 2**16 weights are kept."""
+def draw_dropout(
+    probability: float, device: torch.device, seed: Tensor | None = None
+) -> tuple[Tensor | None, int]:
+    """Draw a dropout's seed unless it is given; return it and how many of 2**16 are kept."""
     if probability <= 0:
         return None, 2**16
     # From PyTorch's generator into device memory: manual_seed repeats it, and a CUDA graph draws a
     # new one at each replay.
-    return torch.randint(2**62, (1,), device=device), round((1 - probability) * 2**16)
+    seed = torch.randint(2**62, (1,), device=device) if seed is None else seed
+    return seed, round((1 - probability) * 2**16)
 
 
 def drawn(seed: Tensor | None, kept: int) -> Drawn:
@@ -34,6 +37,11 @@ def rows_of(tensor: Tensor) -> Rows:
     """Return a tensor ``[B, H, T, D]`` with last stride 1 as a kernel argument."""
     sentence, head, row, _ = tensor.stride()
     return Rows(tensor, sentence, head, row)
+
+
+def plane_of(tensor: Tensor) -> Plane:
+    """Return a tensor ``[N, M]``, or ``[N, M, C]`` with last stride 1, as a kernel argument."""
+    return Plane(tensor, *tensor.stride()[:2])
 
 
 class Kind(NamedTuple):
@@ -102,6 +110,7 @@ class Launch:
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
 SCHEMAS[Tensor | None] = "Tensor?"
 Results = tuple[Tensor, ...]
+STRIDED = ("mask", "row")  # arguments that kernels read by their strides
 
 
 class DifferentiableKernels:
@@ -151,7 +160,9 @@ class DifferentiableKernels:
         )
         gradient.register_fake(
             lambda d_context, *given: [
-                torch.empty_like(in_rows(one)) for one in given[:differentiable] if one is not None
+                torch.empty_like(one)
+                for one in self.in_rows(given[:count])[:differentiable]
+                if one is not None
             ]
         )
 
@@ -171,9 +182,9 @@ class DifferentiableKernels:
         return context
 
     def in_rows(self, given: Sequence[Any]) -> Any:
-        """Return the arguments as kernels read them: all but the mask by :func:`in_rows`."""
+        """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
         named = zip(self.arguments._fields, given, strict=True)
-        return self.arguments(*(one if name == "mask" else in_rows(one) for name, one in named))
+        return self.arguments(*(one if name in STRIDED else in_rows(one) for name, one in named))
 
     def run_forward(self, given: Sequence[Any]) -> Results:
         """Run the forward kernels on the arguments' GPU."""

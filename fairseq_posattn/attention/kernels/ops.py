@@ -23,6 +23,14 @@ class Rows(NamedTuple):
     row: int
 
 
+class Plane(NamedTuple):
+    """Tensor ``[N, M]`` or ``[N, M, C]`` as a kernel argument; the last of three strides is 1."""
+
+    start: Any
+    first: int
+    second: int
+
+
 class Drawn(NamedTuple):
     """Dropout: a weight is kept, times ``scale``, if a random int32 is at most ``largest``."""
 

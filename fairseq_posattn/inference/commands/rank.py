@@ -99,12 +99,6 @@ def rank(args) -> Iterator[Impression]:
         )
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
-    names = sum(1 for _ in read_column(folder, split, "impressions"))
-    if names != len(impressions):
-        raise UsageError(
-            f"{folder}: {len(impressions)} impressions of {split}, but {names} names; prepare the "
-            "data again"
-        )
     model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))
     scores, ends = score_candidates(model, task, RankingDataset(impressions), args.batch_size)
     for index, (name,) in enumerate(read_column(folder, split, "impressions")):

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpus import SIDES, SPLITS, Flag, SummarizationCorpus
+from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
 from fairseq_posattn.preparation.labeled_text import checked_text
 from fairseq_posattn.preparation.pairs import write_pairs
@@ -58,12 +58,10 @@ PARQUET = {
 
 
 def find_files(options):
-    """Return the folder or file that holds all of it, downloaded if necessary."""
-    return options.source or download(options.dest / "download")
-
-
-def download(folder):
-    """Fetch the stories and their lists, or else the parquet files; return the folder."""
+    """Return the user's folder or file, or fetch the stories and their lists, or parquet files."""
+    if options.source:
+        return options.source
+    folder = options.dest / "download"
     parquet = [source for sources in PARQUET.values() for source in sources]
     if not all((folder / source.name).exists() for source in parquet):
         try:
@@ -226,7 +224,7 @@ CORPORA = (
         find_files=find_files,
         fingerprint=lambda where: open_archive(where).fingerprint(),
         write_text=write_text,
-        flags=(Flag("--split-by-name", SPLIT_BY_NAME),),
+        flags={"--split-by-name": SPLIT_BY_NAME},
         changes=lambda options: {"published": {}} if options.split_by_name else {},
     ),
 )

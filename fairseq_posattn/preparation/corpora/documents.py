@@ -12,7 +12,7 @@ from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
@@ -80,9 +80,6 @@ def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5)
         longest=512,
         min_count=min_count,
     )
-
-
-# --- Amazon ---------------------------------------------------------------------------------------
 
 
 def amazon_splits(archive, options):
@@ -153,7 +150,7 @@ CORPORA = (
         recipe="da_transformer/table3_documents",
         scored=True,
         longest=512,
-        flags=(Flag("--binary", "classes negative (1, 2) and positive (4, 5) instead of ratings"),),
+        flags={"--binary": "classes negative (1, 2) and positive (4, 5) instead of ratings"},
         changes=lambda options: {"labels": POLARITY, "published": {}} if options.binary else {},
     ),
 )

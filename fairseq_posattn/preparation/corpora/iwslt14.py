@@ -54,22 +54,19 @@ def find_files(options):
         archive = archive.nested(ARCHIVE.name)
     names = archive.names()
     training = [(archive, f"train.tags.de-en.{language}") for language in LANGUAGES]
-    tests = [
-        [(archive, _find_set(archive, names, test_set, language)) for language in LANGUAGES]
-        for test_set in TEST_SETS
-    ]
+    tests = [[_find_set(archive, names, one, side) for side in LANGUAGES] for one in TEST_SETS]
     return {"train": [training], "test": tests}
 
 
 def _find_set(archive, names, test_set, language):
-    """Return the file of an evaluation set, which later years published under other names."""
+    """Return archive and file of an evaluation set, which later years published by other names."""
     wanted = re.compile(rf"(?:.*/)?IWSLT(\d\d)\.{re.escape(test_set)}\.de-en\.{language}\.xml")
     matches = sorted(filter(None, map(wanted.fullmatch, names)), key=lambda match: match[1])
     if not matches:
         raise UsageError(f"{archive.name}: holds no IWSLT14.{test_set}.de-en.{language}.xml")
     if matches[0][1] != "14":
         say(f"using {matches[0][0]} instead of that of IWSLT14")
-    return matches[0][0]
+    return archive, matches[0][0]
 
 
 def write_text(files, folder, options):

@@ -44,9 +44,7 @@ def parts(source):
 
 
 def titles(archive):
-    for columns, place in _rows(archive, "news.tsv", 8):
-        if not columns[0] or " " in columns[0]:
-            raise UsageError(f"{place}: {columns[0]!r} is not the name of an article")
+    for columns, _ in _rows(archive, "news.tsv", 8):
         yield columns[0], columns[3]
 
 

@@ -11,17 +11,11 @@ from fnmatch import fnmatch
 
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import Flag, TaggingCorpus
+from fairseq_posattn.preparation.corpus import TaggingCorpus
 from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.text import props
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.props import (
-    Proposition,
-    RoleSentence,
-    Sentence,
-    blocks,
-    read_props_lines,
-    spans_of_cells,
-)
+from fairseq_posattn.text.props import RoleSentence
 
 # Files of CoNLL's release of each split, without folder and suffix, and the trees of each.
 FILES = {
@@ -55,11 +49,11 @@ def conll05_sentences(archive, options):
 
 
 def _part(archive, names, part, trees):
-    props = _matching(names, f"*props/{part}.props*")
-    if not props:
+    files = _matching(names, f"*props/{part}.props*")
+    if not files:
         raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
-    place = archive.label(props[0])
-    roles = list(read_props_lines(_lines(archive, props[0]), place))
+    place = archive.label(files[0])
+    roles = list(props.read_props_lines(_lines(archive, files[0]), place))
     words = list(_part_words(archive, names, part, trees))
     if len(words) != len(roles):
         raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
@@ -72,7 +66,7 @@ def _part(archive, names, part, trees):
 
 def _part_words(archive, names, part, trees):
     if files := _matching(names, f"*words/{part}.words*"):
-        for _, rows in blocks(_lines(archive, files[0])):
+        for _, rows in props.blocks(_lines(archive, files[0])):
             yield tuple(word for word, *_ in rows)
         return
     files = _matching(names, trees)
@@ -114,20 +108,16 @@ def _lines(archive, name):
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 
-# --- English Web Treebank -------------------------------------------------------------------------
-
-
 def ewt_sentences(archive, options):
     listed, words, roles = {}, {}, {}
     for name, stream, place in _members(archive):
         if f"/{name}".endswith(LISTED):
-            listed[name.rpartition("/")[2]] = list(_documents(stream, place))
+            paths = filter(None, map(str.strip, read_lines(stream, place)))
+            listed[name.rpartition("/")[2]] = [_document(path, WORDS) for path in paths]
         elif name.endswith(WORDS):
-            words[_document(name, WORDS, place)] = dict(_words(stream, place))
+            words[_document(name, WORDS)] = dict(_words(stream, place))
         elif name.endswith(ROLES):
-            roles[_document(name, ROLES, place)] = dict(
-                _roles(stream, place, options.all_predicates)
-            )
+            roles[_document(name, ROLES)] = dict(_roles(stream, place, options.all_predicates))
     for what, is_present in (
         ("file-lists/files.train, files.dev and files.test", len(listed) == len(LISTS)),
         (f"*{WORDS} of UD_English-EWT's not-to-release/sources", words),
@@ -149,31 +139,20 @@ def _members(archive):
             yield name, stream, archive.label(name)
 
 
-def _document(name, suffix, place):
+def _document(name, suffix):
     """Return genre and document of ``.../answers/DOC.xml.conllu`` or ``.../answers/00/DOC...``."""
     *folders, file = name.removesuffix(suffix).split("/")
-    depth = 2 if suffix == ROLES else 1
-    if len(folders) < depth:
-        raise UsageError(f"{place}: not in a folder of its genre, such as answers/")
-    return folders[-depth], file
-
-
-def _documents(stream, place):
-    for number, line in enumerate(read_lines(stream, place), start=1):
-        if line.strip():
-            yield _document(line.strip(), WORDS, f"{place}:{number}")
+    return folders[-2 if suffix == ROLES else -1], file
 
 
 def _words(stream, place):
     """Yield ``(number from 0, words)`` of each sentence in CoNLL-U."""
     number, words = None, []
-    for at, line in enumerate([*read_lines(stream, place, allow_empty=True), ""], start=1):
+    for line in [*read_lines(stream, place, allow_empty=True), ""]:
         if line.startswith("# sent_id"):
-            number = _number(line.rpartition("-")[2], f"{place}:{at}") - 1
+            number = int(line.rpartition("-")[2]) - 1
         elif line.strip() and not line.startswith("#"):
             columns = line.split("\t")
-            if len(columns) != 10:
-                raise UsageError(f"{place}:{at}: {len(columns)} columns; CoNLL-U has 10")
             if columns[0].isdecimal():  # not contractions (3-4) and empty nodes (8.1)
                 words.append(columns[1].replace(" ", "_"))
         elif words:
@@ -183,7 +162,7 @@ def _words(stream, place):
 
 def _roles(stream, place, every_predicate):
     """Yield ``(number from 0, Sentence)`` of each sentence in gold_skel."""
-    for first, rows in blocks(read_lines(stream, place, allow_empty=True)):
+    for first, rows in props.blocks(read_lines(stream, place, allow_empty=True)):
         predicates = [at for at, row in enumerate(rows) if row[ROLESET:] and row[ROLESET] != "-"]
         width = FIRST_ROLE + len(predicates)
         for number, row in enumerate(rows, start=first):
@@ -192,22 +171,13 @@ def _roles(stream, place, every_predicate):
                     f"{place}:{number}: there should be {width} columns, as the sentence has "
                     f"{len(predicates)} predicates, not {len(row)}"
                 )
-        propositions = [
-            Proposition(
-                rows[at][LEMMA], at, spans_of_cells([row[column] for row in rows], place, first)
-            )
-            for column, at in enumerate(predicates, start=FIRST_ROLE)
-            if every_predicate
-            or (rows[at][TAG].startswith("V") and rows[at][ROLESET] not in AUXILIARIES)
-        ]
-        number = _number(rows[0][SENTENCE], f"{place}:{first}")
-        yield number, Sentence(len(rows), propositions, first)
-
-
-def _number(text, place):
-    if not text.isdecimal():
-        raise UsageError(f"{place}: {text!r} is no number of a sentence")
-    return int(text)
+        propositions = []
+        for column, at in enumerate(predicates, start=FIRST_ROLE):
+            is_verb = rows[at][TAG].startswith("V") and rows[at][ROLESET] not in AUXILIARIES
+            if is_verb or every_predicate:
+                spans = props.spans_of_cells([row[column] for row in rows], place, first)
+                propositions.append(props.Proposition(rows[at][LEMMA], at, spans))
+        yield int(rows[0][SENTENCE]), props.Sentence(len(rows), propositions, first)
 
 
 def _joined(documents, words, roles):
@@ -239,7 +209,7 @@ CORPORA = (
         published={"train": 12_524, "valid": 1_968, "test": 2_058},
         predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
         recipe="mtsa/table4_roles",
-        flags=(Flag("--all-predicates", "nouns, adjectives and auxiliaries, too, not only verbs"),),
+        flags={"--all-predicates": "nouns, adjectives and auxiliaries, too, not only verbs"},
         changes=lambda options: (
             {"predicates": {"train": 40_424, "valid": 4_963, "test": 4_795}}
             if options.all_predicates

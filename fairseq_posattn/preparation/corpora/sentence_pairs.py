@@ -12,7 +12,7 @@ from itertools import accumulate
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.preparation.pairs import read_pairs
@@ -104,10 +104,8 @@ def _class(label, place):
 def sick_splits(archive, options):
     files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
     if archive.has(WHOLE) and not archive.has(files["train"]):
-        parts = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
-        return {
-            split: partial(sick_examples, archive, WHOLE, part) for split, part in parts.items()
-        }
+        sets = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
+        return {split: partial(sick_examples, archive, WHOLE, one) for split, one in sets.items()}
     return {split: partial(sick_examples, archive, file) for split, file in files.items()}
 
 
@@ -167,18 +165,13 @@ CORPORA = (
         splits=snli_splits,
         published={"train": 549_367, **TESTED},
         recipe="mtsa/table1_snli",
-        flags=(
-            Flag(
-                "--train-on-dev",
-                "train on the development set, if you lack the training set; part of it is held "
-                "out for validation",
-            ),
-            Flag(
-                "--released-form",
-                "as in MTSA's released code: split words at hyphens, dashes, slashes and quotes, "
-                "and leave out training pairs with a sentence longer than 97%% of all sentences",
-            ),
-        ),
+        flags={
+            "--train-on-dev": "train on the development set, if you lack the training set; part of "
+            "it is held out for validation",
+            "--released-form": "as in MTSA's released code: split words at hyphens, dashes, "
+            "slashes and quotes, and leave out training pairs with a sentence longer than 97%% of "
+            "all sentences",
+        },
         changes=lambda options: (
             {"word_rule": "treebank-split", "published": TESTED} if options.released_form else {}
         ),

@@ -8,7 +8,7 @@ Customer reviews (Hu and Liu, 2004), polarity of the phrases of MPQA (Wiebe, Wil
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labeled_text import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
@@ -128,7 +128,7 @@ CORPORA = (
         labels=COARSE,
         published={"train": 5_452, "test": 500},
         recipe="mpsan/table6_sentences",
-        flags=(Flag("--fine", "fine classes, such as NUM:date, instead of the six coarse ones"),),
+        flags={"--fine": "fine classes, such as NUM:date, instead of the six coarse ones"},
         changes=lambda options: {"labels": None} if options.fine else {},
     ),
     _corpus(

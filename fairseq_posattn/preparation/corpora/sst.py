@@ -9,7 +9,7 @@ import re
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Flag
+from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.labeled_text import Example
 from fairseq_posattn.text.lines import read_member
@@ -108,7 +108,7 @@ def _corpus(name, summary, labels, published, recipe):
         labels=labels,
         published=published,
         recipe=recipe,
-        flags=(Flag("--phrases", PHRASES), Flag("--weighted-phrases", WEIGHTED)),
+        flags={"--phrases": PHRASES, "--weighted-phrases": WEIGHTED},
         changes=lambda options: (
             {"published": sentences} if options.phrases or options.weighted_phrases else {}
         ),

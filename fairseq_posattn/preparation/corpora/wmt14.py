@@ -17,7 +17,7 @@ streamed: memory does not grow with it.
 
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
-from fairseq_posattn.preparation.corpus import Flag, TranslationCorpus
+from fairseq_posattn.preparation.corpus import TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
 from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
@@ -145,7 +145,7 @@ CORPORA = (
         add_options=add_options,
         bpe_operations=32_764,
         longest=LONGEST,
-        flags=(Flag("--keep-hyphens", KEEP_HYPHENS),),
+        flags={"--keep-hyphens": KEEP_HYPHENS},
         changes=changes,
     ),
 )

@@ -2,16 +2,14 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, end
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, custom, custom_pairs
-from fairseq_posattn.preparation.corpus import Flag
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.vectors import add_word_options
@@ -23,7 +21,7 @@ SEPARATORS = {
     ":": "fairseq-train separates folders by colons",
 }
 PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
-FORCE = Flag("--force", "rebuild everything except completed downloads")
+FORCE = {"--force": "rebuild everything except completed downloads"}
 
 
 @dataclass(frozen=True)
@@ -70,13 +68,7 @@ KINDS = {
 }
 
 
-def prepare(
-    kind: str,
-    arguments: Sequence[str] | None = None,
-    prog: str | None = None,
-    data_bin: StrPath = "data-bin",
-    explains: bool = False,
-) -> int:
+def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False):
     """Prepare one data set of a kind, by ``arguments`` ``DATASET ...``; return the exit status.
 
     ``data_bin`` is the folder of data sets without ``--dest``. ``explains`` prints fairseq-train's
@@ -90,7 +82,8 @@ def prepare(
         options.dest = Path(data_bin) / options.dataset
 
     def run():
-        corpus = entry.corpora[options.dataset].with_options(options)
+        corpus = entry.corpora[options.dataset]
+        corpus = replace(corpus, **corpus.changes(options))
         _check_dest(options.dest, options.source, corpus)
         try:
             train = entry.prepare(corpus, options)
@@ -141,8 +134,8 @@ def _make_parser(kind, prog, data_bin):
         add_count(command, "--jobs", _cores(), "processes, at most the number of cores")
         limit = f"use the first N {corpus.unit} of each split, for a quick look"
         add_count(command, "--limit", None, limit)
-        for flag in (FORCE, *corpus.flags):
-            command.add_argument(flag.name, action="store_true", help=flag.help)
+        for flag, about in (FORCE | corpus.flags).items():
+            command.add_argument(flag, action="store_true", help=about)
         kind.add_options(corpus, command)
     return parser
 

@@ -10,8 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
-from fairseq_posattn.preparation import report
-from fairseq_posattn.preparation.binarize import binarize_pairs
+from fairseq_posattn.preparation import binarize, report
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
 from fairseq_posattn.preparation.segmentation import KINDS
@@ -69,10 +68,8 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         corpus.write_text(given or corpus.find_files(options), work / "text", options)
 
     def count(folder):
-        return {
-            split: report.count_lines(folder / f"text/{prefix}{split}.{sides[0]}")
-            for split in splits
-        }
+        files = {split: folder / f"text/{prefix}{split}.{sides[0]}" for split in splits}
+        return {split: report.count_lines(file) for split, file in files.items()}
 
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         raw = [f"test.{side}" for side in sides] if corpus.recipe is None else []
@@ -155,15 +152,15 @@ def _binarize(stages, sides, splits, prefix, jobs, joined, vocabulary):
         outputs += [f"{split}.{pair}.{side}.{kind}" for side in sides for kind in ("bin", "idx")]
 
     def make(work):
-        flags = {"joined_dictionary": joined}
+        flags = {"source_lang": sides[0], "target_lang": sides[1], "joined_dictionary": joined}
         if vocabulary:
             flags["srcdict"] = work / "dictionary.txt"
             # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
             words = vocabulary(work)
             words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
             write_dictionary(flags["srcdict"], dict.fromkeys(words, 1))
-        prefixes = {split: work / f"text/{prefix}{split}" for split in splits}
-        binarize_pairs(*sides, prefixes, work, jobs, **flags)
+        files = {f"{split}pref": work / f"text/{prefix}{split}" for split in splits}
+        binarize.preprocess(work, jobs, **files, **flags)
 
     stages.run("binarizing", outputs, make, joined=joined)
 

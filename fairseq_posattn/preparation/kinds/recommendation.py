@@ -127,10 +127,8 @@ def write_impressions(impressions, prefix, news, max_unknown):
             "or shown are not; more than --max-unknown allows"
         )
     if missing:
-        say(
-            f"{prefix.name}: left out {missing:,} news that news.tsv lacks, and {emptied:,} "
-            "impressions that showed no other"
-        )
+        lacked = f"left out {missing:,} news that news.tsv lacks"
+        say(f"{prefix.name}: {lacked}, and {emptied:,} impressions that showed no other")
     if not count:
         raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")
 

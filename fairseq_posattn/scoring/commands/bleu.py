@@ -88,10 +88,8 @@ def score(options: argparse.Namespace) -> Result:
 
     def measure(runs: list[Pairs], names: Collection[str]) -> dict[str, Group]:
         """Return the groups by name, the first form as "bleu", and others than forms last."""
-        running = [
-            bleu.running_text(run, tokenized_sides(run, options.text), language, raw)
-            for run in runs
-        ]
+        sides = [tokenized_sides(run, options.text) for run in runs]
+        running = [bleu.running_text(*one, language, raw) for one in zip(runs, sides, strict=True)]
         groups = {}
         for name in names:
             texts = running
@@ -118,14 +116,9 @@ def score(options: argparse.Namespace) -> Result:
         for name, group in groups.items()
         if name not in unprinted
     ]
-    numbers = {
-        **numbers_of(scores),
-        "signature": signatures[forms[0]],
-        "signatures": main_scores(signatures),
-        "forms": {
-            form: {"bleu": groups[form].mean, "signature": signatures[form]} for form in forms
-        },
-    }
+    each = {form: {"bleu": groups[form].mean, "signature": signatures[form]} for form in forms}
+    numbers = numbers_of(scores) | {"signature": signatures[forms[0]]}
+    numbers |= {"signatures": main_scores(signatures), "forms": each}
     if options.statistics is not None:
         write_statistics(options.statistics, scores, pairs[0].references)
     lines.append(scores["bleu"].explanation)

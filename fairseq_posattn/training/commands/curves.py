@@ -19,8 +19,6 @@ from fairseq_posattn.common.figures import check_picture, write_picture
 from fairseq_posattn.training.curves import Curves, plot_curves
 from fairseq_posattn.training.training_log import TrainingLog
 
-__all__ = ["main"]
-
 LOGS = ("train.log", "hydra_train.log")
 SEED = re.compile(r"(fold\d+-)?seed\d+")
 

@@ -24,8 +24,6 @@ from pathlib import Path
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 
-__all__ = ["build_arguments", "main", "make_parser", "packaged"]
-
 PLUGIN = Path(__file__).resolve().parents[2]
 PACKAGED = PLUGIN / "training/yaml"  # the papers' settings
 USER_DIR = "common.user_dir"

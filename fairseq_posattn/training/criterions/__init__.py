@@ -9,8 +9,6 @@ from fairseq_posattn.training.criterions import news_recommendation as news
 from fairseq_posattn.training.criterions import sentences
 from fairseq_posattn.training.criterions import sequence_tagging as tagging
 
-__all__ = ["CRITERIONS"]
-
 CRITERIONS = {
     "label_smoothed_cross_entropy_fused": (fused.LabelSmoothedCrossEntropyFused, fused.FusedConfig),
     "news_recommendation": (news.NewsRecommendation, news.NewsConfig),

@@ -12,8 +12,6 @@ from fairseq.criterions.label_smoothed_cross_entropy import (
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-__all__ = ["FusedConfig", "LabelSmoothedCrossEntropyFused", "smoothed_loss"]
-
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}
 

@@ -9,8 +9,6 @@ from torch.nn import functional as F
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
 from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
 
-__all__ = ["NewsConfig", "NewsRecommendation"]
-
 
 @dataclass
 class NewsConfig(FairseqDataclass):

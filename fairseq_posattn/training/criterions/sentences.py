@@ -17,8 +17,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
 from fairseq_posattn.training.flags import flag
 
-__all__ = ["RatingRegression", "Relatedness", "SentenceClassification", "SentenceCriterion"]
-
 
 @dataclass
 class SentenceCriterionConfig(FairseqDataclass):

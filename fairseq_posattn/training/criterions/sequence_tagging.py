@@ -14,8 +14,6 @@ from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_m
 from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
-__all__ = ["SequenceTagging", "TaggingConfig"]
-
 
 @dataclass
 class TaggingConfig(FairseqDataclass):

@@ -11,5 +11,3 @@ MODELS = {
     "posattn_recommender": (PosAttnRecommender, PosAttnRecommenderConfig),
     "posattn_tagger": (PosAttnTagger, PosAttnTaggerConfig),
 }
-
-__all__ = ["MODELS", *(one.__name__ for pair in MODELS.values() for one in pair)]

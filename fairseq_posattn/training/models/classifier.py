@@ -22,8 +22,6 @@ from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
-__all__ = ["PosAttnClassifier", "PosAttnClassifierConfig", "find_marks"]
-
 
 @dataclass
 class PosAttnClassifierConfig(SentenceEncoderConfig):

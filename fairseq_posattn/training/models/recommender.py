@@ -23,8 +23,6 @@ from fairseq_posattn.training.models.word_vectors import build_embedding
 
 TITLES_PER_BATCH = 1024  # in evaluation
 
-__all__ = ["PosAttnRecommender", "PosAttnRecommenderConfig"]
-
 
 @dataclass
 class PosAttnRecommenderConfig(SentenceEncoderConfig):

@@ -17,8 +17,6 @@ from fairseq.models import MODEL_REGISTRY, BaseFairseqModel, register_model
 from omegaconf import MISSING, OmegaConf
 from torch import Tensor
 
-__all__ = ["LogitsModel", "all_options", "register_architectures", "show_defaults"]
-
 OPTION = re.compile(r"\$\{model\.(\w+)\}")  # value that refers to another option
 
 

@@ -34,8 +34,6 @@ from fairseq_posattn.model.transformer_layer import (
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 
-__all__ = ["PosAttnDecoder", "PosAttnEncoder", "PosAttnTransformer", "PosAttnTransformerConfig"]
-
 # Supported options of fairseq's Transformer.
 STOCK_OPTIONS = """
     activation_fn dropout attention_dropout activation_dropout encoder_embed_path
@@ -94,11 +92,6 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
         replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
-
-
-def nested_config(cfg) -> TransformerConfig:
-    """Return the nested config of fairseq's Transformer, from some or all of the flat options."""
-    return TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
 
 
 def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
@@ -185,7 +178,7 @@ class PosAttnTransformer(TransformerModelBase):
     @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model; raise UsageError for contradicting options or dictionaries."""
-        cfg = nested_config(cfg)
+        cfg = TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
                 "--share-all-embeddings: source and target have different dictionaries; binarize "
@@ -199,7 +192,10 @@ class PosAttnTransformer(TransformerModelBase):
                 f"--decoder-output-dim {features}: embeddings of {width} features are shared with "
                 "the output; remove the flag, or the flags that share embeddings"
             )
-        return super().build_model(cfg, task)
+        model = super().build_model(cfg, task)
+        settings = getattr(task, "cfg", None)
+        model.decoder.pads_right = not getattr(settings, "left_pad_target", True)
+        return model
 
     @classmethod
     def build_embedding(cls, cfg, dictionary, embed_dim, path=None):

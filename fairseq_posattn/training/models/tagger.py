@@ -16,8 +16,6 @@ from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
-__all__ = ["PosAttnTagger", "PosAttnTaggerConfig"]
-
 NORM_EPSILON = 1e-6  # of the released code's layer norms
 
 

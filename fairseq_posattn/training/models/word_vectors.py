@@ -10,8 +10,6 @@ from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError
 
-__all__ = ["build_embedding", "read_vectors"]
-
 # Tokens that a file lacks are initialized uniformly within this range (MPSAN, "Experiments and
 # Results"; MTSA, appendix B).
 UNKNOWN_RANGE = 0.05

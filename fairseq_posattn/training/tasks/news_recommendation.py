@@ -12,11 +12,8 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
 from torch import Tensor
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
+from fairseq_posattn.compat.data import read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
-
-__all__ = ["ClickDataset", "Impressions", "NewsRecommendationTask", "RankingDataset", "TaskConfig"]
 
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
@@ -217,21 +214,12 @@ class NewsRecommendationTask(FairseqTask):
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels
-        rows, named = read_column(cfg.data, "titles", "all", words), len(list_symbols(news))
-        if len(rows) != named:
-            raise UsageError(
-                f"{cfg.data}: {len(rows)} titles, but news.txt names {named} news; prepare the "
-                "data again"
-            )
-        self.titles = title_table(rows, cfg.title_length, words.pad())
+        titles = read_column(cfg.data, "titles", "all", words)
+        self.titles = title_table(titles, cfg.title_length, words.pad())
 
     @classmethod
     def setup_task(cls, cfg, **unused):
-        """Load dictionaries and titles; raise UsageError if one is missing or a flag is below 1."""
-        for flag_name in ("--title-length", "--max-history", "--negatives"):
-            number = getattr(cfg, flag_name[2:].replace("-", "_"))
-            if number < 1:
-                raise UsageError(f"{flag_name} {number}: must be 1 or more")
+        """Load dictionaries and titles; raise UsageError if one is missing."""
         dictionaries = (
             read_dictionary(cfg.data, column, cls.load_dictionary, "recommendation")
             for column in ("titles", "history", "labels")

@@ -25,8 +25,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import check_split
 from fairseq_posattn.training.flags import flag
 
-__all__ = ["SentencePairPredictionTask", "TaskConfig"]
-
 
 @dataclass
 class TaskConfig(FairseqDataclass):

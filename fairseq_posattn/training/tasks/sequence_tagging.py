@@ -26,8 +26,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
 from fairseq_posattn.training.flags import flag
 
-__all__ = ["IGNORED", "SequenceTaggingTask", "TaskConfig", "best_tags", "forbidden_pairs"]
-
 COLUMNS = ("words", "predicate", "tags")
 MARKED = "1"  # flag of the predicate
 IGNORED = -1  # target where padded

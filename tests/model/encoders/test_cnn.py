@@ -6,21 +6,21 @@ from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolution
 PADDING = torch.tensor([[False, False, False, False, False], [False, False, True, True, True]])
 
 
+def window(layer, x, t):
+    """Convolve the window of position t with zeros beyond the ends; an even width ends later."""
+    (width,), total = layer.kernel_size, layer.bias
+    for offset in range(width):
+        s = t - (width - 1) // 2 + offset
+        if 0 <= s < len(x):
+            total = total + layer.weight[:, :, offset] @ x[s]
+    return total
+
+
 def by_position(module, tokens):
-    """Each n-gram, with zeros beyond the ends; of an even n, one token more comes after."""
-    length = len(tokens)
-    rows = []
-    for t in range(length):
-        features = []
-        for convolution in module.convolutions:
-            (width,) = convolution.kernel_size
-            total = convolution.bias
-            for offset in range(width):
-                s = t - (width - 1) // 2 + offset
-                if 0 <= s < length:
-                    total = total + convolution.weight[:, :, offset] @ tokens[s]
-            features.append(total.clamp(min=0))
-        rows.append(torch.cat(features))
+    rows = [
+        torch.cat([window(layer, tokens, t).clamp(min=0) for layer in module.convolutions])
+        for t in range(len(tokens))
+    ]
     return torch.stack(rows)
 
 
@@ -44,17 +44,8 @@ def hierarchical_by_position(module, tokens):
     """Linear layer; in each layer gated windows added to their middle; linear layer."""
     x = tokens @ module.input_map.weight.T + module.input_map.bias
     for layer in module.convolutions:
-        (width,) = layer.kernel_size
-        rows = []
-        for t in range(len(x)):
-            window = layer.bias
-            for offset in range(width):
-                s = t - (width - 1) // 2 + offset
-                if 0 <= s < len(x):
-                    window = window + layer.weight[:, :, offset] @ x[s]
-            features, gate = window.chunk(2)
-            rows.append(x[t] + features * torch.sigmoid(gate))
-        x = torch.stack(rows)
+        pairs = [window(layer, x, t).chunk(2) for t in range(len(x))]
+        x = x + torch.stack([features * torch.sigmoid(gate) for features, gate in pairs])
     return x @ module.output_map.weight.T + module.output_map.bias
 
 

@@ -1,5 +1,3 @@
-import math
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -19,9 +17,8 @@ PADDING = torch.tensor(
 
 def by_position(x, padding):
     """Return eq. 4: query, key and value are the same."""
-    return loops("san", dict.fromkeys(("query", "key", "value"), x.unsqueeze(1)), padding).squeeze(
-        1
-    )
+    vectors = dict.fromkeys(("query", "key", "value"), x.unsqueeze(1))
+    return loops("san", vectors, padding).squeeze(1)
 
 
 def test_equals_the_equation():
@@ -38,58 +35,32 @@ def model(fusion="cascaded", **options):
     return module
 
 
-def norm(layer_norm, x):
-    return F.layer_norm(x, (4,), layer_norm.weight, layer_norm.bias)
+def by_equations(module, fusion, residual, tokens):
+    """Eq. 4 to 9, and the other rows of Table 5 and Figure 2."""
 
+    def attend(norm, x):
+        return F.layer_norm(by_position(x, PADDING), (4,), norm.weight, norm.bias)
 
-def real(x):
-    """Without the padded positions, whose values nobody looks at."""
-    return x[~PADDING]
+    x = tokens
+    if fusion == "position":  # eq. 1 and 2
+        angles = torch.arange(5.0).double()[:, None] / torch.tensor([1.0, 100.0]).double()
+        x = x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    semantic = attend(module.semantic_norm, x)
+    if fusion in ("none", "position"):
+        return semantic
+    positional = module.lstm(semantic if fusion == "cascaded" else tokens, PADDING)
+    if fusion != "parallel_lstm":
+        positional = attend(module.positional_norm, positional)
+    return semantic + positional if residual else positional
 
 
 @pytest.mark.parametrize("residual", [True, False])
-@pytest.mark.parametrize("fusion", ["cascaded", "parallel"])
-def test_meaning_and_position(fusion, residual):
-    """Eq. 4 to 9: (e) of Table 5, and (d) with a second attention; Table 3's without residual."""
+@pytest.mark.parametrize("fusion", [name for name in FUSIONS if name != "relative_position"])
+def test_every_fusion_equals_the_equations(fusion, residual):
     module = model(fusion, residual=residual)
     (tokens,) = leaves((3, 5, 4))
-    semantic = norm(module.semantic_norm, by_position(tokens, PADDING))
-    ordered = module.lstm(semantic if fusion == "cascaded" else tokens, PADDING)
-    positional = norm(module.positional_norm, by_position(ordered, PADDING))
-    expected = semantic + positional if residual else positional
-    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
-
-
-@pytest.mark.parametrize("residual", [True, False])
-def test_the_bi_lstm_beside_the_attention(residual):
-    """Table 5 (d), as Figure 2 has it: one self attention, S and the Bi-LSTM's states."""
-    module = model("parallel_lstm", residual=residual)
-    (tokens,) = leaves((3, 5, 4))
-    semantic = norm(module.semantic_norm, by_position(tokens, PADDING))
-    states = module.lstm(tokens, PADDING)
-    expected = semantic + states if residual else states
-    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
-
-
-def test_meaning_alone():
-    """Table 5 (a)."""
-    module = model("none")
-    (tokens,) = leaves((3, 5, 4))
-    expected = norm(module.semantic_norm, by_position(tokens, PADDING))
-    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
-
-
-def test_positions_added_to_the_tokens():
-    """Table 5 (b), with eq. 1 and 2."""
-    module = model("position")
-    (tokens,) = leaves((3, 5, 4))
-    positions = torch.zeros(5, 4, dtype=torch.float64)
-    for t in range(5):
-        for i in range(2):
-            positions[t, 2 * i] = math.sin(t / 10000 ** (2 * i / 4))
-            positions[t, 2 * i + 1] = math.cos(t / 10000 ** (2 * i / 4))
-    expected = norm(module.semantic_norm, by_position(tokens + positions, PADDING))
-    torch.testing.assert_close(real(module(tokens, PADDING)), real(expected))
+    output, expected = module(tokens, PADDING), by_equations(module, fusion, residual, tokens)
+    torch.testing.assert_close(output[~PADDING], expected[~PADDING])
 
 
 def test_relative_positions_in_the_attention():

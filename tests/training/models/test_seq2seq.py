@@ -64,22 +64,17 @@ def test_da_adds_two_parameters_per_head_to_the_stock_transformer(build_model, s
     assert ours.decoder.embed_positions is not None
 
 
-# The published translation runs of MTSA.
-PUBLISHED_MTSA = (
-    "--mtsa-masks none --mtsa-token-scale identity --mtsa-source value --mtsa-source-layers 1 "
-    "--mtsa-source-bias 5 --mtsa-divide-source --mtsa-source-scale log_sigmoid"
-)
-
-
 def test_parameters_of_mtsas_table_6(build_model):
     """The paper's Transformer is tensor2tensor's, with 33,708 subwords.
 
     Its attention has no biases, and it adds an embedding of the target space, one of 32.
     """
     norms = [f"--{side}-normalize-before" for side in ("encoder", "decoder")]
-    published = {"transformer_wmt_en_de": "61.38", "mtsa_transformer_wmt_en_de": "61.58"}
-    for arch, millions in published.items():
-        flags = PUBLISHED_MTSA.split() if arch.startswith("mtsa") else []
+    mtsa = ["--mtsa-source=value", "--mtsa-source-layers=1"]
+    for arch, flags, millions in (
+        ("transformer_wmt_en_de", [], "61.38"),
+        ("mtsa_transformer_wmt_en_de", mtsa, "61.58"),
+    ):
         with torch.device("meta"):
             model = build_model(arch, JOINT, *norms, *flags, tiny=False, words=33708)
         named = model.named_parameters()
@@ -246,6 +241,21 @@ def test_incremental_decoding_remembers_a_padded_prefix(build_model):
 
 
 @pytest.mark.parametrize("stack", CAUSAL_STACKS)
+def test_training_needs_no_mask_of_padding_behind_the_tokens(build_model, stack):
+    flags = "--dropout=0", "--decoder-sublayers", f"{stack},cross,ffn"
+    model = randomise(build_model("posattn_transformer", JOINT, *flags)).train()
+    source, target = sentences(5, 5), sentences(7, 4, seed=1)
+    results = []
+    for model.decoder.pads_right in (False, True):
+        model.zero_grad()
+        output = model(source, torch.tensor([5, 5]), target)[0][target != PAD]
+        output.square().sum().backward()
+        results.append([output, *(parameter.grad for parameter in model.parameters())])
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("stack", CAUSAL_STACKS)
 def test_decoders_are_causal(build_model, stack):
     model = build_model("posattn_transformer", JOINT, "--decoder-sublayers", f"{stack},cross,ffn")
     model.eval()
@@ -317,21 +327,13 @@ def test_wrong_flags_are_one_line(build_model, flags, complaint):
         build_model("dman_summarization", words=20, target_words=30)
 
 
-TOKENS = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
-
-
-def build_plain(build_model, layers, impl):
-    sizes = [f"--{side}-layers={layers}" for side in ("encoder", "decoder")]
-    return build_model("posattn_transformer", *sizes, f"--attention-impl={impl}").eval()
-
-
-def logits(model, tokens):
-    return model(src_tokens=tokens, src_lengths=None, prev_output_tokens=tokens)[0]
-
-
 @pytest.mark.parametrize("impl", ["auto", "reference"])
 def test_masks_are_computed_again_for_a_batch_in_the_same_memory(build_model, impl):
-    model, tokens = build_plain(build_model, 2, impl), TOKENS.clone()
-    logits(model, tokens)
+    model = build_model("posattn_transformer", f"--attention-impl={impl}").eval()
+    tokens = torch.tensor([[4, 5, 6, 2], [7, 2, PAD, PAD]])
+    model(tokens, None, tokens)
     tokens[1] = torch.tensor([7, 8, 2, PAD])
-    torch.testing.assert_close(logits(model, tokens)[1, :3], logits(model, tokens[1:, :3])[0])
+    alone = tokens[1:, :3]
+    torch.testing.assert_close(
+        model(tokens, None, tokens)[0][1, :3], model(alone, None, alone)[0][0]
+    )

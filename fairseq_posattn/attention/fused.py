@@ -1,0 +1,112 @@
+"""Sums, activations and layer norms of a Transformer layer as one kernel each, on a GPU."""
+
+import functools
+import importlib
+import logging
+import math
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fairseq_posattn.attention.cpu import is_recorded
+from fairseq_posattn.attention.kernels.support import kernel_reason
+
+logger = logging.getLogger(__name__)
+
+LONGEST_ROW = 2048  # features that a kernel normalizes
+
+
+class Masks:
+    """Dropout masks of one call of a layer, numbered streams of one seed: drawing it is a launch.
+
+    A seed for all layers would not survive activation checkpointing, which runs a layer twice.
+    """
+
+    def __init__(self) -> None:
+        self.seed: Tensor | None = None
+        self.streams = 0
+
+
+class Sum(NamedTuple):
+    """Sum ``x + dropout(output + bias)`` of tensors ``[T, B, C]``, which the next kernel computes.
+
+    ``output`` is a projection without its ``bias``; without ``output`` the sum is ``x``. With
+    ``relu``, which needs an ``output``, the sum is ``dropout(relu(output))``.
+    """
+
+    masks: Masks
+    x: Tensor | None
+    output: Tensor | None = None
+    bias: Tensor | None = None
+    dropout_p: float = 0.0
+    relu: bool = False
+
+    def normalize(self, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
+        """Return the sum and its layer norm."""
+        total, normalized = _kernels().LayerSum.apply(*self, norm.weight, norm.bias, norm.eps)
+        return total, normalized
+
+    def total(self) -> Tensor:
+        """Return the sum."""
+        if self.output is None and self.x is not None:
+            return self.x
+        total: Tensor = _kernels().LayerSum.apply(*self, None, None, 0.0)[0]
+        return total
+
+
+def dropped_relu(masks: Masks, x: Tensor, dropout_p: float) -> Tensor:
+    """Return ``dropout(relu(x))`` of a tensor ``[T, B, C]``."""
+    features = x.size(-1) if x.size(-1) <= LONGEST_ROW else math.gcd(x.size(-1), LONGEST_ROW)
+    rows = x.reshape(-1, 1, features)
+    return Sum(masks, None, rows, None, dropout_p, relu=True).total().view(x.shape)
+
+
+def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
+    """Return whether a layer with these inputs ``[T, B, C]`` uses the kernels.
+
+    ``auto`` uses them on a GPU, ``triton`` in Triton's interpreter too. They serve neither
+    ``torch.compile`` and export nor autocast.
+    """
+    is_wanted = impl == "triton" or (impl == "auto" and x.is_cuda)
+    if not is_wanted or is_recorded() or torch.is_autocast_enabled(x.device.type):
+        return False
+    if x.dtype != norm.weight.dtype or x.size(-1) > LONGEST_ROW or kernel_reason({"value": x}):
+        return False
+    return impl == "triton" or are_correct(x.device, x.dtype, x.size(-1))
+
+
+@functools.cache
+def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool:
+    """Compare the kernels with PyTorch on small tensors, once; warn if they differ or fail."""
+    norm = nn.LayerNorm(features, device=device, dtype=dtype)
+
+    def results(by_kernels: bool, dtype: torch.dtype) -> list[Tensor]:
+        generator, size = torch.Generator().manual_seed(0), (17, 3, features)
+        tensors = [torch.randn(shape, generator=generator) for shape in (size, size, size[2:])]
+        x, output, bias = leaves = [t.to(device, dtype).requires_grad_() for t in tensors]
+        if by_kernels:
+            total, normalized = Sum(Masks(), x, output, bias).normalize(norm)
+            activated = dropped_relu(Masks(), normalized, 0.0)
+        else:
+            total = x + output + bias
+            activated = F.layer_norm(total, size[2:]).relu()
+        return [total, activated, *torch.autograd.grad((total * activated).sum(), leaves)]
+
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            pairs = zip(results(True, dtype), results(False, torch.double), strict=True)
+        bound = 64 * torch.finfo(dtype).eps
+        agree = all(((a - b).abs() <= bound * (1 + b.abs().max())).all() for a, b in pairs)
+        reason = "gave wrong results"
+    except Exception as error:  # any error of compiler, driver or launch
+        agree, reason = False, f"failed: {type(error).__name__}: {error}".partition("\n")[0]
+    if not agree:
+        logger.warning("layers on %s do not use their Triton kernels: they %s", device, reason)
+    return agree
+
+
+@functools.cache
+def _kernels() -> Any:  # when they are needed: importing Triton is slow
+    return importlib.import_module("fairseq_posattn.attention.kernels.fused_triton")

@@ -1,0 +1,225 @@
+"""Kernels of :mod:`fairseq_posattn.attention.fused`: sums of a layer, activations and layer norms.
+
+Programs of the backward pass sum gradients of vectors over their rows; :func:`fold_vectors` sums
+over the programs. Every sum has a fixed order.
+"""
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.attention.kernels import launch, ops
+from fairseq_posattn.attention.kernels.launch import Kind, Launch
+from fairseq_posattn.attention.kernels.tiles import block_of
+
+TILE = 2048  # numbers: 16 for each thread of four warps; the longest row
+
+
+@triton.jit
+def tile_of(X, row, batch, BLOCK: tl.constexpr):
+    """Return pointers ``[ROWS, BLOCK]`` to rows of a ``Plane [T, B, C]``."""
+    offset = (row // batch).to(tl.int64) * X.first + (row % batch).to(tl.int64) * X.second
+    return X.start + offset[:, None] + tl.arange(0, BLOCK)[None, :]
+
+
+@triton.jit
+def load_tile(X, row, batch, inside, BLOCK: tl.constexpr):
+    return tl.load(tile_of(X, row, batch, BLOCK), mask=inside, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def load_vector(VECTOR, FEATURES: tl.constexpr, BLOCK: tl.constexpr):
+    feature = tl.arange(0, BLOCK)
+    return tl.load(VECTOR + feature, mask=feature < FEATURES, other=0.0).to(tl.float32)[None, :]
+
+
+@triton.jit(do_not_specialize=["stream", "rows", "batch"])
+def add_and_normalize(
+    X, OUTPUT, BIAS, WEIGHT, SHIFT, TOTAL, NORMALIZED, STATISTICS, DROPOUT, stream, rows, batch,
+    eps, RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Write ``x + dropout(output + bias)`` and its layer norm, of a block of rows.
+
+    X, or OUTPUT and BIAS, may be None for zero. Without OUTPUT the sum is not written. WEIGHT is
+    None for no norm. STATISTICS are ``[rows, 2]``: mean and reciprocal standard deviation.
+    """
+    row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
+    inside = (row < rows)[:, None] & (tl.arange(0, BLOCK) < FEATURES)[None, :]
+    total = tl.zeros((ROWS, BLOCK), tl.float32)
+    if X is not None:
+        total += load_tile(X, row, batch, inside, BLOCK)
+    if OUTPUT is not None:
+        output = load_tile(OUTPUT, row, batch, inside, BLOCK)
+        if BIAS is not None:
+            output += load_vector(BIAS, FEATURES, BLOCK)
+        if RELU:
+            output = ops.maximum(output, 0.0)
+        total += ops.drop(output, DROPOUT.scale, DROPOUT, stream, 0, row, 0)
+        # The norm is that of the stored number, of which the backward pass computes it again.
+        total = total.to(TOTAL.start.dtype.element_ty)
+        tl.store(tile_of(TOTAL, row, batch, BLOCK), total, mask=inside)
+        total = total.to(tl.float32)
+    if WEIGHT is not None:
+        mean = tl.sum(tl.where(inside, total, 0.0), 1) / FEATURES
+        centered = tl.where(inside, total - mean[:, None], 0.0)
+        inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1) / FEATURES + eps)
+        normalized = centered * inverse[:, None] * load_vector(WEIGHT, FEATURES, BLOCK)
+        normalized += load_vector(SHIFT, FEATURES, BLOCK)
+        tl.store(tile_of(NORMALIZED, row, batch, BLOCK), normalized, mask=inside)
+        tl.store(STATISTICS + 2 * row, mean, mask=row < rows)
+        tl.store(STATISTICS + 2 * row + 1, inverse, mask=row < rows)
+
+
+@triton.jit(do_not_specialize=["stream", "rows", "batch"])
+def differentiate_sums(
+    D_TOTAL, D_NORMALIZED, TOTAL, WEIGHT, STATISTICS, D_X, D_OUTPUT, D_VECTORS, DROPOUT, stream,
+    rows, batch,
+    RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """Write gradients of ``x``, ``output``, and by the program's rows those of the vectors.
+
+    D_TOTAL and D_NORMALIZED may be None for zero, D_X, D_OUTPUT and D_VECTORS where not needed.
+    D_VECTORS are float32 ``[programs, 3, FEATURES]``, of weight, shift and bias.
+    """
+    feature = tl.arange(0, BLOCK)
+    of_weight = tl.zeros((ROWS, BLOCK), tl.float32)
+    of_shift = tl.zeros((ROWS, BLOCK), tl.float32)
+    of_bias = tl.zeros((ROWS, BLOCK), tl.float32)
+    for first in range(tl.program_id(0) * ROWS, rows, tl.num_programs(0) * ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < rows)[:, None] & (feature < FEATURES)[None, :]
+        gradient = tl.zeros((ROWS, BLOCK), tl.float32)
+        if D_TOTAL is not None:
+            gradient += load_tile(D_TOTAL, row, batch, inside, BLOCK)
+        if D_NORMALIZED is not None:
+            upstream = load_tile(D_NORMALIZED, row, batch, inside, BLOCK)
+            mean = tl.load(STATISTICS + 2 * row, mask=row < rows, other=0.0)[:, None]
+            inverse = tl.load(STATISTICS + 2 * row + 1, mask=row < rows, other=0.0)[:, None]
+            normal = (load_tile(TOTAL, row, batch, inside, BLOCK) - mean) * inverse
+            normal = tl.where(inside, normal, 0.0)
+            of_weight += upstream * normal
+            of_shift += upstream
+            upstream *= load_vector(WEIGHT, FEATURES, BLOCK)
+            along, common = tl.sum(upstream * normal, 1) / FEATURES, tl.sum(upstream, 1) / FEATURES
+            gradient += (upstream - common[:, None] - normal * along[:, None]) * inverse
+        if D_X is not None:
+            tl.store(tile_of(D_X, row, batch, BLOCK), gradient, mask=inside)
+        if D_OUTPUT is not None:
+            gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream, 0, row, 0)
+            if RELU:  # NaN passes, as in PyTorch
+                stopped = load_tile(TOTAL, row, batch, inside, BLOCK) <= 0.0
+                gradient = tl.where(stopped, 0.0, gradient)
+            tl.store(tile_of(D_OUTPUT, row, batch, BLOCK), gradient, mask=inside)
+            of_bias += tl.where(inside, gradient, 0.0)
+    if D_VECTORS is not None:
+        vectors = D_VECTORS + tl.program_id(0) * 3 * FEATURES + feature
+        tl.store(vectors, tl.sum(of_weight, 0), mask=feature < FEATURES)
+        tl.store(vectors + FEATURES, tl.sum(of_shift, 0), mask=feature < FEATURES)
+        tl.store(vectors + 2 * FEATURES, tl.sum(of_bias, 0), mask=feature < FEATURES)
+
+
+@triton.jit
+def fold_vectors(PARTS, D_VECTORS, programs, NUMBERS: tl.constexpr, BLOCK: tl.constexpr):
+    """Write the sums over programs of a block of numbers."""
+    number = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
+    total = tl.zeros((64, BLOCK), tl.float32)
+    for first in range(0, programs, 64):
+        program = (first + tl.arange(0, 64))[:, None]
+        inside = (program < programs) & (number < NUMBERS)
+        total += tl.load(PARTS + program * NUMBERS + number, mask=inside, other=0.0)
+    tl.store(D_VECTORS + number, tl.sum(total, 0)[None, :], mask=number < NUMBERS)
+
+
+class Plan:
+    """Launches for calls of one kind, of which the third tensor is ``[T, B, C]``."""
+
+    def __init__(self, relu: bool, kind: Kind):
+        *lengths, features = kind.shapes[2]
+        self.sizes = math.prod(lengths), lengths[1]  # rows and batch
+        block = block_of(features, TILE)
+        rows = min(16, TILE // block)
+        blocks = triton.cdiv(self.sizes[0], rows)
+        self.programs = min(blocks, launch.PROGRAMS)
+        tile = {"RELU": relu, "FEATURES": features, "BLOCK": block, "ROWS": rows}
+        self.add = Launch(add_and_normalize, blocks, tile)
+        self.differentiate = Launch(differentiate_sums, self.programs, tile)
+        sums = {"NUMBERS": 3 * features, "BLOCK": 64}
+        self.fold = Launch(fold_vectors, triton.cdiv(3 * features, 64), sums)
+
+
+plan_of = lru_cache(maxsize=1024)(Plan)
+
+
+class LayerSum(torch.autograd.Function):
+    """Sum ``x + dropout(output + bias)``, or of the ReLU, and its layer norm.
+
+    Inputs beside the fields of :class:`~fairseq_posattn.attention.fused.Sum` are weight, bias and
+    epsilon of the norm (None for no norm); results are the sum and the norm or None.
+    """
+
+    @staticmethod
+    def forward(ctx, masks, x, output, bias, dropout_p, relu, weight, shift, eps):
+        ctx.set_materialize_grads(False)
+        like = x if output is None else output
+        x, output = _rows(x), _rows(output)
+        total = x if output is None else _empty_like(like)
+        normalized = None if weight is None else _empty_like(like)
+        statistics = like.new_empty(*like.shape[:2], 2, dtype=torch.float32)
+        seed, kept = launch.draw_dropout(dropout_p, like.device, masks.seed)
+        masks.seed, masks.streams = seed if masks.seed is None else masks.seed, masks.streams + 1
+        ctx.dropout = kept, masks.streams
+        kind = launch.kind_of(x, output, total, bias, weight, normalized, seed)
+        plan = plan_of(relu, kind)
+        dropout = launch.drawn(seed, kept), masks.streams
+        results = _plane(total), _plane(normalized), statistics
+        with torch.cuda.device_of(like):
+            given = _plane(x), _plane(output), bias, weight, shift
+            plan.add(*given, *results, *dropout, *plan.sizes, eps)
+        ctx.relu, ctx.given = relu, (x is not None, output is not None, bias is not None)
+        ctx.save_for_backward(total, weight, statistics, seed)
+        return total, normalized
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, d_total, d_normalized):
+        total, weight, statistics, seed = ctx.saved_tensors
+        d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
+        d_x, d_output = (_empty_like(total) if given else None for given in ctx.given[:2])
+        kept, stream = ctx.dropout
+        kind = launch.kind_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
+        plan = plan_of(ctx.relu, kind)
+        has_vectors = weight is not None or ctx.given[2]
+        parts: Any = None
+        d_vectors: Any = (None, None, None)
+        with torch.cuda.device_of(total):
+            if has_vectors:
+                parts = statistics.new_empty(plan.programs, 3, total.size(-1))
+                d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
+            given = _plane(d_total), _plane(d_normalized), _plane(total), weight, statistics
+            dropout = launch.drawn(seed, kept), stream
+            results = _plane(d_x), _plane(d_output), parts
+            plan.differentiate(*given, *results, *dropout, *plan.sizes)
+            if has_vectors:
+                plan.fold(parts, d_vectors, plan.programs)
+        d_weight, d_shift, d_bias = d_vectors
+        of_norm = (None, None) if weight is None else (d_weight, d_shift)
+        return None, d_x, d_output, d_bias if ctx.given[2] else None, None, None, *of_norm, None
+
+
+def _empty_like(tensor: Tensor) -> Tensor:
+    return torch.empty_like(tensor, memory_format=torch.contiguous_format)
+
+
+def _rows(tensor: Any) -> Any:
+    """Return a tensor with last stride 1."""
+    return tensor if tensor is None or tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _plane(tensor: Any) -> Any:
+    return None if tensor is None else launch.plane_of(tensor)

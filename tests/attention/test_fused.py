@@ -1,0 +1,150 @@
+"""Kernels of residual sums, layer norms and ReLU, alone and in layers, against PyTorch."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import torch.nn.functional as F
+from kernel_checks import (
+    DEVICE,
+    assert_as_exact_as_the_reference,
+    assert_frequency,
+    require_kernels,
+)
+from reference import gradients, leaves
+from test_kernel_launches import compile_kernels, compiler
+from torch.utils.checkpoint import checkpoint
+
+from fairseq_posattn.attention import fused
+from fairseq_posattn.attention.fused import Masks, Sum, dropped_relu
+from fairseq_posattn.model.mechanisms import LayerDescription
+from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
+from fairseq_posattn.training.flags import MechanismConfig
+
+require_kernels()
+
+T, B, P = 23, 3, 0.3
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("features", [20, 512])
+@pytest.mark.parametrize("kind", ["all", "no bias", "no output", "no norm"])
+def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
+    """The input is transposed, as an encoder's is."""
+    shapes = {"x": (B, T, features), "output": (T, B, features)}
+    shapes |= dict.fromkeys(("bias", "weight", "shift"), (features,))
+    for name in {"no bias": ["bias"], "no output": ["output", "bias"]}.get(kind, []):
+        del shapes[name]
+    tensors = [t.detach().to(DEVICE, dtype).requires_grad_() for t in leaves(*shapes.values())]
+
+    def by_kernels(*tensors):
+        given = dict(zip(shapes, tensors, strict=True))
+        weight, shift = given.pop("weight"), given.pop("shift")
+        total = Sum(Masks(), given.pop("x").transpose(0, 1), **given)
+        if kind == "no norm":
+            return total.total() + 0 * (weight + shift)
+        norm = SimpleNamespace(weight=weight, bias=shift, eps=1e-5)
+        return torch.cat(total.normalize(norm), -1)
+
+    def by_pytorch(x, *tensors):
+        *added, weight, shift = tensors
+        total = x.transpose(0, 1) + sum(added)
+        if kind == "no norm":
+            return total + 0 * (weight + shift)
+        return torch.cat([total, F.layer_norm(total, weight.shape, weight, shift)], -1)
+
+    exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
+    assert_as_exact_as_the_reference(by_kernels, by_pytorch, tensors, exact)
+
+
+def test_dropout_of_a_sum_is_the_same_backward():
+    output = torch.ones(T, B, 40, device=DEVICE, requires_grad=True)
+    x, bias = (torch.zeros_like(one, requires_grad=True) for one in (output, output[0, 0]))
+    masks = Masks()
+    first, second = (Sum(masks, x, output, bias, P).total() for _ in range(2))
+    kept = first != 0
+    torch.testing.assert_close(first, kept / (1 - P), rtol=1e-4, atol=0)
+    assert not torch.equal(first, second)
+    assert_frequency(kept.sum().item(), kept.numel(), 1 - P)
+    d_x, d_output, d_bias = gradients(first, [x, output, bias])
+    torch.testing.assert_close(d_output, d_x * first.detach())
+    torch.testing.assert_close(d_bias, d_output.sum((0, 1)))
+
+
+@pytest.mark.parametrize("features", [20, 2080])
+def test_relu_with_dropout_repeats_its_mask_backward(features):
+    """2,080 features are longer than a tile."""
+    x = torch.randn(T, B, features, device=DEVICE, requires_grad=True)
+    torch.testing.assert_close(dropped_relu(Masks(), x, 0.0), x.relu())
+    output = dropped_relu(Masks(), x, P)
+    kept = output != 0
+    torch.testing.assert_close(output, x * kept / (1 - P), rtol=1e-4, atol=0)
+    assert_frequency(kept.sum().item(), (x > 0).sum().item(), 1 - P)
+    expected = gradients(x * kept / (1 - P), [x])
+    torch.testing.assert_close(gradients(output, [x]), expected, rtol=1e-4, atol=0)
+
+
+def build(side, impl, **options):
+    torch.manual_seed(1)
+    sizes = {"embed_dim": 32, "num_heads": 2, "ffn_dim": 48, "max_positions": 40}
+    names = ("dman", "san", "ffn") if side is EncoderLayer else ("dman", "cross", "ffn")
+    causal = {"causal": True, "encoder_dim": 32} if side is DecoderLayer else {}
+    description = LayerDescription(names, **sizes, **causal, **options)
+    return side(description, MechanismConfig(attention_impl=impl)).to(DEVICE).train()
+
+
+def arguments(side):
+    generator = torch.Generator().manual_seed(1)
+    x, source = torch.randn(2, 20, B, 32, generator=generator).to(DEVICE)
+    padding = torch.arange(20, device=DEVICE) >= torch.tensor([[20], [13], [18]], device=DEVICE)
+    return [x.requires_grad_(), *([] if side is EncoderLayer else [source]), padding]
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("side", [EncoderLayer, DecoderLayer])
+def test_a_layer_by_kernels_equals_one_without(side, before, activation):
+    results = []
+    for impl in ("triton", "reference"):
+        layer = build(side, impl, normalize_before=before, activation=activation)
+        given = arguments(side)
+        output = layer(*given)
+        output = output[0] if isinstance(output, tuple) else output
+        results.append((output, *gradients(output, [given[0], *layer.parameters()])))
+    for ours, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("reentrant", [True, False])
+def test_a_checkpointed_layer_repeats_its_dropout(reentrant):
+    layer = build(EncoderLayer, "triton", normalize_before=True, dropout=P, activation_dropout=P)
+    results = []
+    for run in (layer, lambda *given: checkpoint(layer, *given, use_reentrant=reentrant)):
+        torch.manual_seed(2)
+        given = arguments(EncoderLayer)
+        layer.zero_grad()
+        run(*given).square().sum().backward()
+        results.append([given[0].grad, *(p.grad for p in layer.parameters())])
+    for ours, theirs in zip(*results, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
+    kind = torch.device(DEVICE), torch.float32, 20
+    assert fused.are_correct(*kind) and not caplog.text
+    for activate, reason in [(lambda masks, x, p: F.gelu(x), "wrong results"), (None, "TypeError")]:
+        monkeypatch.setattr(fused, "dropped_relu", activate)
+        fused.are_correct.cache_clear()
+        assert not fused.are_correct(*kind)
+        assert reason in caplog.text
+    fused.are_correct.cache_clear()
+
+
+@compiler
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", ["80", "89", "90"])
+def test_kernels_of_layers_compile_without_spills(capability, tmp_path):
+    options = ["--mechanisms", "layer", "--capability", capability, "--features", "5", "256"]
+    rows = compile_kernels(tmp_path, *options, "--lengths", "32", "--dtypes", "float16", "bfloat16")
+    assert len({row["kernel"] for row in rows}) == 3
+    assert not any(row["spills"] for row in rows)
