@@ -37,12 +37,7 @@ PREDICT = ("predict", "{data}/classification/checkpoint.pt", "--cpu")
 PREDICT += ("--data", "{data}/classification/data")
 train = fairseq_command("train", *TRAINING)
 classify = fairseq_command("train", *CLASSIFIER)
-generate = fairseq_command("generate", TRANSLATION, *MODEL)
-validate = fairseq_command(
-    "validate", TRANSLATION, *MODEL, "--task", "translation", "--valid-subset", "test"
-)
 LOCALITY = ("analysis", "locality", "{data}/translation/checkpoint.pt")
-analysis = posattn(*LOCALITY, "--data", TRANSLATION, "--split", "test")
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
@@ -50,10 +45,7 @@ READERS = {
     },
     "dictionary": {
         "train": ("translation/data/dict.de.txt", train),
-        "generate": ("translation/data/dict.en.txt", generate),
-        "interactive": ("translation/data/dict.de.txt", interactive()),
-        "validate": ("translation/data/dict.de.txt", validate),
-        "analysis": ("translation/data/dict.de.txt", analysis),
+        "interactive": ("translation/data/dict.en.txt", interactive()),
         "classify": ("classification/data/label/dict.txt", classify),
         "predict": ("classification/data/input0/dict.txt", posattn(*PREDICT)),
         "preprocess": (
