@@ -49,6 +49,8 @@ REPEATS = SEQ2SEQ + "only_regular_orders_repeat_sentences"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_with_one_each"
 PREFIX = SEQ2SEQ + "incremental_decoding_remembers_a_padded_prefix"
 MASKS = "tests/attention/test_masks.py"
+FUSED = "tests/attention/test_fused.py::test_"
+LAYERS = "a_layer_by_kernels_equals_one_without"
 MTSA_LOOPS = "tests/training/models/test_mtsa_by_loops.py"
 VECTORS = "tests/training/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
@@ -71,6 +73,7 @@ FAULTS_BY_FILE = {
         ),
     ],
     "model/seq2seq.py": [
+        ("self.training and self.pads_right and incremental_state is None", "True", PREFIX),
         ("self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
         ("x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
         ("self_attn_padding_mask=padding,", "", STOCK),
@@ -97,7 +100,31 @@ FAULTS_BY_FILE = {
             SEQ2SEQ + "start_bert_initializes_embeddings_but_not_those_of_a_file",
         ),
     ],
+    "attention/fused.py": [
+        (
+            '"triton" or (impl == "auto" and x.is_cuda)',
+            '"triton" or impl == "auto"',
+            FUSED + "auto_uses_no_kernels_on_a_cpu",
+        ),
+        ("<= bound", ">= 0", FUSED + "kernels_that_are_wrong_or_fail_are_not_used"),
+    ],
+    "attention/kernels/fused_triton.py": [
+        (" - normal * along[:, None]", "", FUSED + "a_sum_and_its_norm_equal_pytorch"),
+        (
+            "gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream,",
+            "gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream + 1,",
+            FUSED + "dropout_of_a_sum_is_the_same_backward",
+        ),
+        ("masks.streams + 1", "1", FUSED + "dropout_of_a_sum_is_the_same_backward"),
+        ("            if RELU:  #", "            if False:  #", FUSED + LAYERS),
+    ],
     "model/transformer_layer.py": [
+        ("self.sublayer.output_bias, self.dropout", "None, self.dropout", FUSED + LAYERS),
+        (
+            "output_bias, self.dropout.probability",
+            "output_bias, 0.0",
+            FUSED + "dropout_of_a_layer_acts_in_its_places",
+        ),
         ("layer.activation, layer.activation_dropout", "layer.activation, layer.dropout", DROPOUTS),
         (
             "dim, layer.dropout, layer.normalize_before",
