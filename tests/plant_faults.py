@@ -49,6 +49,8 @@ REPEATS = SEQ2SEQ + "only_regular_orders_repeat_sentences"
 SHARED = SEQ2SEQ + "hypotheses_that_share_an_encoding_score_as_with_one_each"
 PREFIX = SEQ2SEQ + "incremental_decoding_remembers_a_padded_prefix"
 MASKS = "tests/attention/test_masks.py"
+FUSED = "tests/attention/test_fused.py::test_"
+LAYERS = "a_layer_by_kernels_equals_one_without"
 MTSA_LOOPS = "tests/training/models/test_mtsa_by_loops.py"
 VECTORS = "tests/training/models/test_word_vectors.py"
 IMPORTS = "tests/test_imports.py"
@@ -71,6 +73,7 @@ FAULTS_BY_FILE = {
         ),
     ],
     "model/seq2seq.py": [
+        ("self.training and self.pads_right and incremental_state is None", "True", STOCK),
         ("self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
         ("x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
         ("self_attn_padding_mask=padding,", "", STOCK),
@@ -82,13 +85,6 @@ FAULTS_BY_FILE = {
         ("x = self.project_out_dim(x)", "pass", STOCK),
         ("x = side.layernorm_embedding(x)", "pass", STOCK),
         ("x, padding)", "x)", STOCK),
-        (
-            "        attention_dropout=cfg.attention_dropout",
-            "        attention_dropout=cfg.dropout",
-            DROPOUTS,
-        ),
-        ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
-        ("activation=str(cfg.activation_fn),", "", FLAGS),
         ("normalize_before=side.normalize_before,", "", STOCK),
         ('"encoder_dim": cfg.encoder.embed_dim', '"encoder_dim": cfg.decoder.embed_dim', STOCK),
         ("cfg.max_target_positions", "cfg.max_target_positions + 1", FLAGS),
@@ -104,7 +100,31 @@ FAULTS_BY_FILE = {
             SEQ2SEQ + "start_bert_initializes_embeddings_but_not_those_of_a_file",
         ),
     ],
+    "attention/fused.py": [
+        (
+            '"triton" or (impl == "auto" and x.is_cuda)',
+            '"triton" or impl == "auto"',
+            FUSED + "auto_uses_no_kernels_on_a_cpu",
+        ),
+        ("<= bound", ">= 0", FUSED + "kernels_that_are_wrong_or_fail_are_not_used"),
+    ],
+    "attention/kernels/fused_triton.py": [
+        (" - normal * along[:, None]", "", FUSED + "a_sum_and_its_norm_equal_pytorch"),
+        (
+            "gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream,",
+            "gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream + 1,",
+            FUSED + "dropout_of_a_sum_is_the_same_backward",
+        ),
+        ("masks.streams + 1", "1", FUSED + "dropout_of_a_sum_is_the_same_backward"),
+        ("            if RELU:  #", "            if False:  #", FUSED + LAYERS),
+    ],
     "model/transformer_layer.py": [
+        ("self.sublayer.output_bias, self.dropout", "None, self.dropout", FUSED + LAYERS),
+        (
+            "output_bias, self.dropout.probability",
+            "output_bias, 0.0",
+            FUSED + "dropout_of_a_layer_acts_in_its_places",
+        ),
         ("layer.activation, layer.activation_dropout", "layer.activation, layer.dropout", DROPOUTS),
         (
             "dim, layer.dropout, layer.normalize_before",
@@ -146,6 +166,11 @@ FAULTS_BY_FILE = {
         ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
     ],
     "model/mechanisms.py": [
+        ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
+        ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
+        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
+        ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
+        ("activation=str(cfg.activation_fn),", "", FLAGS),
         ("F.relu if config.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),
         ("layer.max_positions - 1", "layer.max_positions", FLAGS),
         ('"max_distance": config.dman_max_distance or ', '"max_distance": ', FLAGS),
@@ -191,14 +216,13 @@ FAULTS_BY_FILE = {
         ("F.pad(closes, (1, 0), value=True)", "F.pad(separates, (1, 0), value=True)", BATCHES),
         ("lengths = lengths - ends.long()", "lengths = lengths - 1", BATCHES),
     ],
-    "model/encoders/flags.py": [
-        ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
-        ("        dropout=cfg.dropout,\n", "", DROPOUTS),
-        ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
-    ],
     "model/encoders/cspan.py": [
         ("positional = drop(positional, self.dropout, self.training)", "", DROPOUTS),
-        ("semantic = drop(semantic, self.dropout, self.training)", "", DROPOUTS),
+        (
+            "drop(self.semantic_norm(attended), self.dropout",
+            "drop(self.semantic_norm(attended), 0",
+            DROPOUTS,
+        ),
     ],
     "model/encoders/__init__.py": [
         ("0.0 if linear_dropout else cfg.dropout", "0.0", DROPOUTS),
@@ -210,6 +234,7 @@ FAULTS_BY_FILE = {
         ('"none", ', "", DROPOUTS),
     ],
     "model/encoders/transformer.py": [
+        ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
         ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
         (
             "tokens if self.input_map is None else self.input_map(tokens)",

@@ -30,7 +30,6 @@ from fairseq_posattn.attention.mpsan import (
     PositionalSelfAttention,
     PositionFusion,
     additive_attention,
-    position_fusion,
 )
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
 from fairseq_posattn.attention.rpr import RelativePositionAttention, relative_position_attention
@@ -41,11 +40,7 @@ from fairseq_posattn.attention.san import (
     masked_dot_product_attention,
 )
 from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
-from fairseq_posattn.attention.source2token import (
-    Source2TokenPooling,
-    SourceMaps,
-    source2token_pooling,
-)
+from fairseq_posattn.attention.source2token import Source2TokenPooling, SourceMaps
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
@@ -61,5 +56,5 @@ __all__ += ["TensorizedAttention", "TransformerXLAttention"]
 __all__ += ["adapted_attention", "additive_attention", "directional_attention"]
 __all__ += ["distance_aware_attention", "dot_product_attention", "dynamic_mask_attention"]
 __all__ += ["gaussian_attention", "mask_attention", "mask_by_name", "masked_dot_product_attention"]
-__all__ += ["position_fusion", "relative_position_attention", "source2token_pooling", "static_mask"]
+__all__ += ["relative_position_attention", "static_mask"]
 __all__ += ["tensorized_attention", "transformer_xl_attention"]

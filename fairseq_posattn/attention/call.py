@@ -45,7 +45,8 @@ class Call:
 
     def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""
-        lengths = query.size(-2), key.size(-2)
+        # Padding is the same for every number of queries, so that attentions share the mask.
+        lengths = query.size(-2) if self.causal else 1, key.size(-2)
         return blocked_keys(*lengths, self.key_padding_mask, self.causal, query.device)
 
 

@@ -143,22 +143,10 @@ class PositionalSelfAttention(nn.Module):
         return contexts, hidden
 
 
-def position_fusion(contexts: Tensor, tokens: Tensor, logits: Tensor) -> Tensor:
-    """Return the sum of contexts and tokens weighted per feature by a softmax (eq. 15, 16).
-
-    Args:
-        contexts: ``[B, K, T, C]``, one for each mask unit.
-        tokens: ``[B, T, C]``.
-        logits: ``[B, K+1, T, C]``, ``W_P w + b_P``; the last group is the tokens'.
-    """
-    wide = torch.promote_types(logits.dtype, torch.float32)
-    weights = logits.softmax(1, dtype=wide)
-    fused = (weights[:, :-1] * contexts).sum(1) + weights[:, -1] * tokens
-    return fused.to(torch.promote_types(contexts.dtype, tokens.dtype))
-
-
 class PositionFusion(nn.Module):
-    """MPSAN's tokens-position-weight, TPW: see :func:`position_fusion`.
+    """MPSAN's tokens-position-weight, TPW: contexts and tokens, weighted per feature by a softmax.
+
+    The softmax is over the K units and the tokens (eq. 15 and 16).
 
     All fusions are built from C, K and the probability of dropping a feature before a linear layer.
     They fuse the units' contexts ``[B, K, T, C]``, their features h ``[B, K, T, C]`` and the tokens
@@ -174,8 +162,10 @@ class PositionFusion(nn.Module):
 
     def forward(self, contexts: Tensor, hidden: Tensor, tokens: Tensor) -> Tensor:
         logits = self.map(drop(tokens, self.map_dropout, self.training))
-        by_group = logits.unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
-        return position_fusion(contexts, tokens, by_group)
+        logits = logits.unflatten(-1, (self.groups, -1)).transpose(1, 2)  # [B, K+1, T, C]
+        weights = logits.softmax(1, dtype=torch.promote_types(logits.dtype, torch.float32))
+        fused: Tensor = (weights[:, :-1] * contexts).sum(1) + weights[:, -1] * tokens
+        return fused.to(torch.promote_types(contexts.dtype, tokens.dtype))
 
 
 class GateFusion(nn.Module):

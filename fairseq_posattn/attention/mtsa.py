@@ -108,9 +108,7 @@ def tensorized_attention(
         undropped = replace(call, dropout_p=0.0, need_weights=True)
         denominator, weights = masked_softmax_attention(undropped, scores, source, mask)
         # [B, H, Tq, D], [B, H, Tq, Tk]
-        kept = weights
-        if p > 0:
-            kept, source = drop(weights, p), drop(source, p)
+        kept, source = drop(weights, p), drop(source, p)
         numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
         context = divide_or_zero(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if call.need_weights else context

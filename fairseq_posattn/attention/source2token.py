@@ -87,28 +87,6 @@ def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None)
     return weights.masked_fill(padding, 0.0)
 
 
-def source2token_pooling(
-    hidden: Tensor,
-    scores: Tensor,
-    *,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = False,
-) -> Attended:
-    """Pool a sentence into one vector: the mean over positions, weighted per feature.
-
-    Args:
-        hidden, scores: ``[B, T, C]``.
-        key_padding_mask: bool ``[B, T]``, True where padded.
-        need_weights: also return the weights.
-
-    Returns:
-        ``[B, C]``, or ``([B, C], weights [B, T, C])``. Zero for a sentence of padding alone.
-    """
-    weights = source2token_weights(scores, key_padding_mask)  # [B, T, C]
-    pooled = (weights * hidden).sum(dim=1).to(hidden.dtype)  # [B, C]
-    return (pooled, weights.to(hidden.dtype)) if need_weights else pooled
-
-
 def source2token_attention(
     query: Tensor,
     key: Tensor,
@@ -146,9 +124,10 @@ def divide_or_zero(numerator: Tensor, denominator: Tensor) -> Tensor:
 
 
 class Source2TokenPooling(nn.Module):
-    """Source2token pooling whose scores are ``W2 elu(W1 x + b1) + b2``: 2 C^2 + 2 C parameters.
+    """Mean over the positions, weighted per feature by source2token self attention.
 
-    Weights are initialized Glorot uniform, biases 0 (MTSA appendix B).
+    The scores are ``W2 elu(W1 x + b1) + b2``: 2 C^2 + 2 C parameters. Weights are initialized
+    Glorot uniform, biases 0 (MTSA appendix B).
 
     Args:
         embed_dim: C.
@@ -168,10 +147,19 @@ class Source2TokenPooling(nn.Module):
     def forward(
         self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
     ) -> Attended:
-        """Pool ``[B, T, C]`` into ``[B, C]``: see :func:`source2token_pooling`."""
+        """Pool a sentence into one vector.
+
+        Args:
+            hidden: ``[B, T, C]``.
+            key_padding_mask: bool ``[B, T]``, True where padded.
+            need_weights: also return the weights.
+
+        Returns:
+            ``[B, C]``, or ``([B, C], weights [B, T, C])``. Zero for a sentence of padding alone.
+        """
         seen = drop(hidden, self.dropout, self.training)
         between = self.activation(self.hidden(seen))  # [B, T, C]
         scores = self.output(drop(between, self.dropout, self.training))  # [B, T, C]
-        return source2token_pooling(
-            hidden, scores, key_padding_mask=key_padding_mask, need_weights=need_weights
-        )
+        weights = source2token_weights(scores, key_padding_mask)  # [B, T, C]
+        pooled = (weights * hidden).sum(dim=1).to(hidden.dtype)  # [B, C]
+        return (pooled, weights.to(hidden.dtype)) if need_weights else pooled

@@ -86,8 +86,6 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
         yield "--fp16" + NEEDS_GPU
     if s.amp and not has_gpu:
         yield "--amp" + NEEDS_GPU
-    if s.profile and not torch.cuda.is_available():
-        yield "--profile: it needs a GPU, and there is none; leave it out"
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
@@ -133,8 +131,6 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
             "--constraints: fairseq-generate cannot read them; fairseq-interactive reads them from "
             "its input, after a TAB"
         )
-    if s.print_alignment == "soft" and is_interactive:
-        yield "--print-alignment soft: fairseq-interactive prints hard ones only"
 
 
 def check(settings: Mapping):

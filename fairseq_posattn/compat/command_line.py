@@ -207,7 +207,6 @@ KNOWN = (
     ("ValueError", r"(--finetune-from-model [^:{\n]*)", "{0}"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
-    ("ImportError", r"\s*(?:Cannot find \w+\. )?(Please install [^\n]*)", "{0}"),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",
@@ -230,11 +229,6 @@ KNOWN = (
         "${{optimization.lr}}",
     ),
     ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0:flag}: {1} has no such setting"),
-    (
-        "ValidationError",
-        r"Value (.*) of type .* could not be converted to (\w+)\s+full_key: (\S+)",
-        "--{2:flag} {0}: it must be of type {1}",
-    ),
     ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0:flag} is missing"),
     (
         "InterpolationKeyError",

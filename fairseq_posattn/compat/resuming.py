@@ -146,11 +146,13 @@ for _counter in ("num_bad_epochs", "cooldown_counter"):
 
 
 @around(Trainer, "state_dict")
-def save_ema_counter(state_dict, self):
-    """Save the number of updates since the last average (``--ema-update-freq``)."""
+def save_counters(state_dict, self):
+    """Save the state of ``--patience``, and updates since the last average of weights."""
     state = state_dict(self)
     if self.cfg.ema.store_ema:
         state["extra_state"][EMA_COUNTER] = self.ema.update_freq_counter
+    progress = {name: early_stopping()[name] for name in PROGRESS if name in early_stopping()}
+    state["extra_state"]["early_stopping"] = progress
     return state
 
 
@@ -186,13 +188,6 @@ def finish_saved_epoch(load_checkpoint, cfg, trainer, **kwargs):
 def early_stopping():
     """Return the attributes of fairseq-train's function of ``--patience``, by name."""
     return vars(getattr(training_loop(), "should_stop_early", argparse.Namespace()))
-
-
-@around(Trainer, "save_checkpoint")
-def save_patience(save_checkpoint, self, filename, extra_state):
-    """Save the number of validations without progress, which fairseq does not."""
-    counters = {name: early_stopping()[name] for name in PROGRESS if name in early_stopping()}
-    return save_checkpoint(self, filename, {**extra_state, "early_stopping": counters})
 
 
 @around(checkpoint_utils, "load_checkpoint")

@@ -134,12 +134,13 @@ def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
 @around(AverageMeter, "update")
 def add_in_one_launch(update, self, val, n=1):
     """Add to the sum of a logged number in one launch."""
-    numbers = (val, self.sum) if torch.is_tensor(val) and torch.is_tensor(self.sum) else ()
-    if not numbers or torch.is_tensor(n) or n <= 0 or val.dtype != self.sum.dtype:
+    is_sum = torch.is_tensor(self.sum) and torch.is_tensor(val) and self.sum.dtype == val.dtype
+    is_first = torch.is_tensor(val) and type(self.sum) is int and self.sum == 0
+    if not (is_sum or is_first) or torch.is_tensor(n) or n <= 0:
         update(self, val, n)
         return
     self.val, self.count = val, self.count + n
-    self.sum = torch.add(self.sum, val, alpha=n)
+    self.sum = torch.add(self.sum, val, alpha=n) if is_sum else val * n
 
 
 @around(utils, "make_positions")

@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_data, name_list, number_list, positive
+from fairseq_posattn.common.cli import add_count, add_data, name_list, number_list, positive
 from fairseq_posattn.common.files import check_writable
 
 # By `parameters --plot`.
@@ -17,26 +17,6 @@ PLOTS = {
     "mask": "DMAN's mask by distance for each head",
 }
 DEFAULT = "(default: %(default)s)"
-FURTHEST = 1000  # rows and columns of the matrix drawn for each head
-
-
-def distance(text):
-    """Parse a distance that can be drawn."""
-    number = positive(text)
-    if number > FURTHEST:
-        raise argparse.ArgumentTypeError(f"{text} is more than {FURTHEST:,}")
-    return number
-
-
-def windows(text):
-    """Parse distances separated by commas."""
-    numbers = number_list(text)
-    if min(numbers) < 0:
-        raise argparse.ArgumentTypeError(f"{text}: a window must be 0 tokens or more")
-    return numbers
-
-
-windows.__name__ = number_list.__name__  # for argparse's errors
 
 
 def make_parser(prog=None):
@@ -59,7 +39,7 @@ def make_parser(prog=None):
     add_sentences(locality, required=True)
     locality.add_argument(
         "--windows",
-        type=windows,
+        type=number_list,
         default=[1, 2, 4],
         metavar="W,...",
         help="window sizes in tokens each way (default: 1,2,4)",
@@ -94,7 +74,7 @@ def make_parser(prog=None):
     parameters.add_argument("--plot", required=True, choices=PLOTS, help=plots)
     sides = {"choices": ("encoder", "decoder"), "default": "encoder"}
     parameters.add_argument("--side", **sides, help=f"side of the model {DEFAULT}")
-    add_number(parameters, "--distance", 20, "largest distance to show, in tokens", distance)
+    add_count(parameters, "--distance", 20, "largest distance to show, in tokens")
     add_sentences(parameters, required=False)
     add_output(parameters)
 
@@ -107,18 +87,13 @@ def make_parser(prog=None):
     )
     add_checkpoint(cost)
     cost.add_argument("--split", default="valid", help=f"split to classify {DEFAULT}")
-    add_number(cost, "--batch-size", 128, "sentences or pairs in a batch")
+    add_count(cost, "--batch-size", 128, "sentences or pairs in a batch")
     cost.add_argument("--cpu", action="store_true", help="run on the CPU")
     for command in (locality, heatmap, parameters, cost):
         command.add_argument(
             "--json", metavar="FILE", help="also, or only, write the numbers to this file"
         )
     return parser
-
-
-def add_number(parser, flag, default, about, kind=positive):
-    about = f"{about} {DEFAULT}"
-    parser.add_argument(flag, type=kind, default=default, metavar="N", help=about)
 
 
 def add_checkpoint(parser, several="", **options):

@@ -20,8 +20,6 @@ from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import read_lines
 
-STANDARD_INPUT = "-"
-
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """Return the encoder; a tagger or recommender, which needs more input, is refused."""
@@ -43,7 +41,7 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
     name = f"--sentences {path}"
     encode, reader = _text_reader(trained)
     sentences = {}
-    with nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else open(path, "rb") as file:
+    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
         for number, line in enumerate(read_lines(file, name, allow_empty=True), start=1):
             try:
                 if line.strip():

@@ -25,7 +25,6 @@ from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
-STANDARD_INPUT = "-"
 
 
 def make_parser(prog=None):
@@ -145,7 +144,7 @@ def read_texts(args):
     with contextlib.ExitStack() as stack:
         lines = {}
         for option, path in (("--sentences", args.sentences), ("--targets", args.targets)):
-            if path == STANDARD_INPUT:
+            if path == "-":
                 lines[option] = read_lines(sys.stdin.buffer, "standard input")
             elif path is not None:
                 file = stack.enter_context(open(path, "rb"))

@@ -32,17 +32,11 @@ WEIGHTED_DISTANCES = torch.linspace(-10, 10, 101)  # the range of Figure 1
 MOST_MATRICES, MOST_MASKS = 8, 3
 
 
-def learned_parameters(mechanism: DistanceAwareAttention) -> dict[str, list[float]]:
+def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]:
     """Return w of each head, and v (or b) if the mapping has one, by name."""
     parameters = {"w": mechanism.distance_weight.tolist()}
     if mechanism.sigmoid_shift is not None:
         parameters[SHIFTS[mechanism.mapping]] = mechanism.sigmoid_shift.tolist()
-    return parameters
-
-
-def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]:
-    """Return the parameters of each head, by name."""
-    parameters = learned_parameters(mechanism)
     heads = zip(*parameters.values(), strict=True)
     return [dict(zip(parameters, values, strict=True)) for values in heads]
 
@@ -67,16 +61,18 @@ def weight_numbers(*runs: Sequence[Place]) -> dict:
     """
     sublayers = []
     for same in zip(*runs, strict=True):
-        learned = [learned_parameters(place.owner) for place in same]
-        parameters = {name: _sorted([one[name] for one in learned]) for name in learned[0]}
+        learned = [head_parameters(place.owner) for place in same]
+        parameters = {
+            name: _sorted([[head[name] for head in heads] for heads in learned])
+            for name in learned[0][0]
+        }
         sublayers.append({**same[0].labels, "parameters": parameters})
     return {"sublayers": sublayers}
 
 
 def layout(places: Sequence[Place]) -> list:
-    """Return what must be equal in runs to be averaged: places, parameters and heads."""
-    learned = [(place.labels, learned_parameters(place.owner)) for place in places]
-    return [(labels, {name: len(one[name]) for name in one}) for labels, one in learned]
+    """Return what must be equal in runs to be averaged: places, heads and parameters."""
+    return [(place.labels, list(map(list, head_parameters(place.owner)))) for place in places]
 
 
 def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:

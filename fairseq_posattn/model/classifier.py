@@ -14,8 +14,8 @@ from fairseq_posattn.attention.headwise import glorot_linear
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.model.embeddings import NGramEmbedding
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
-from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
 from fairseq_posattn.model.feed_forward import Dropout
+from fairseq_posattn.model.mechanisms import build_activation, get_linear_dropout
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.model.sentence_batches import group_by_length, split_documents, strip_eos
 

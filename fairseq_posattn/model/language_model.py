@@ -7,11 +7,9 @@ random (section 3.2). The result is the hidden states of the last layer.
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from pickle import UnpicklingError
 
 import torch
 import torch.nn.functional as F
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import OpenAIGPTConfig, OpenAIGPTModel
@@ -25,7 +23,6 @@ SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_eps
 SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
 # Symbols with randomly initialized embeddings; fairseq's sentence tasks add the last.
 LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
-UNREADABLE = (OSError, SafetensorError, UnpicklingError, RuntimeError, EOFError)
 
 
 def read_config(folder: str) -> str:
@@ -34,11 +31,12 @@ def read_config(folder: str) -> str:
     path = Path(folder, "config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        if config["model_type"] == OpenAIGPTConfig.model_type:
-            return json.dumps({name: config[name] for name in SETTINGS if name in config})
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        pass
-    raise UsageError(f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt")
+        if config["model_type"] != OpenAIGPTConfig.model_type:
+            raise ValueError
+    except (OSError, ValueError, LookupError, TypeError):
+        message = f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt"
+        raise UsageError(message) from None
+    return json.dumps({name: config[name] for name in SETTINGS if name in config})
 
 
 class PretrainedLanguageModel(nn.Module):
@@ -82,13 +80,12 @@ class PretrainedLanguageModel(nn.Module):
         # No padding mask: attention is causal, and padding is on the right.
         hidden = self.gpt(inputs_embeds=self.embed_tokens(tokens)).last_hidden_state
         if losses is not None:
-            losses.append(self._losses(hidden[:, :-1], tokens[:, 1:], ~padding[:, 1:]))
+            real = ~padding[:, 1:]
+            logits = F.linear(hidden[:, :-1][real], self.embed_tokens.weight)
+            each = F.cross_entropy(logits.float(), tokens[:, 1:][real], reduction="none")
+            by_token = each.new_zeros(real.shape).masked_scatter(real, each)
+            losses.append(by_token.sum(1) / real.sum(1))
         return hidden, padding
-
-    def _losses(self, hidden: Tensor, targets: Tensor, real: Tensor) -> Tensor:
-        logits = F.linear(hidden[real], self.embed_tokens.weight)
-        each = F.cross_entropy(logits.float(), targets[real], reduction="none")
-        return each.new_zeros(real.shape).masked_scatter(real, each).sum(1) / real.sum(1)
 
     @torch.no_grad()
     def load(self, folder: str, symbols: Sequence[str]) -> None:
@@ -105,7 +102,10 @@ class PretrainedLanguageModel(nn.Module):
                 f"dictionary; prepare the data with --language-model {folder}"
             )
         path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
-        weights = _read_weights(path)
+        try:
+            weights = _read_weights(path)
+        except Exception as error:  # PyTorch and safetensors raise various exceptions
+            raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
         vectors = self.embed_tokens.weight
         for name, weight in self.gpt.named_parameters():
             shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
@@ -125,12 +125,9 @@ class PretrainedLanguageModel(nn.Module):
 
 def _read_weights(path: Path) -> dict[str, Tensor]:
     """Return the tensors by name, without the prefix of models saved with a head."""
-    try:
-        if path.suffix == ".safetensors":
-            read = load_file(path)
-        else:
-            read = dict(torch.load(path, map_location="cpu", weights_only=True))
-    except (*UNREADABLE, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
+    if path.suffix == ".safetensors":
+        read = load_file(path)
+    else:
+        read = dict(torch.load(path, map_location="cpu", weights_only=True))
     tensors = {str(name): tensor for name, tensor in read.items() if isinstance(tensor, Tensor)}
     return {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

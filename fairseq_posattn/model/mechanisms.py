@@ -5,12 +5,12 @@ Its flags are fields of ``MechanismConfig`` in ``fairseq_posattn/training/flags.
 """
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
@@ -22,6 +22,7 @@ from fairseq_posattn.model.multihead import ConcatenatedHeads
 # by the mechanisms dman and sman themselves.
 RELU_IN_DMAN = "relu_in_dman"
 HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
+ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}  # of --map-activation
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,28 @@ class LayerDescription:
     attention_dropout: float = 0.0  # of an attention weight
     activation_dropout: float = 0.0  # of a feature after the activation
     encoder_dim: int = 0  # features that a decoder's layer attends to; 0 for none
+
+
+def describe_layer(cfg: Namespace, sublayers: Sequence[str], **sizes: Any) -> LayerDescription:
+    """Return the description of a layer with the activation and dropout of the flags."""
+    return LayerDescription(
+        tuple(sublayers),
+        activation=str(cfg.activation_fn),
+        dropout=cfg.dropout,
+        attention_dropout=cfg.attention_dropout,
+        activation_dropout=cfg.activation_dropout,
+        **sizes,
+    )
+
+
+def build_activation(cfg: Namespace) -> nn.Module:
+    """Build the activation of ``--map-activation``."""
+    return ACTIVATIONS[str(cfg.map_activation)]()
+
+
+def get_linear_dropout(cfg: Namespace) -> float:
+    """Return the probability of zeroing a feature before each linear layer, drawn separately."""
+    return float(cfg.dropout) if str(cfg.dropout_places) == "maps" else 0.0
 
 
 def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:

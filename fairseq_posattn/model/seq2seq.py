@@ -15,7 +15,7 @@ from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import Dropout
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription
+from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription, describe_layer
 from fairseq_posattn.model.multihead import IncrementalState
 from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
@@ -33,18 +33,14 @@ def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
     return _describe(cfg, cfg.decoder, names, causal=True, **sizes)
 
 
-def _describe(cfg, side, names, **differences) -> LayerDescription:
-    return LayerDescription(
-        sublayers=tuple(names),
+def _describe(cfg, side, names, **sizes) -> LayerDescription:
+    return describe_layer(
+        *(cfg, names),
         embed_dim=side.embed_dim,
         num_heads=side.attention_heads,
         ffn_dim=side.ffn_embed_dim,
         normalize_before=side.normalize_before,
-        activation=str(cfg.activation_fn),
-        dropout=cfg.dropout,
-        attention_dropout=cfg.attention_dropout,
-        activation_dropout=cfg.activation_dropout,
-        **differences,
+        **sizes,
     )
 
 

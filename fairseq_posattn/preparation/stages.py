@@ -38,13 +38,6 @@ class Stages:
         self.work = self.dest / WORK
         self.home = self.dest  # holds the finished stages: dest, or work once one is redone
         self.done = {}  # entries of the record, by name of the stage
-        self.published = _read_record(self.dest)
-        is_whole = any(stage["settings"]["limit"] is None for stage in self.published.values())
-        if limit is not None and is_whole and not force:
-            raise UsageError(
-                f"{self.dest} holds the whole data set, which --limit {limit} would replace: "
-                "give another --dest, or --force"
-            )
 
     @contextmanager
     def locked(self):
@@ -53,6 +46,12 @@ class Stages:
         with locked(self.dest / LOCK, self.dest):
             self._publish()
             self.published = _read_record(self.dest)
+            is_whole = any(stage["settings"]["limit"] is None for stage in self.published.values())
+            if self.limit is not None and is_whole and not self.force:
+                raise UsageError(
+                    f"{self.dest} holds the whole data set, which --limit {self.limit} would "
+                    "replace: give another --dest, or --force"
+                )
             self.record = {} if self.force else self.published
             if self.force:
                 _remove(self.work)

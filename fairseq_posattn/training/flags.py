@@ -14,8 +14,12 @@ from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.source2token import SOURCES
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
-from fairseq_posattn.model.encoders.flags import ACTIVATIONS
-from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, RELU_IN_DMAN
+from fairseq_posattn.model.mechanisms import (
+    ACTIVATIONS,
+    HEADS_ACTIVATIONS,
+    MECHANISMS,
+    RELU_IN_DMAN,
+)
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
 

@@ -15,12 +15,8 @@ from reference import PADDING, assert_same_with_gradients, leaves
 from fairseq_posattn.attention.masks import DistanceMask
 
 
-def dot(a, b, h, i, j):
+def dot(a, b, h, i, j, distance=None):
     return a["query"][b, h, i] @ a["key"][b, h, j] / math.sqrt(a["query"].size(-1))
-
-
-def san(a, b, h, i, j, distance):
-    return dot(a, b, h, i, j)
 
 
 def dman(a, b, h, i, j, distance):
@@ -115,13 +111,13 @@ def disan(a, b, h, i, j, distance):
 
 
 SCORES = {
-    "san": san,
+    "san": dot,
     "dman": dman,
     "da": da,
     "mtsa": mtsa,
     "mtsa_identity": mtsa,
     "mpsan": mpsan,
-    "masked": san,
+    "masked": dot,
     "rpr": rpr,
     "gaussian": gaussian,
     "transformer_xl": transformer_xl,
@@ -139,12 +135,10 @@ def mask_at(mask, b, h, i, j):
     return mask[b % mask.size(0), h % mask.size(1), i, j]
 
 
-def context_by_loops(name, a, blocked):
-    """Return the context, one pair of positions after another.
-
-    Args:
-        blocked: ``blocked(b, h, distance, j)`` returns whether a query may not see a key.
-    """
+def loops(name, arguments, padding, causal=False):
+    """Return the context under padding ``[B, Tk]``, one pair of positions after another."""
+    keys = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
+    a = {**arguments, "seen": keys}
     value, headless = a["value"], a["value"].dim() == 3
     queries = a["query"].size(2) if "query" in a else a["query_score"].size(1 if headless else 2)
     heads = 1 if headless else value.size(1)
@@ -152,10 +146,10 @@ def context_by_loops(name, a, blocked):
     for b, h, i in itertools.product(range(value.size(0)), range(heads), range(queries)):
         values = value[b] if headless else value[b, h]
         terms = []
-        for j in range(len(values)):
+        for j in keys[b]:
             distance = i + len(values) - queries - j
             penalty = mask_at(a.get("mask"), b, h, i, j)
-            if not blocked(b, h, distance, j) and penalty != -math.inf:
+            if penalty != -math.inf and not (causal and distance < 0):
                 weight = torch.exp(SCORES[name](a, b, h, i, j, distance) + penalty)
                 seen = values[j]
                 if name == "rpr":
@@ -171,16 +165,6 @@ def context_by_loops(name, a, blocked):
 
 def tensors_of(arguments):
     return [t for t in arguments.values() if torch.is_tensor(t) and t.requires_grad]
-
-
-def loops(name, arguments, padding, causal=False):
-    """Return the context of these arguments and options under padding ``[B, Tk]``."""
-    seen = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
-
-    def blocked(b, h, distance, j):
-        return padding[b, j] or (causal and distance < 0)
-
-    return context_by_loops(name, {**arguments, "seen": seen}, blocked)
 
 
 def assert_module_equals_loops(name, module, learned, causal=False):

@@ -27,7 +27,7 @@ T, B, P = 23, 3, 0.3
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("features", [20, 512])
+@pytest.mark.parametrize("features", [20, pytest.param(512, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", ["all", "no bias", "no output", "no norm"])
 def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
     """The input is transposed, as an encoder's is."""
@@ -84,13 +84,13 @@ def test_relu_with_dropout_repeats_its_mask_backward(features):
     torch.testing.assert_close(gradients(output, [x]), expected, rtol=1e-4, atol=0)
 
 
-def build(side, impl, **options):
+def build(side, impl, names=("dman", "san", "ffn"), **options):
     torch.manual_seed(1)
-    sizes = {"embed_dim": 32, "num_heads": 2, "ffn_dim": 48, "max_positions": 40}
-    names = ("dman", "san", "ffn") if side is EncoderLayer else ("dman", "cross", "ffn")
-    causal = {"causal": True, "encoder_dim": 32} if side is DecoderLayer else {}
-    description = LayerDescription(names, **sizes, **causal, **options)
-    return side(description, MechanismConfig(attention_impl=impl)).to(DEVICE).train()
+    if side is DecoderLayer:
+        names, options = ("dman", "cross", "ffn"), {"causal": True, "encoder_dim": 32} | options
+    options |= {"embed_dim": 32, "num_heads": 2, "ffn_dim": 48, "max_positions": 40}
+    config = MechanismConfig(attention_impl=impl)
+    return side(LayerDescription(names, **options), config).to(DEVICE)
 
 
 def arguments(side):
@@ -115,6 +115,14 @@ def test_a_layer_by_kernels_equals_one_without(side, before, activation):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+def test_dropout_of_a_layer_acts_in_its_places():
+    layer = build(EncoderLayer, "triton", normalize_before=True, dropout=1.0)
+    x, padding = arguments(EncoderLayer)
+    assert torch.equal(layer(x, padding), x)
+    layer = build(EncoderLayer, "triton", ("ffn",), normalize_before=True, activation_dropout=1.0)
+    torch.testing.assert_close(layer(x), x + layer.sublayers[0].sublayer.fc2.bias)
+
+
 @pytest.mark.parametrize("reentrant", [True, False])
 def test_a_checkpointed_layer_repeats_its_dropout(reentrant):
     layer = build(EncoderLayer, "triton", normalize_before=True, dropout=P, activation_dropout=P)
@@ -129,9 +137,16 @@ def test_a_checkpointed_layer_repeats_its_dropout(reentrant):
         assert torch.equal(ours, theirs)
 
 
+def test_auto_uses_no_kernels_on_a_cpu():
+    x, norm = torch.zeros(2, 3, 20), torch.nn.LayerNorm(20)
+    impls = "auto", "reference", "sdpa", "triton"
+    assert [fused.uses_kernels(impl, x, norm) for impl in impls] == [False] * 3 + [DEVICE == "cpu"]
+
+
 def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
     kind = torch.device(DEVICE), torch.float32, 20
-    assert fused.are_correct(*kind) and not caplog.text
+    with torch.inference_mode():
+        assert fused.are_correct(*kind) and not caplog.text
     for activate, reason in [(lambda masks, x, p: F.gelu(x), "wrong results"), (None, "TypeError")]:
         monkeypatch.setattr(fused, "dropped_relu", activate)
         fused.are_correct.cache_clear()

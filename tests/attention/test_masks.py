@@ -135,22 +135,6 @@ def test_more_queries_than_keys_are_the_last_positions_too(known):
     assert window.tolist() == [[-inf, -inf], [0, -inf], [-inf, 0], [0, -inf]]
 
 
-def test_attention_under_a_mask_by_hand():
-    """Scores are even, so only masks and padding weigh the values 1, 2 and 4."""
-    value = torch.tensor([[[1.0], [2.0], [4.0]]])
-
-    def attend(name, padding=None):
-        call = Call(key_padding_mask=padding)
-        mask = mask_by_name(name, 3)
-        return masked_softmax_attention(call, torch.zeros(1, 3, 3), value, mask).flatten().tolist()
-
-    assert attend("past") == [0, 1, 1.5]
-    assert attend("future") == [3, 4, 0]
-    assert attend("past", torch.tensor([[True, False, False]])) == [0, 0, 2]
-    # Weights are 1 at distances 0 and 1, and 1/2 at distance 2.
-    assert attend("scaled_distance") == pytest.approx([5 / 2.5, 7 / 3, 6.5 / 2.5])
-
-
 def test_a_penalty_too_large_for_the_precision_blocks_the_key():
     mask = torch.tensor([[-1e30, 0.0], [-1e30, -1e30]])
     value = torch.tensor([[[1.0], [2.0]]], dtype=torch.float16)

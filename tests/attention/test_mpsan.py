@@ -16,7 +16,6 @@ from fairseq_posattn.attention.mpsan import (
     MultiplePositionalSelfAttention,
     PositionalSelfAttention,
     additive_attention,
-    position_fusion,
 )
 
 
@@ -49,18 +48,6 @@ def test_a_unit_is_initialized_as_in_the_paper():
         assert weight.abs().max() <= bound
         assert weight.std().item() == pytest.approx(bound / math.sqrt(3), rel=0.1)
     assert module.hidden_map.bias.eq(0).all() and module.query_bias.eq(0).all()
-
-
-def test_position_fusion_equals_the_equation():
-    contexts, tokens, logits = tensors = leaves((2, 3, 5, 4), (2, 5, 4), (2, 4, 5, 4))
-    output = position_fusion(*tensors)
-    expected = torch.zeros_like(tokens)
-    for feature in range(4):
-        exponentials = [logits[:, group, :, feature].exp() for group in range(4)]
-        groups = [*(contexts[:, unit, :, feature] for unit in range(3)), tokens[:, :, feature]]
-        weighted = sum(e * s for e, s in zip(exponentials, groups, strict=True))
-        expected = expected + (weighted / sum(exponentials))[..., None] * torch.eye(4)[feature]
-    assert_same_with_gradients(output, expected, tensors)
 
 
 FORMS = list(itertools.product(["position", "gate", "sum"], [False, True]))
@@ -132,8 +119,9 @@ def test_equals_the_equations_with_dropout_before_every_linear_layer(
         hidden.append(h)
     if fusion == "position":
         logits = (tokens * drawn["fusion"]) @ module.fusion.map.weight.T + module.fusion.map.bias
-        logits = torch.stack(logits.split(6, dim=-1), dim=1)
-        expected = position_fusion(torch.stack(contexts, dim=1), tokens, logits)
+        exponentials = [group.exp() for group in logits.split(6, dim=-1)]
+        groups = zip(exponentials, [*contexts, tokens], strict=True)
+        expected = sum(e * s for e, s in groups) / sum(exponentials)
     elif fusion == "sum":
         expected = sum(contexts)
     else:

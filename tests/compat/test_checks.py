@@ -82,7 +82,6 @@ def test_good_settings_pass(settings, changed):
         (CLASSIFY, {"pooling": "window_max", "word_ngrams": 2}, "--word-ngrams 2: --pooling"),
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
-        (TRAIN, {"profile": True}, "--profile: it needs a GPU"),
         (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
         (TRAIN, {"attention_impl": "sdpa", "decoder_sublayers": "x"}, "sdpa: .* give auto"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
@@ -106,7 +105,6 @@ def test_good_settings_pass(settings, changed):
         (GENERATE, {"replace_unk": "@@ ", "bpe": "subword_nmt"}, "--replace-unk: --bpe, .* join"),
         (INTERACT, {"replace_unk": "@@ ", "post_process": "x"}, "--post-process join the subwords"),
         (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
-        (INTERACT, {"print_alignment": "soft"}, "--print-alignment soft: .* hard ones only"),
     ],
 )
 def test_a_mistake_is_one_line(settings, changed, words):

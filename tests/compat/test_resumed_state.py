@@ -126,7 +126,7 @@ def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
         trainer.save_checkpoint(path, {"train_iterator": {"epoch": 1}})
         saved = read_checkpoint(path)["extra_state"]
         assert key == {"early_stopping"} & saved.keys()
-        restore(Trainer, "save_checkpoint")
+        restore(Trainer, "state_dict")
 
 
 @pytest.mark.parametrize("shards, left", [(1, 8), (2, 4), (4, 2)])

@@ -159,7 +159,7 @@ def test_statistics_are_not_copied_to_the_host(patched, count):
 
 def test_a_logged_mean_and_positions_are_fairseqs():
     ours, theirs = AverageMeter(), AverageMeter()
-    for value, count in [(torch.tensor(1.5), 2), (torch.tensor(2.5), 4), (3.0, 1)]:
+    for value, count in [(torch.tensor(1.5), 2), (torch.tensor(2.5), 4), (3.0, 1), (None, 1)]:
         ours.update(value, count)
         inspect.unwrap(AverageMeter.update)(theirs, value, count)
     assert vars(ours) == vars(theirs)

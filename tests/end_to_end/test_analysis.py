@@ -198,17 +198,3 @@ def test_an_error_is_one_line_and_leaves_no_file(
     assert error.startswith(f"posattn analysis: error: {message}")
     assert error.count("\n") == 1
     assert not list(tmp_path.glob("OUT*"))
-
-
-@pytest.mark.parametrize(
-    "options, message",
-    [
-        ([*LOCALITY, "--split", "test", "--windows", "1,-1"], "1,-1: a window must be 0 tokens"),
-        ([*LOCALITY, "--split", "test", "--windows", "a"], "invalid list of numbers value"),
-        ([*PLOT, "mask", "--distance", "1001"], "1001 is more than 1,000"),
-    ],
-)
-def test_impossible_numbers_are_refused(options, message, capsys):
-    with pytest.raises(SystemExit):
-        main(options)
-    assert message in capsys.readouterr().err

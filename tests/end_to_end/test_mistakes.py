@@ -105,7 +105,6 @@ MISTAKES = [
     ("train", "--save-dir FOLDER/file/below", "FOLDER/file/below: Not a directory"),
     ("train", "--fp16", "--fp16 no GPU --bf16"),
     ("train", "--fp16 --bf16", "--fp16 and --bf16"),
-    ("train", "--model-parallel-size 2", "Please install the megatron submodule"),
     ("classify", "without --task", "--arch mpsan_classifier: needs --task sentence_prediction"),
     ("train", "--criterion sequence_tagging", "--criterion give --task sequence_tagging"),
     ("train", "--criterion news_recommendation", "unrecognized --label-smoothing --criterion"),

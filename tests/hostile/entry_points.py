@@ -83,54 +83,61 @@ CLASSIFICATION = {
 ENTRIES = TRANSLATION | CLASSIFICATION
 
 
-def try_all(entry, files, data, folder):
+def try_all(entry, paths, data, folder):
     """Give each file to an entry, in a process of its own that is forked where it is read.
 
     Args:
-        files: paths. folder: for what is written.
+        paths: files by name. folder: for what is written.
 
     Returns:
-        the path that the entry was given, and for each file a dictionary: exit code (negative: the
-        signal), output, and memory in bytes beside what the libraries take.
+        the path that the entry was given, and the outcomes by name, see :func:`fork_for_each`.
     """
-    path, results = folder / "given.pt", folder / "results.json"
-    arguments = (entry, [str(file) for file in files], path, data, folder, results)
-    process = SERVER.Process(target=_try_all, args=arguments)
-    process.start()
-    process.join()
-    assert process.exitcode == 0, entry
-    return path, json.loads(results.read_text())
+    return folder / "given.pt", run(_try_all, entry, paths, data, folder)
 
 
-def _try_all(entry, files, path, data, folder, results):
+def _try_all(entry, paths, data, folder):
     from fairseq_posattn.compat import checkpoints, loading
     from fairseq_posattn.inference import prediction  # noqa: F401, registers
 
-    read = checkpoints.read_checkpoint
-    waiting = list(files)
+    path, read, waiting = folder / "given.pt", checkpoints.read_checkpoint, [paths]
 
-    def read_each(path):
+    def read_each(name):
         if waiting:
-            found = []
-            while waiting:
-                file = waiting.pop(0)
-                child = os.fork()
-                if child == 0:
-                    waiting.clear()
-                    replace(path, file)
-                    limit(folder / "log")
-                    break
-                found.append(wait(child, folder / "log"))
-            else:
-                results.write_text(json.dumps(found))
-                os._exit(0)
-        return read(path)
+            fork_for_each(waiting.pop(), lambda file: replace(path, file), folder)
+        return read(name)
 
     checkpoints.read_checkpoint = loading.read_checkpoint = read_each
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")
     os._exit(exit_code(ENTRIES[entry], path=path, data=data, folder=folder))
+
+
+def run(function, *arguments):
+    """Run a function in a process of its own; return its ``results.json`` in the last argument."""
+    process = SERVER.Process(target=function, args=arguments)
+    process.start()
+    process.join()
+    assert process.exitcode == 0, arguments
+    return json.loads((arguments[-1] / "results.json").read_text())
+
+
+def fork_for_each(items, prepare, folder):
+    """Fork for each item; return in the forked processes only, after ``prepare(item)``.
+
+    The outcomes by name are written to ``results.json``: exit code (negative: the signal), output,
+    and memory in bytes beside what the libraries take.
+    """
+    results = {}
+    for name, item in items.items():
+        child = os.fork()
+        if child == 0:
+            prepare(item)
+            limit(folder / "log")
+            return
+        results[name] = wait(child, folder / "log")
+    (folder / "results.json").write_text(json.dumps(results))
+    os._exit(0)
 
 
 def exit_code(call, **places):

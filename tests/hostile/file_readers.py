@@ -1,10 +1,9 @@
 """Every command that reads a file other than a checkpoint, and hostile files for it.
 
-``FILES[kind][name](path, canary)`` makes a file at ``path``, where a good one may lie; the file
-``canary`` must not appear when it is read.
+``FILES[kind][name](path, canary)`` makes a file at ``path``; the file ``canary`` must not appear
+when it is read.
 """
 
-import json
 import os
 import pickle
 import shutil
@@ -37,12 +36,7 @@ PREDICT = ("predict", "{data}/classification/checkpoint.pt", "--cpu")
 PREDICT += ("--data", "{data}/classification/data")
 train = fairseq_command("train", *TRAINING)
 classify = fairseq_command("train", *CLASSIFIER)
-generate = fairseq_command("generate", TRANSLATION, *MODEL)
-validate = fairseq_command(
-    "validate", TRANSLATION, *MODEL, "--task", "translation", "--valid-subset", "test"
-)
 LOCALITY = ("analysis", "locality", "{data}/translation/checkpoint.pt")
-analysis = posattn(*LOCALITY, "--data", TRANSLATION, "--split", "test")
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
@@ -50,10 +44,7 @@ READERS = {
     },
     "dictionary": {
         "train": ("translation/data/dict.de.txt", train),
-        "generate": ("translation/data/dict.en.txt", generate),
-        "interactive": ("translation/data/dict.de.txt", interactive()),
-        "validate": ("translation/data/dict.de.txt", validate),
-        "analysis": ("translation/data/dict.de.txt", analysis),
+        "interactive": ("translation/data/dict.en.txt", interactive()),
         "classify": ("classification/data/label/dict.txt", classify),
         "predict": ("classification/data/input0/dict.txt", posattn(*PREDICT)),
         "preprocess": (
@@ -87,26 +78,20 @@ READERS = {
 
 
 def of(content):
-    """Return a function that writes contents: bytes, or a function of them and the canary."""
-
-    def write(path, canary):
-        good = path.read_bytes() if path.is_file() else b""
-        path.unlink(missing_ok=True)
-        path.write_bytes(content(good, canary) if callable(content) else content)
-
-    return write
+    """Return a function that writes contents: bytes, or a function of the canary."""
+    return lambda path, canary: path.write_bytes(content(canary) if callable(content) else content)
 
 
 def endless(path, canary):
     """Write a sparse file of a terabyte."""
-    of(b"")(path, canary)
+    path.touch()
     os.truncate(path, 1 << 40)
 
 
 ANY = {
     "nothing": of(b""),
     "bytes": of(bytes(range(256)) * 40),
-    "pickle": of(lambda good, canary: pickle.dumps(touch(canary), protocol=0)),
+    "pickle": of(lambda canary: pickle.dumps(touch(canary), protocol=0)),
     "endless": endless,
 }
 FILES = {
@@ -137,21 +122,12 @@ FILES = {
 
 
 def try_all(kind, reader, folder):
-    """Give each hostile file of a kind to a command, in a process of its own.
-
-    Returns:
-        the path that it was given, and the outcome by the file's name, as
-        ``entry_points.wait`` returns it.
-    """
-    results = folder / "results.json"
-    process = entry_points.SERVER.Process(target=_try_all, args=(kind, reader, folder, results))
-    process.start()
-    process.join()
-    assert process.exitcode == 0, (kind, reader)
-    return folder / "world" / READERS[kind][reader][0], json.loads(results.read_text())
+    """Give each hostile file of a kind to a command, as :func:`entry_points.try_all`."""
+    results = entry_points.run(_try_all, kind, reader, folder)
+    return folder / "world" / READERS[kind][reader][0], results
 
 
-def _try_all(kind, reader, folder, results):
+def _try_all(kind, reader, folder):
     import fairseq_cli.interactive  # noqa: F401, before it is patched, as by its command
     from fairseq import checkpoint_utils, tasks
 
@@ -159,36 +135,21 @@ def _try_all(kind, reader, folder, results):
 
     os.chdir(folder)
     world, (place, call) = folder / "world", READERS[kind][reader]
-    path, found = world / place, {}
-    waiting = list((ANY | FILES[kind]).items())
+    path, waiting = world / place, [ANY | FILES[kind]]
     shutil.copytree(FIXTURES, world)
     path.parent.mkdir(exist_ok=True)
-    good = path.read_bytes() if path.exists() else None
+
+    def prepare(write):
+        path.unlink(missing_ok=True)
+        write(path, folder / "canary")
 
     def try_each():
-        """Fork for each file; return in the forked processes."""
-        if not waiting:
-            return
-        while waiting:
-            name, write = waiting.pop(0)
-            write(path, folder / "canary")
-            child = os.fork()
-            if child == 0:
-                waiting.clear()
-                entry_points.limit(folder / "log")
-                return
-            found[name] = entry_points.wait(child, folder / "log")
-            path.rmdir() if path.is_dir() else path.unlink()
-            if good is not None:
-                path.write_bytes(good)
-        results.write_text(json.dumps(found))
-        os._exit(0)
+        if waiting:
+            entry_points.fork_for_each(waiting.pop(), prepare, folder)
 
-    if (
-        call.__qualname__.startswith("fairseq_command") and reader != "preprocess"
-    ):  # where it has understood its flags
+    if call.__qualname__.startswith("fairseq_command") and reader != "preprocess":
         for module, name in ((tasks, "setup_task"), (checkpoint_utils, LOAD)):
-            setattr(module, name, after(try_each, getattr(module, name)))
+            setattr(module, name, after(try_each, getattr(module, name)))  # its flags are parsed
     else:
         try_each()
     os._exit(entry_points.exit_code(call, path=path, data=world, folder=folder))

@@ -1,13 +1,12 @@
 """Harmless checkpoints with unusual features are still read."""
 
 import sys
-import tarfile
 from pathlib import Path
 
 import entry_points
 import pytest
 import torch
-from fairseq import checkpoint_utils, hub_utils
+from fairseq import checkpoint_utils
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.training import plugin
@@ -36,19 +35,6 @@ def test_a_model_with_settings_that_are_evaluated_trains_and_translates(tmp_path
     arguments = [*common, "--path", path, "--batch-size", "8"]
     assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
     assert log.read_text().count("\nH-") == 8
-
-
-def test_an_archive_translates(tmp_path):
-    path = tmp_path / "model.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.add(FIXTURES / "translation", "model")
-    texts = []
-    for source in (path, FIXTURES / "translation"):
-        loaded = hub_utils.from_pretrained(str(source), "checkpoint.pt", "./data")
-        hub = hub_utils.GeneratorHubInterface(loaded["args"], loaded["task"], loaded["models"])
-        texts += hub.translate(["a b c"])
-    assert texts[0] == texts[1] and len(texts[0].split()) == 3
-    assert path.is_file()
 
 
 def test_embeddings_are_read_from_the_checkpoint(tmp_path):

@@ -43,13 +43,11 @@ def test_numbers_are_the_weights_of_the_chosen_heads(build):
     encoder, places = build("dman,san,ffn")
     sentence = torch.arange(4, 11)
     numbers = attention_numbers(encoder, places, [2], sentence, LETTERS)
-    weights = measure_batch(encoder, places, sentence[None], lambda call: call.weights)
+    weights = measure_batch(encoder, places, sentence[None], lambda call: call.weights[0, 1])
     assert numbers["tokens"] == LETTERS
     for sublayer, place, expected in zip(numbers["sublayers"], places, weights, strict=True):
-        assert (sublayer["layer"], sublayer["sublayer"]) == (place.layer, place.name)
-        (head,) = sublayer["heads"]
-        assert head["head"] == 2
-        assert head["weights"] == expected[0, 1].tolist()
+        assert place.labels.items() <= sublayer.items()
+        assert sublayer["heads"] == [{"head": 2, "note": "", "weights": expected.tolist()}]
 
 
 def test_heads_have_notes_on_parameters_and_masks(build, set_parameters):
@@ -123,10 +121,8 @@ def test_the_picture_of_mtsa(build, labels_of):
     axis = shown["layer 2, mtsa\nsource2token"]
     expected = [head["source2token"] for head in numbers["sublayers"][1]["heads"]]
     assert axis.images[0].get_array().T.tolist() == expected
-    assert tick_texts(axis.yaxis) == LETTERS[:5]
-    assert tick_texts(axis.xaxis) == ["1", "2"]
-    assert (axis.get_xlabel(), axis.get_ylabel()) == ("head", "")
-    assert {"source2token weight", "attention weight"} <= set(labels_of(figure))
+    assert (tick_texts(axis.yaxis), tick_texts(axis.xaxis)) == (LETTERS[:5], ["1", "2"])
+    assert {"source2token weight", "attention weight", "head"} <= set(labels_of(figure))
 
 
 def test_tokens_that_look_like_formulas_and_long_ones(tmp_path):
@@ -174,8 +170,7 @@ def test_pages_are_files_or_pages_of_a_pdf(names, tmp_path):
     files = write_pages(pages, str(tmp_path / f"figure{names[0][-4:]}"))
     assert files == [str(tmp_path / name) for name in names]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    pdf = (tmp_path / names[0]).read_bytes() if len(names) == 1 else b"/Count 2"
-    assert b"/Count 2" in pdf
+    assert len(names) == 2 or b"/Count 2" in (tmp_path / names[0]).read_bytes()
 
 
 def test_negative_weights_extend_the_scale(build):

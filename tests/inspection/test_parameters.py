@@ -34,13 +34,22 @@ def places(build, set_parameters):
     """Return ``places()``: DA's sublayers with W and V, of an encoder or a decoder."""
 
     def places(decoder=False, **flags):
-        names = {"encoder": "san,ffn", "decoder": "da,cross,ffn", "side": "decoder"}
-        _, places = build(**names if decoder else {"encoder": "da,ffn"}, **flags)
+        places = sublayers(build, "da", decoder, **flags)
         for place, w, v in zip(places, W, V, strict=True):
             set_parameters(place.owner, distance_weight=w, sigmoid_shift=v)
         return places
 
     return places
+
+
+def sublayers(build, name, decoder=False, **flags):
+    """Return the places of a mechanism in an encoder or a decoder of two layers."""
+    names = {"encoder": "san,ffn", "decoder": f"{name},cross,ffn", "side": "decoder"}
+    return build(**names if decoder else {"encoder": f"{name},ffn"}, **flags)[1]
+
+
+def points(line):
+    return list(line.get_xdata()), list(line.get_ydata())
 
 
 def test_each_parameter_is_sorted_alone(places):
@@ -83,34 +92,26 @@ def test_the_picture_of_weights_shows_the_numbers(places, labels_of):
     for sublayer in numbers["sublayers"]:
         for name, bars in sublayer["parameters"].items():
             axis = shown[f"layer {sublayer['layer']}, da", f"head, by {name}"]
-            assert [bar.get_height() for bar in axis.patches] == [bar["value"] for bar in bars]
-            heads = [tick.get_text() for tick in axis.get_xticklabels()]
-            assert heads == [str(bar["head"]) for bar in bars]
+            heads = [int(tick.get_text()) for tick in axis.get_xticklabels()]
+            heights = [bar.get_height() for bar in axis.patches]
+            drawn = zip(heads, heights, strict=True)
+            assert [{"head": head, "value": value} for head, value in drawn] == bars
     assert {label[:3] for label in labels_of(figure)} > {"w: ", "v: "}
 
 
-def test_curves_are_the_equation(places):
+def test_curves_are_the_equation_and_drawn(places):
     numbers = curve_numbers(places(), furthest=12)
-    assert numbers["distances"] == list(range(13))
-    assert (numbers["weighted_distances"][0], numbers["weighted_distances"][-1]) == (-10, 10)
-    for head, w, v in zip(numbers["sublayers"][0]["heads"], W[0], V[0], strict=True):
+    weighted, distances = numbers["weighted_distances"], numbers["distances"]
+    assert (weighted[0], weighted[-1], distances) == (-10, 10, list(range(13)))
+    left, right, *others = draw_curves(numbers).axes
+    assert len(others) == 2  # of the second layer
+    heads = numbers["sublayers"][0]["heads"]
+    for head, w, v, *lines in zip(heads, W[0], V[0], left.lines, right.lines, strict=True):
         assert head["parameters"] == {"w": w, "v": v}
-        weighted = [f(x, v) for x in numbers["weighted_distances"]]
-        assert head["by_weighted_distance"] == pytest.approx(weighted, rel=1e-4)
-        assert head["by_distance"] == pytest.approx([f(w * n, v) for n in range(13)], rel=1e-5)
-
-
-def test_the_picture_of_curves_shows_the_numbers(places):
-    numbers = curve_numbers(places(), furthest=12)
-    axes = draw_curves(numbers).axes
-    assert len(axes) == 4  # of two layers
-    for sublayer, left, right in zip(numbers["sublayers"], axes[::2], axes[1::2], strict=True):
-        for head, line, of_distance in zip(sublayer["heads"], left.lines, right.lines, strict=True):
-            assert line.get_xdata().tolist() == numbers["weighted_distances"]
-            assert line.get_ydata().tolist() == head["by_weighted_distance"]
-            assert of_distance.get_xdata().tolist() == numbers["distances"]
-            assert of_distance.get_ydata().tolist() == head["by_distance"]
-    left, right, *_ = axes
+        by_weighted, by_distance = head["by_weighted_distance"], head["by_distance"]
+        assert by_weighted == pytest.approx([f(x, v) for x in weighted], rel=1e-4)
+        assert by_distance == pytest.approx([f(w * n, v) for n in range(13)], rel=1e-5)
+        assert list(map(points, lines)) == [(weighted, by_weighted), (distances, by_distance)]
     assert left.get_xlabel() == "weighted distance w·|t - s|"
     assert right.get_xlabel() == "distance |t - s| (tokens)"
     legend = [text.get_text() for text in right.get_legend().get_texts()]
@@ -156,8 +157,7 @@ def masked(build, set_parameters):
     """Return places whose P is n/10 at n tokens before the query, -n/10 after it; U is ±0.5."""
 
     def places(decoder=False, **flags):
-        names = {"encoder": "san,ffn", "decoder": "dman,cross,ffn", "side": "decoder"}
-        _, places = build(**names if decoder else {"encoder": "dman,ffn"}, **flags)
+        places = sublayers(build, "dman", decoder, **flags)
         for place in places:
             steps = [step / 10 for step in range(1, len(place.owner.past_bias) + 1)]
             set_parameters(place.owner, past_bias=steps, head_bias=[0.5, -0.5])
@@ -207,11 +207,9 @@ def test_the_picture_shows_the_numbers(masked, labels_of):
     numbers = mask_numbers(masked(), furthest=4, query_terms=[0.0, 1.0])
     figure = draw_masks(numbers)
     for sublayer, axis in zip(numbers["sublayers"], figure.axes, strict=True):
-        lines = {line.get_label(): line for line in axis.lines}
+        lines = {line.get_label(): points(line) for line in axis.lines}
         for head in sublayer["heads"]:
-            line = lines[f"head {head['head']}"]
-            assert line.get_xdata().tolist() == numbers["positions"]
-            assert line.get_ydata().tolist() == head["mask"]
+            assert lines[f"head {head['head']}"] == (numbers["positions"], head["mask"])
     labels = {"key's position - query's (tokens)", "mask M (logarithmic)"}
     assert labels | {"layer 2, dman, median query"} <= set(labels_of(figure))
     legend = [text.get_text() for text in figure.legends[0].get_texts()]

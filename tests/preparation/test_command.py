@@ -66,8 +66,8 @@ def test_errors_are_one_line(command, error, status, line, capsys):
 @pytest.mark.parametrize(
     ("dest", "words"),
     [
-        ("a,b", "fairseq-preprocess separates files by commas"),
-        ("a:b", "fairseq-train separates folders by colons"),
+        ("a,b", "fairseq-preprocess splits it at ','; "),
+        ("a:b", "fairseq-train splits it at ':'; "),
         ("source/made", "lies in --source source; "),
         ("link", "lies in --source source; "),
         ("pairs", "holds data of --task translation (own), not of --task sentence_prediction"),

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
 from fairseq_posattn.model.encoders import bi_blosan, cnn, cspan, mtsa, recurrent, transformer
-from fairseq_posattn.model.encoders.flags import (
+from fairseq_posattn.model.encoders.cspan import check_hidden_dim
+from fairseq_posattn.model.mechanisms import (
     build_activation,
-    check_hidden_dim,
     get_linear_dropout,
+    select_implementation,
 )
-from fairseq_posattn.model.mechanisms import select_implementation
 
 
 class NoEncoder(nn.Module):
@@ -69,9 +69,7 @@ ENCODERS = {
     "mtsa": mtsa.build,
     "disan": build_disan,
     "bi_blosan": bi_blosan.build,
-    "lstm": recurrent.build_lstm,
-    "bilstm": recurrent.build_bilstm,
-    "bigru": recurrent.build_bigru,
+    **dict.fromkeys(recurrent.NETWORKS, recurrent.build),
     "cnn": cnn.build,
     "hierarchical_cnn": cnn.build_hierarchical,
 }

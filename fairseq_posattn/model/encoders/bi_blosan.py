@@ -19,8 +19,8 @@ from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.disan import directional_attention
 from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
 from fairseq_posattn.attention.masks import MaskBank
-from fairseq_posattn.model.encoders.flags import build_activation, get_linear_dropout
 from fairseq_posattn.model.encoders.recurrent import halve_features
+from fairseq_posattn.model.mechanisms import build_activation, get_linear_dropout
 
 
 @dataclass(frozen=True)

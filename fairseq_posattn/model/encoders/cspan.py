@@ -14,7 +14,6 @@ from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import dot_product_attention
-from fairseq_posattn.model.encoders.flags import check_hidden_dim
 from fairseq_posattn.model.encoders.recurrent import BiLSTM
 from fairseq_posattn.model.mechanisms import select_implementation
 
@@ -86,8 +85,13 @@ class SemanticPositionalAttention(nn.Module):
             self.positional_norm = nn.LayerNorm(embed_dim)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
-        semantic = self.semantic_norm(self._attend_to_tokens(tokens, key_padding_mask))  # S
-        semantic = drop(semantic, self.dropout, self.training)
+        if self.relative is not None:
+            heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
+            attended = self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
+        else:
+            placed = with_positions(tokens) if self.fusion == "position" else tokens
+            attended = self.semantic_attention(placed, key_padding_mask, self.impl)
+        semantic = drop(self.semantic_norm(attended), self.dropout, self.training)  # S
         if self.lstm is None:
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else tokens, key_padding_mask)
@@ -97,13 +101,14 @@ class SemanticPositionalAttention(nn.Module):
         positional = drop(positional, self.dropout, self.training)
         return semantic + positional if self.residual else positional
 
-    def _attend_to_tokens(self, tokens, key_padding_mask):
-        if self.relative is not None:
-            heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
-            return self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
-        if self.fusion == "position":
-            tokens = with_positions(tokens)
-        return self.semantic_attention(tokens, key_padding_mask, self.impl)
+
+def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
+    """Raise ValueError if ``--encoder-hidden-dim`` differs from the encoder's ``dim`` features."""
+    if cfg.encoder_hidden_dim not in (0, dim):
+        raise ValueError(
+            f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
+            f"features as a token, {dim}; remove the flag"
+        )
 
 
 def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:

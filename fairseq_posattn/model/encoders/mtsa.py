@@ -16,12 +16,13 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
-from fairseq_posattn.model.encoders.flags import (
+from fairseq_posattn.model.encoders.transformer import describe_encoder_layer
+from fairseq_posattn.model.mechanisms import (
+    Builder,
     build_activation,
-    describe_layer,
     get_linear_dropout,
+    read_mtsa,
 )
-from fairseq_posattn.model.mechanisms import Builder, read_mtsa
 from fairseq_posattn.model.multihead import check_heads
 
 
@@ -87,7 +88,7 @@ def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
     if scores != "none":
         if scores == "token2token":
             cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
-        layer = describe_layer(cfg, hidden_dim, ("mtsa",))
+        layer = describe_encoder_layer(cfg, hidden_dim, ["mtsa"])
         builder = Builder(TensorizedAttention, partial(read_mtsa, activation=activation))
         attention = builder(cfg, layer, map_dropout=map_dropout)
     return TensorizedEncoder(

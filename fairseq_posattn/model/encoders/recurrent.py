@@ -5,6 +5,7 @@ network (HAN, Yang et al., 2016).
 """
 
 from argparse import Namespace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -109,14 +110,13 @@ class BiLSTM(Recurrent):
         super().__init__(nn.LSTM, input_dim, output_dim, layers, dropout, True, name="lstm")
 
 
-def build_lstm(cfg: Namespace, dim: int) -> Recurrent:
-    return Recurrent(nn.LSTM, dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)
+NETWORKS = {
+    "lstm": partial(Recurrent, nn.LSTM),
+    "bilstm": BiLSTM,
+    "bigru": partial(Recurrent, nn.GRU, bidirectional=True),
+}
 
 
-def build_bigru(cfg: Namespace, dim: int) -> Recurrent:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    return Recurrent(nn.GRU, dim, hidden_dim, cfg.lstm_layers, cfg.dropout, bidirectional=True)
-
-
-def build_bilstm(cfg: Namespace, dim: int) -> BiLSTM:
-    return BiLSTM(dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)
+def build(cfg: Namespace, dim: int) -> Recurrent:
+    network = NETWORKS[str(cfg.encoder)]
+    return network(dim, cfg.encoder_hidden_dim or dim, cfg.lstm_layers, cfg.dropout)

@@ -14,8 +14,13 @@ from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import glorot_linear, map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
-from fairseq_posattn.model.encoders.flags import describe_layer, get_linear_dropout
-from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS
+from fairseq_posattn.model.mechanisms import (
+    MECHANISMS,
+    REPLACE_POSITIONS,
+    LayerDescription,
+    describe_layer,
+    get_linear_dropout,
+)
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
@@ -48,11 +53,29 @@ class TransformerEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
+def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> LayerDescription:
+    """Return the description of a layer of C = ``hidden_dim`` features with these sublayers."""
+    heads = cfg.encoder_attention_heads
+    if hidden_dim % heads:
+        raise ValueError(
+            f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
+            "--encoder-hidden-dim or those of a token"
+        )
+    return describe_layer(
+        *(cfg, names),
+        embed_dim=hidden_dim,
+        num_heads=heads,
+        ffn_dim=cfg.encoder_ffn_embed_dim,
+        max_positions=cfg.max_positions,
+        normalize_before=cfg.encoder_normalize_before,
+    )
+
+
 def build(cfg: Namespace, dim: int) -> TransformerEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
     sublayers = cfg.encoder_sublayers
     names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
-    layer = describe_layer(cfg, hidden_dim, tuple(names))
+    layer = describe_encoder_layer(cfg, hidden_dim, names)
     return TransformerEncoder(
         dim,
         hidden_dim,
@@ -106,7 +129,7 @@ def build_attention(cfg: Namespace, dim: int) -> AttentionEncoder:
         dim,
         hidden_dim,
         cfg.encoder_attention_heads,
-        MECHANISMS["san"](cfg, describe_layer(cfg, hidden_dim, ("san",))),
+        MECHANISMS["san"](cfg, describe_encoder_layer(cfg, hidden_dim, ["san"])),
         bias=not cfg.no_attention_bias,
         map_dropout=get_linear_dropout(cfg),
         positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,

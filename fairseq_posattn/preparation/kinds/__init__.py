@@ -15,11 +15,7 @@ from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.vectors import add_word_options
 from fairseq_posattn.text import manifest
 
-# Characters of --dest that fairseq's commands take for separators.
-SEPARATORS = {
-    ",": "fairseq-preprocess separates files by commas",
-    ":": "fairseq-train separates folders by colons",
-}
+SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split names at these
 PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
 FORCE = {"--force": "rebuild everything except completed downloads"}
 
@@ -98,9 +94,9 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
 
 def _check_dest(dest, source, corpus):
     """Raise :exc:`UsageError` if fairseq cannot use the destination, or if it has other data."""
-    for sign, reason in SEPARATORS.items():
+    for sign, command in SEPARATORS.items():
         if sign in str(dest):
-            raise UsageError(f"--dest {dest}: {reason}; choose a name without {sign!r}")
+            raise UsageError(f"--dest {dest}: {command} splits it at {sign!r}; choose another name")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
     try:

@@ -15,6 +15,7 @@ from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear
+from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
@@ -199,6 +200,11 @@ class PosAttnTransformer(TransformerModelBase):
         if not path:
             INITIALIZATIONS[str(cfg.start)](embedding)
         return embedding
+
+    @model_pass  # encoder and decoder share masks of padding
+    def forward(self, *args, **kwargs):
+        """Return the decoder's output for a batch, as fairseq's model."""
+        return super().forward(*args, **kwargs)
 
     @classmethod
     def build_encoder(cls, cfg, src_dict, embed_tokens):

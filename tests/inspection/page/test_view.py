@@ -218,20 +218,18 @@ def test_the_label_is_the_predicted_one_after_other_texts_too(classifier):
 )
 def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, features):
     view = classifier(**flags, pooling="source2token")
-    found = []
-    place = view.places[0]
-    function = place.module.function
+    found, module = [], view.places[0].module
+    function = module.function
 
     def watched(*args, **kwargs):
         result = function(*args, **kwargs)
         found.append(result[1])
         return result
 
-    place.module.function = watched
+    module.function = watched
     sentence = view("a b d e")
-    by_feature = found[0].unflatten(0, (1, -1))[0] if found[0].dim() == 4 else found[0]
-    by_feature = by_feature[0]
-    mean = by_feature.mean(0)[None] if by_feature.dim() == 3 else by_feature.mean(1)
+    (by_feature,) = found[0]  # [C, T, T], and of each mask [K, C, T, T]
+    mean = by_feature.mean(-3).view(-1, 4, 4)
     torch.testing.assert_close(weights(sentence, 0), mean, atol=1e-3, rtol=0)
     described = view.description()["places"]
     assert f"each of {features} features: shown is the mean" in described[0]["note"]

@@ -3,8 +3,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from oracles import loops
 from reference import leaves
 
+from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN, cut_into_blocks
 
 LENGTHS = (7, 4, 1, 0)
@@ -21,22 +23,17 @@ def model(block_length=0, **options):
 
 
 def affine(linear, x):
-    y = linear.weight @ x
+    y = x @ linear.weight.T
     return y if linear.bias is None else y + linear.bias
 
 
-def attend(attention, rows, sees):
-    """Masked self attention: every feature of a row weighs what the row sees for itself."""
-    contexts = []
-    for j, query in enumerate(rows):
-        total, context = torch.zeros_like(query), torch.zeros_like(query)
-        for i, key in enumerate(rows):
-            if sees(j, i):
-                z = affine(attention.key_map, key) + affine(attention.query_map, query)
-                weight = torch.exp(5 * torch.tanh(z / 5))
-                total, context = total + weight, context + weight * key
-        contexts.append(context / total if total.any() else context)
-    return contexts
+def attend(attention, rows, mask):
+    """Return masked self attention by loops."""
+    x = torch.stack(rows)[None]
+    arguments = {"key_score": affine(attention.key_map, x), "value": x}
+    arguments |= {"query_score": affine(attention.query_map, x)}
+    arguments |= {"mask": mask_by_name(mask, len(rows))}
+    return loops("disan", arguments, torch.zeros(1, len(rows), dtype=torch.bool))[0].unbind()
 
 
 def pool(pooling, rows, activation):
@@ -49,13 +46,13 @@ def pool(pooling, rows, activation):
 def by_position(module, tokens, size, activation):
     """Return an encoded sentence by the equations: blocks, contexts, fusion."""
     sentence = []
-    for direction, sees in zip(module.directions, (int.__gt__, int.__lt__), strict=True):
+    for direction, mask in zip(module.directions, ("past", "future"), strict=True):
         x = [activation(affine(direction.input_map, token)) for token in tokens]
         blocks = [x[start : start + size] for start in range(0, len(x), size)]
-        local = [attend(direction.within, block, sees) for block in blocks]
+        local = [attend(direction.within, block, mask) for block in blocks]
         vectors = [pool(direction.pooling, block, activation) for block in local]
         outcome = []
-        contexts = attend(direction.between, vectors, sees)
+        contexts = attend(direction.between, vectors, mask)
         for block, h, v, o in zip(blocks, local, vectors, contexts, strict=True):
             gate = torch.sigmoid(affine(direction.block_gate.map, torch.cat([v, o])))
             e = gate * o + (1 - gate) * v
@@ -79,14 +76,14 @@ def test_equals_the_equations(block_length, activation):
     expected = [
         by_position(module, tokens[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
     ]
-    outputs = module(tokens, PADDING)[~PADDING], torch.cat(expected)
-    torch.testing.assert_close(*outputs)
-    direction = torch.randn_like(outputs[0])
-    for ours, theirs in zip(
-        *(torch.autograd.grad(one, inputs, direction, materialize_grads=True) for one in outputs),
-        strict=True,
-    ):
-        torch.testing.assert_close(ours, theirs)
+    output, expected = module(tokens, PADDING)[~PADDING], torch.cat(expected)
+    torch.testing.assert_close(output, expected)
+    direction = torch.randn_like(output)
+    ours, theirs = (
+        torch.autograd.grad(one, inputs, direction, materialize_grads=True)
+        for one in (output, expected)
+    )
+    torch.testing.assert_close(ours, theirs)
 
 
 def test_blocks_of_the_length_that_takes_least_memory():

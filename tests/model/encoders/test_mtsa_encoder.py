@@ -1,12 +1,18 @@
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
+from oracles import loops
 from reference import leaves
 
 from fairseq_posattn.attention import SourceMaps, TensorizedAttention
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
+PAST = torch.full((4, 4), -math.inf).triu()
+DIRECTIONS = torch.stack([PAST, PAST.t()])
+OTHERS = torch.zeros(4, 4).fill_diagonal_(-math.inf)
 
 
 def encoder(token2token=True, **options):
@@ -19,63 +25,46 @@ def encoder(token2token=True, **options):
     return module
 
 
-def by_position(module, tokens, length, sees):
-    """One sentence from the equations: values, scores, gate, head by head and pair by pair.
+def by_equations(module, tokens, mask):
+    """Values, scores, attention by loops, and the gate, head by head."""
 
-    ``sees(head, query, key)``.
-    """
+    def apply(linear, heads):
+        rows = [
+            x @ w + b for x, w, b in zip(heads.unbind(1), linear.weight, linear.bias, strict=True)
+        ]
+        return torch.stack(rows, dim=1)
+
     attention = module.attention
-    value = F.elu(tokens[:length] @ module.value_map.weight.T + module.value_map.bias)
-    heads = []
-    for head, v in enumerate(value.chunk(2, dim=-1)):
-
-        def affine(linear, x, head=head):
-            return x @ linear.weight[head] + linear.bias[head, 0]
-
-        query, key = torch.zeros_like(v), torch.zeros_like(v)
-        if module.query_map is not None:
-            query, key = affine(module.query_map, v), affine(module.key_map, v)
-        source = torch.zeros_like(v)
-        if attention.source_output is not None:
-            source = affine(attention.source_output, F.elu(affine(attention.source_hidden, v)))
-        contexts = []
-        for j in range(length):
-            numerator, denominator = torch.zeros_like(v[0]), torch.zeros_like(v[0])
-            for i in range(length):
-                if sees(head, j, i):
-                    pair = torch.sigmoid(key[i] @ query[j] / 2**0.5)  # exp of its logarithm
-                    weight = pair * torch.exp(source[i])
-                    numerator, denominator = numerator + weight * v[i], denominator + weight
-            context = torch.where(denominator > 0, numerator / denominator, 0.0)
-            gate = torch.sigmoid(affine(attention.fusion_gate.gate, torch.cat([v[j], context])))
-            contexts.append(gate * v[j] + (1 - gate) * context)
-        heads.append(torch.stack(contexts))
-    return torch.cat(heads, dim=-1)
-
-
-def past_and_future(head, query, key):
-    return key < query if head == 0 else key > query
+    value = F.elu(tokens @ module.value_map.weight.T + module.value_map.bias)
+    value = value.unflatten(-1, (2, 2)).transpose(1, 2)  # [B, H, T, D]
+    query = key = source = torch.zeros_like(value)
+    if module.query_map is not None:
+        query, key = apply(module.query_map, value), apply(module.key_map, value)
+    if attention.source_output is not None:
+        source = apply(attention.source_output, F.elu(apply(attention.source_hidden, value)))
+    vectors = {"query": query, "key": key, "value": value, "source_scores": source, "mask": mask}
+    context = loops("mtsa", vectors, PADDING)
+    gate = torch.sigmoid(apply(attention.fusion_gate.gate, torch.cat([value, context], dim=-1)))
+    return (gate * value + (1 - gate) * context).transpose(1, 2).flatten(2)
 
 
 @pytest.mark.parametrize(
-    ("options", "sees"),
+    ("options", "mask"),
     [
-        ({}, past_and_future),
-        ({"masks": ["others"]}, lambda head, query, key: key != query),
-        ({"masks": ()}, lambda head, query, key: True),
-        ({"token2token": False}, past_and_future),
-        ({"source": SourceMaps(layers=0)}, past_and_future),
-        ({"source": SourceMaps("input", layers=0)}, past_and_future),
+        ({}, DIRECTIONS),
+        ({"masks": ["others"]}, OTHERS),
+        ({"masks": ()}, None),
+        ({"token2token": False}, DIRECTIONS),
+        ({"source": SourceMaps(layers=0)}, DIRECTIONS),
+        ({"source": SourceMaps("input", layers=0)}, DIRECTIONS),
     ],
 )
-def test_equals_the_equations(options, sees):
+def test_equals_the_equations(options, mask):
     """Table 3: the model, without masks, without token2token, without source2token."""
     module = encoder(**options)
     (tokens,) = leaves((2, 4, 3))
-    output = module(tokens, PADDING)
-    for row, length in enumerate([4, 3]):
-        expected = by_position(module, tokens[row], length, sees)
-        torch.testing.assert_close(output[row, :length], expected)
+    output, expected = module(tokens, PADDING), by_equations(module, tokens, mask)
+    torch.testing.assert_close(output[~PADDING], expected[~PADDING])
 
 
 def test_without_attention_it_is_the_values():

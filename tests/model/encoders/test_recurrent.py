@@ -4,17 +4,12 @@ import pytest
 import torch
 from torch import nn
 
-from fairseq_posattn.model.encoders.recurrent import BiLSTM, Recurrent
+from fairseq_posattn.model.encoders.recurrent import NETWORKS, Recurrent
 
 PADDING = torch.tensor(
     [[False, True, True, True], [False, False, False, False], [False, False, False, True]]
 )
-MODULES = {
-    "lstm": partial(Recurrent, nn.LSTM),
-    "gru": partial(Recurrent, nn.GRU),
-    "bigru": partial(Recurrent, nn.GRU, bidirectional=True),
-    "bilstm": BiLSTM,
-}
+MODULES = {**NETWORKS, "gru": partial(Recurrent, nn.GRU)}
 every = pytest.mark.parametrize("name", MODULES)
 
 
