@@ -140,8 +140,8 @@ def specialize(argument):
 
 
 @kernels
-def test_a_launch_is_reused_only_for_an_equally_specialized_threshold(name, replace_kernels):
-    """With p = 1 - 2**-16 the threshold is 1, which Triton compiles as a constant."""
+def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_kernels):
+    """With p = 1 - 2**-16 one of 2**16 is kept; Triton compiles a 1 as a constant."""
     replace_kernels(Compiled)
     attend, tensors = call(name, 20)
     for dropout_p in (0.5, 1 - 2**-16, 0.5):
@@ -260,24 +260,23 @@ def compile_kernels(cache, *options):
 @compiler
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mechanism", "dtypes", "features", "limit"),
+    ("mechanism", "dtypes", "features"),
     [
-        ("dman", ["float16"], ["64", "128"], 64),
-        # For heads of 128 on 9.0; smaller tiles need more instructions a pair.
-        ("da", ["float16"], ["128"], 104),
-        ("mtsa", ["float16", "bfloat16"], ["64", "128"], 64),
-        ("mpsan", ["float16"], ["64"], 64),
+        ("dman", ["float16"], ["64", "128"]),
+        ("da", ["float16"], ["64", "128"]),
+        ("mtsa", ["float16", "bfloat16"], ["64", "128"]),
+        ("mpsan", ["float16"], ["64"]),
     ],
 )
-@pytest.mark.parametrize("capability", ["89", "90"])
+@pytest.mark.parametrize("capability", ["80", "89", "90"])
 def test_loops_spill_little_and_tiles_fit_the_shared_memory(
-    mechanism, dtypes, features, limit, capability, tmp_path
+    mechanism, dtypes, features, capability, tmp_path
 ):
-    """8.0 has the code of 8.9 and more shared memory. Only MTSA's gradients differ by type."""
+    """Only MTSA's gradients differ by type; MPSAN's tiles are those of 64 features."""
     options = ["--mechanisms", mechanism, "--capability", capability, "--lengths", "512"]
     rows = compile_kernels(tmp_path, *options, "--features", *features, "--dtypes", *dtypes)
     assert "attend" in {row["kernel"] for row in rows}
-    assert [row for row in rows if row["spills"] > limit] == []
+    assert [row for row in rows if row["spills"] > 64] == []
     if len(dtypes) > 1 and capability == "90":
         half, brain = (
             [row["a pair"] for row in rows if row["features"] == 128 and row["dtype"] == dtype]
@@ -290,8 +289,8 @@ def test_loops_spill_little_and_tiles_fit_the_shared_memory(
 @pytest.mark.slow
 def test_dman_needs_few_instructions_a_pair(tmp_path):
     short = ["--mechanisms", "dman", "--dtypes", "float16", "--features", "128", "--lengths", "64"]
-    rows = compile_kernels(tmp_path, *short, "--options", "padding", "dropout")
-    assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 37.5
+    rows = compile_kernels(tmp_path, *short)
+    assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 36
     rows = compile_kernels(tmp_path, "--mechanisms", "dman", "--lengths", "512", "--options")
     assert next(row["a pair"] for row in rows if row["kernel"] == "differentiate_queries") <= 33
 

@@ -157,8 +157,6 @@ def test_training_flags_and_moved_data_change_nothing(
     assert table(tmp_path / "checkpoint.pt", "--data", tmp_path, *options) == expected
 
 
-# --- Errors ------------------------------------------------------------------------------------
-
 SEQUENCE = ["CHECKPOINT", "--sentences", "TEXT"]
 LOCALITY = ["locality", "CHECKPOINT"]
 HEATMAP = ["heatmap", *SEQUENCE, "--json", "OUT.json"]

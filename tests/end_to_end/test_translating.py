@@ -257,8 +257,6 @@ def test_plain_text_is_summarized_like_the_prepared_test_set(summarized, user_di
     assert "warning" not in output.err
 
 
-# --- fairseq's commands ---------------------------------------------------------------------------
-
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "translation"
 
 

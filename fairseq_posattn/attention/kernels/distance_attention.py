@@ -80,7 +80,7 @@ class Given(NamedTuple):
     table: Tensor | None  # DMAN's [2N-1] by distance, query less key; or DA's shift [H]
     padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int  # of dropout
+    kept: int  # of 2**16 weights, by dropout
     mechanism: str  # "dman", or the name of DA's mapping
     causal: bool
     clip: float  # threshold of DA's "clip"
@@ -137,10 +137,10 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
 
 def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
     """Return the plan; and learned tensors, cells, padding and dropout as kernel arguments."""
-    kind, table = kind_of(given.threshold, *given[:8], *others), given.table
+    kind, table = kind_of(*given[:8], *others), given.table
     plan = plan_of(given.mechanism, given.causal, kind)
     cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-    mask = given.padding, drawn(given.seed, given.threshold)
+    mask = given.padding, drawn(given.seed, given.kept)
     if given.mechanism == "dman":
         assert table is not None and given.row is not None
         entries = table.size(0)

@@ -49,14 +49,14 @@ def adjusted(dots, row, cell, MECHANISM: tl.constexpr):
 
 
 @triton.jit
-def adjusted_backward(gradient, dots, factor, cell, scale, MECHANISM: tl.constexpr):
+def adjusted_backward(gradient, dots, positive, factor, cell, scale, MECHANISM: tl.constexpr):
     """Return gradients of the scaled dot product and of the cell (DMAN: of its logit)."""
     if MECHANISM == DMAN:
         # Slope of the mask's logarithm, 1 - sigmoid; 0 at the floor.
         return gradient, gradient * tl.where(factor > MASK_FLOOR, 1.0 - factor, 0.0)
     else:
-        positive = tl.maximum(dots, 0.0) * scale
-        return tl.where(dots > 0, gradient * cell, 0.0), gradient * positive
+        d_cell = gradient * (tl.maximum(dots, 0.0) * scale)
+        return tl.where(positive, gradient * cell, 0.0), d_cell
 
 
 @triton.jit
@@ -72,9 +72,10 @@ def load_row(BIASES, b, h, query, queries):
 
 
 @triton.jit
-def visible(score, PADDING, b, distance, key, keys, CAUSAL: tl.constexpr):
+def visible(score, bounds, distance, CAUSAL: tl.constexpr):
     """Return the scores of a tile, -inf where a query does not see a key."""
-    score = ops.at_most(score, ops.key_bounds(PADDING, b, key, keys)[None, :])
+    if bounds is not None:
+        score = ops.at_most(score, bounds[None, :])
     if CAUSAL:
         score = tl.where(distance >= 0, score, float("-inf"))
     return score
@@ -113,7 +114,7 @@ def attend(
         if HALF and MECHANISM == DMAN:
             # If a mask is small for all keys, its weights would leave the range of float16.
             score, factor = score + ops.logarithm(factor) * (1.0 / to_base_2), 1.0
-        score = visible(score, PADDING, b, distance, key, keys, CAUSAL)
+        score = visible(score, ops.key_bounds(PADDING, b, key, keys), distance, CAUSAL)
         largest, shift, decay = ops.raise_maximum(largest, score, to_base_2)
         weight = ops.power_of_two(score * to_base_2 - shift) * factor
         total = total * decay + tl.sum(weight, 1)
@@ -150,25 +151,34 @@ def load_queries(
 
 @triton.jit
 def tile_gradients(
-    q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index, offset, keys,
-    scale, PADDING, DROPOUT, MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
+    q, k, v, g, row, log_sum, delta, cells, bounds, query, key, first_key, head_index, offset,
+    scale, DROPOUT, MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Return a tile's weights after dropout, and the gradients of its dot products and cells."""
+    """Return a tile's weights after dropout, and the gradients of its dot products and cells.
+
+    ``bounds`` are those of the keys, or None if their gradients are wanted alone: rows of padded
+    keys are set to zero later. Dropped weights are not scaled.
+    """
     none = tl.zeros((q.shape[0], k.shape[0]), tl.float32)
     dots = ops.matmul(q, tl.trans(k), none, PRECISION)
     d_weight = ops.matmul(g, tl.trans(v), none, PRECISION)
     distance = query[:, None] + offset - key[None, :]
     cell = ops.load_diagonals(cells, distance)
     score, factor = adjusted(dots, row[:, None], cell, MECHANISM)
-    score = visible(score, PADDING, b, distance, key, keys, CAUSAL)
+    score = visible(score, bounds, distance, CAUSAL)
     weight = ops.power_of_two(score * (scale * ops.LOG2_E) - log_sum[:, None]) * factor
+    positive = dots > 0
+    if MECHANISM != DMAN and bounds is None:
+        # In the sign of the weight, so that registers need not hold the tile of dots.
+        signed = ops.hidden(tl.where(positive, weight, -weight))
+        weight, positive = tl.abs(signed), signed > 0
     dropped = weight
     if DROPOUT.seed is not None:
         keep = ops.dropout_mask(DROPOUT, 0, head_index, query, first_key, k.shape[0])
-        dropped = tl.where(keep, weight * DROPOUT.scale, 0.0)
-        d_weight = tl.where(keep, d_weight * DROPOUT.scale, 0.0)
+        dropped = ops.keep_only(weight, keep)
+        d_weight = tl.where(keep, d_weight, 0.0) * DROPOUT.scale
     d_score = weight * (d_weight - delta[:, None])
-    d_dots, d_cell = adjusted_backward(d_score, dots, factor, cell, scale, MECHANISM)
+    d_dots, d_cell = adjusted_backward(d_score, dots, positive, factor, cell, scale, MECHANISM)
     return dropped.to(g.dtype), d_dots.to(q.dtype), d_cell
 
 
@@ -232,15 +242,16 @@ def differentiate_queries(
             key = first_key + lane
             k = ops.load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)
             v = ops.load_rows(V, b, h, key, keys, FEATURES, BLOCK_D)
+            bounds = ops.key_bounds(PADDING, b, key, keys)
             dropped, d_dots, d_cell = tile_gradients(
-                q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index,
-                offset, keys, scale, PADDING, DROPOUT, MECHANISM, CAUSAL, PRECISION,
+                q, k, v, g, row, log_sum, delta, cells, bounds, query, key, first_key, head_index,
+                offset, scale, DROPOUT, MECHANISM, CAUSAL, PRECISION,
             )  # fmt: skip
             d_q = ops.matmul(d_dots, k, d_q, PRECISION)
             if WHOLE:
                 zero = tl.zeros((BLOCK, BLOCK_D), tl.float32)
                 d_k = ops.matmul(tl.trans(d_dots), q, zero, PRECISION) * scale
-                d_v = ops.matmul(tl.trans(dropped), g, zero, PRECISION)
+                d_v = ops.matmul(tl.trans(dropped), g, zero, PRECISION) * DROPOUT.scale
                 ops.store_rows(D_K, b, h, key, keys, d_k, FEATURES, BLOCK_D)
                 ops.store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
             if MECHANISM == DMAN:
@@ -287,10 +298,13 @@ def differentiate_keys(
             FEATURES, BLOCK_D,
         )  # fmt: skip
         dropped, d_dots, _ = tile_gradients(
-            q, k, v, g, row, log_sum, delta, cells, query, key, first_key, b, head_index,
-            offset, keys, scale, PADDING, DROPOUT, MECHANISM, CAUSAL, PRECISION,
+            q, k, v, g, row, log_sum, delta, cells, None, query, key, first_key, head_index,
+            offset, scale, DROPOUT, MECHANISM, CAUSAL, PRECISION,
         )  # fmt: skip
         d_v = ops.matmul(tl.trans(dropped), g, d_v, PRECISION)
         d_k = ops.matmul(tl.trans(d_dots), q, d_k, PRECISION)
-    ops.store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
+    # Nothing of a padded key is in another key's row.
+    seen = ops.key_bounds(PADDING, b, key, keys)[:, None] > 0.0
+    d_k, d_v = tl.where(seen, d_k * scale, 0.0), tl.where(seen, d_v * DROPOUT.scale, 0.0)
+    ops.store_rows(D_K, b, h, key, keys, d_k, FEATURES, BLOCK_D)
     ops.store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)

@@ -171,12 +171,12 @@ class LayerSum(torch.autograd.Function):
         total = x if output is None else _empty_like(like)
         normalized = None if weight is None else _empty_like(like)
         statistics = like.new_empty(*like.shape[:2], 2, dtype=torch.float32)
-        seed, threshold = launch.draw_dropout(dropout_p, like.device, masks.seed)
+        seed, kept = launch.draw_dropout(dropout_p, like.device, masks.seed)
         masks.seed, masks.streams = seed if masks.seed is None else masks.seed, masks.streams + 1
-        ctx.dropout = threshold, masks.streams
-        kind = launch.kind_of(threshold, x, output, total, bias, weight, normalized, seed)
+        ctx.dropout = kept, masks.streams
+        kind = launch.kind_of(x, output, total, bias, weight, shift, normalized, seed)
         plan = plan_of(relu, kind)
-        dropout = launch.drawn(seed, threshold), masks.streams
+        dropout = launch.drawn(seed, kept), masks.streams
         results = _plane(total), _plane(normalized), statistics
         with torch.cuda.device_of(like):
             given = _plane(x), _plane(output), bias, weight, shift
@@ -191,8 +191,8 @@ class LayerSum(torch.autograd.Function):
         total, weight, statistics, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
         d_x, d_output = (_empty_like(total) if given else None for given in ctx.given[:2])
-        threshold, stream = ctx.dropout
-        kind = launch.kind_of(threshold, d_total, d_normalized, total, weight, d_x, d_output, seed)
+        kept, stream = ctx.dropout
+        kind = launch.kind_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
         plan = plan_of(ctx.relu, kind)
         has_vectors = weight is not None or ctx.given[2]
         parts: Any = None
@@ -202,7 +202,7 @@ class LayerSum(torch.autograd.Function):
                 parts = statistics.new_empty(plan.programs, 3, total.size(-1))
                 d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
             given = _plane(d_total), _plane(d_normalized), _plane(total), weight, statistics
-            dropout = launch.drawn(seed, threshold), stream
+            dropout = launch.drawn(seed, kept), stream
             results = _plane(d_x), _plane(d_output), parts
             plan.differentiate(*given, *results, *dropout, *plan.sizes)
             if has_vectors:

@@ -18,7 +18,7 @@ PROGRAMS = 264
 def draw_dropout(
     probability: float, device: torch.device, seed: Tensor | None = None
 ) -> tuple[Tensor | None, int]:
-    """Draw a dropout's seed unless it is given; return it and the threshold of :class:`Drawn`."""
+    """Draw a dropout's seed unless it is given; return it and how many of 2**16 are kept."""
     if probability <= 0:
         return None, 2**16
     # From PyTorch's generator into device memory: manual_seed repeats it, and a CUDA graph draws a
@@ -27,9 +27,10 @@ def draw_dropout(
     return seed, round((1 - probability) * 2**16)
 
 
-def drawn(seed: Tensor | None, threshold: int) -> Drawn:
-    """Return dropout as a kernel argument; the scale uses the rounded probability."""
-    return Drawn(seed, threshold, 2**16 / threshold if threshold else 0.0)
+def drawn(seed: Tensor | None, kept: int) -> Drawn:
+    """Return dropout as a kernel argument; the scale is 0 if no weight is kept."""
+    largest = (max(kept, 1) - 2**15) * 2**16 - 1
+    return Drawn(seed, largest, kept / 2**16, 2**16 / kept if kept else 0.0)
 
 
 def rows_of(tensor: Tensor) -> Rows:
@@ -49,7 +50,6 @@ class Kind(NamedTuple):
     device: torch.device
     dtype: torch.dtype
     precision: str  # of matmuls
-    threshold: int  # of dropout; Triton compiles other kernels for 1 and for multiples of 16
     tensors: tuple[tuple[Any, ...] | None, ...]  # type, shape, strides and alignment of each
 
     @property
@@ -63,7 +63,7 @@ class Kind(NamedTuple):
         return {"PRECISION": self.precision, "FEATURES": features, "BLOCK_D": block}
 
 
-def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
+def kind_of(*tensors: Tensor | None) -> Kind:
     """Return the kind of a call; the third tensor has the vectors' type and device."""
     vectors = tensors[2]
     assert vectors is not None
@@ -73,7 +73,7 @@ def kind_of(threshold: int, *tensors: Tensor | None) -> Kind:
         None if one is None else (one.dtype, one.shape, one.stride(), one.data_ptr() % 16 == 0)
         for one in tensors
     )
-    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", threshold, described)
+    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", described)
 
 
 class Launch:

@@ -207,7 +207,7 @@ class Given(NamedTuple):
     reach: Tensor | None
     padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int  # of dropout
+    kept: int  # of 2**16 weights, by dropout
     constant: float  # divides the scores
 
 
@@ -243,9 +243,9 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
 
 def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
     """Return the plan; and mask, padding and dropout as kernel arguments."""
-    plan = plan_of(given.constant, kind_of(given.threshold, *given[:7], *others))
+    plan = plan_of(given.constant, kind_of(*given[:7], *others))
     mask = masks.mask_operand(given.mask, given.reach, *plan.numbers[2:4])
-    return plan, (mask, given.padding, drawn(given.seed, given.threshold))
+    return plan, (mask, given.padding, drawn(given.seed, given.kept))
 
 
 differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)

@@ -66,7 +66,7 @@ class Given(NamedTuple):
     reach: Tensor | None
     padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
-    threshold: int  # of dropout
+    kept: int  # of 2**16 weights, by dropout
     token_scale: str  # activations of the scores: "identity" or "log_sigmoid"
     source_scale: str
 
@@ -121,10 +121,10 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
 
 def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
     """Return the plan; and mask, padding and dropout as kernel arguments."""
-    kind = kind_of(given.threshold, *given[:8], *others)
+    kind = kind_of(*given[:8], *others)
     plan = plan_of(given.token_scale, given.source_scale, kind)
     mask = mask_operand(given.mask, given.reach, *plan.numbers[1:3])
-    return plan, (mask, given.padding, drawn(given.seed, given.threshold))
+    return plan, (mask, given.padding, drawn(given.seed, given.kept))
 
 
 differentiable = DifferentiableKernels(

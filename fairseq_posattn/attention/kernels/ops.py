@@ -32,10 +32,11 @@ class Plane(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """Dropout: a weight is kept, times ``scale``, if 16 random bits are below ``threshold``."""
+    """Dropout: a weight is kept, times ``scale``, if a random int32 is at most ``largest``."""
 
     seed: Any  # a pointer, or None without dropout
-    threshold: int
+    largest: int  # ends in 16 ones: 16 random bits decide
+    probability: float  # of keeping a weight
     scale: float
 
 
@@ -56,6 +57,12 @@ def approximate(x, INSTRUCTION: tl.constexpr):
     return tl.inline_asm_elementwise(
         INSTRUCTION, "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
     )
+
+
+@triton.jit
+def hidden(x):
+    """Return x, of which LLVM does not see the origin."""
+    return x if INTERPRETED else approximate(x, "mov.f32 $0, $1;")
 
 
 @triton.jit
@@ -210,9 +217,9 @@ def dropout_mask(DROPOUT, stream, head, query, first_key, BLOCK_K: tl.constexpr)
     seed = tl.load(DROPOUT.seed)
     a, b, c, d = tl.philox(seed, group, query, zero + head, zero + stream, PHILOX_ROUNDS)
     words = tl.join(tl.join(a, b), tl.join(c, d))
-    halves = tl.join(words & 0xFFFF, words >> 16).to(tl.int32)  # [BLOCK_Q, BLOCK_K / 8, 2, 2, 2]
-    halves = tl.permute(halves, (0, 2, 3, 4, 1))
-    return tl.reshape(halves, (query.shape[0], BLOCK_K)) < DROPOUT.threshold
+    numbers = tl.join(words << 16, words)  # by 16 bits each: [BLOCK_Q, BLOCK_K / 8, 2, 2, 2]
+    numbers = tl.reshape(tl.permute(numbers, (0, 2, 3, 4, 1)), (query.shape[0], BLOCK_K))
+    return numbers.to(tl.int32, bitcast=True) <= DROPOUT.largest
 
 
 @triton.jit
@@ -220,8 +227,15 @@ def drop(tile, scale, DROPOUT, stream, head, query, first_key):
     """Return a tile after dropout (:func:`dropout_mask`), the rest times ``scale``."""
     if DROPOUT.seed is not None:
         keep = dropout_mask(DROPOUT, stream, head, query, first_key, tile.shape[1])
-        tile = tl.where(keep, tile * scale, 0.0)
+        tile = keep_only(tile, keep) * scale
     return tile
+
+
+@triton.jit
+def keep_only(tile, keep):
+    """Return a float32 tile, 0 where ``keep`` is not true."""
+    # Else LLVM would convert to 16 bits first, and then select each half of a register apart.
+    return hidden(tl.where(keep, tile, 0.0))
 
 
 @triton.jit

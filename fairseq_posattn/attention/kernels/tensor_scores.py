@@ -214,7 +214,7 @@ def pair_gradients(
     if DROPOUT.seed is not None:
         keep = ops.dropout_mask(DROPOUT, PAIRS, head_index, query, first_key, k.shape[0])
         d_weight = tl.where(keep, d_weight, 0.0)
-        dropped = tl.where(keep, weight, 0.0)
+        dropped = ops.keep_only(weight, keep)
     d_weight = matmul_split(d_d, tl.trans(g), tl.trans(g_rest), d_weight, PRECISION, SPLIT)
     if SPLIT:
         d_weight = ops.matmul(d_d_rest, tl.trans(g), d_weight, PRECISION)
@@ -244,8 +244,7 @@ def differentiate_queries(
     d_n = tl.where(d == 0.0, 0.0, d_c.to(tl.float32) / tl.where(d == 0.0, 1.0, d))
     d_n = (d_n * DROPOUT.scale).to(narrow)
     # From d_n as rounded: the gradient of a weight is the difference of the two.
-    kept = DROPOUT.threshold * 2.0**-16
-    d_d_full = -d_n.to(tl.float32) * kept * c.to(tl.float32)
+    d_d_full = -d_n.to(tl.float32) * DROPOUT.probability * c.to(tl.float32)
     d_d = d_d_full.to(narrow)
     d_d_rest = (d_d_full - d_d.to(tl.float32)).to(narrow)
     ops.store_rows(D_NUMERATOR, b, h, query, queries, d_n, FEATURES, BLOCK_D)
@@ -298,15 +297,13 @@ def differentiate_keys(
         d_k = ops.matmul(tl.trans(d_dots.to(q.dtype)), q, d_k, PRECISION)
         high = weight.to(g.dtype)
         d_g = matmul_split(tl.trans(high), d_d, d_d_rest, d_g, PRECISION, SPLIT)
-        rest = (weight - high.to(tl.float32)).to(g.dtype)
         if SPLIT:
+            rest = (weight - high.to(tl.float32)).to(g.dtype)
             d_g = ops.matmul(tl.trans(rest), d_d, d_g, PRECISION)
-        if DROPOUT.seed is not None:
-            kept = dropped != 0.0
-            high = tl.where(kept, high, 0.0).to(g.dtype)
-            rest = tl.where(kept, rest, 0.0).to(g.dtype)
-        d_gv = ops.matmul(tl.trans(high), d_n, d_gv, PRECISION)
+        kept = dropped.to(g.dtype)
+        d_gv = ops.matmul(tl.trans(kept), d_n, d_gv, PRECISION)
         if SPLIT:
+            rest = (dropped - kept.to(tl.float32)).to(g.dtype)
             d_gv = ops.matmul(tl.trans(rest), d_n, d_gv, PRECISION)
     ops.store_rows(D_K, b, h, key, keys, d_k * scale, FEATURES, BLOCK_D)
 
