@@ -73,7 +73,7 @@ FAULTS_BY_FILE = {
         ),
     ],
     "model/seq2seq.py": [
-        ("self.training and self.pads_right and incremental_state is None", "True", PREFIX),
+        ("self.training and self.pads_right and incremental_state is None", "True", STOCK),
         ("self.embed_scale * self.embed_tokens", "self.embed_tokens", STOCK),
         ("x.masked_fill(padding.unsqueeze(-1), 0.0)", "x", STOCK),
         ("self_attn_padding_mask=padding,", "", STOCK),

@@ -80,13 +80,13 @@ def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
 @functools.cache
 def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool:
     """Compare the kernels with PyTorch on small tensors, once; warn if they differ or fail."""
-    norm = nn.LayerNorm(features, device=device, dtype=dtype)
 
     def results(by_kernels: bool, dtype: torch.dtype) -> list[Tensor]:
         generator, size = torch.Generator().manual_seed(0), (17, 3, features)
         tensors = [torch.randn(shape, generator=generator) for shape in (size, size, size[2:])]
         x, output, bias = leaves = [t.to(device, dtype).requires_grad_() for t in tensors]
         if by_kernels:
+            norm = nn.LayerNorm(features, device=device, dtype=dtype)
             total, normalized = Sum(Masks(), x, output, bias).normalize(norm)
             activated = dropped_relu(Masks(), normalized, 0.0)
         else:

@@ -105,17 +105,12 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
         is_dictionary = False
     if not is_dictionary:
         yield f"--model-overrides {s.model_overrides}: it must be a Python dictionary"
-    shards = 1 if s.num_shards is None else s.num_shards
-    if (s.shard_id or 0) >= shards:
-        yield f"--shard-id {s.shard_id}: it must be less than --num-shards {shards}"
     if "beam" not in s:
         if "context_window" not in s and s.max_tokens is None and s.batch_size is None:
             yield NO_BATCH_SIZE  # of fairseq-validate
         return
     if s.nbest > s.beam and not s.score_reference:
         yield f"--nbest {s.nbest}: a beam of {s.beam} has no more than {s.beam}; raise --beam"
-    if (s.diverse_beam_groups or 0) > 0 and s.beam % s.diverse_beam_groups:
-        yield f"--diverse-beam-groups {s.diverse_beam_groups}: it must divide --beam {s.beam}"
     is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield (

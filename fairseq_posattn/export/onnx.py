@@ -1,12 +1,4 @@
-"""ONNX graphs of classifiers and encoders, for batches and sentences of any size; and in int8.
-
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession("sst5/model.onnx")
-    logits, = session.run(None, {"input_ids": ids, "attention_mask": mask})
-
-The tokenizer is the folder's.
-"""
+"""ONNX graphs of classifiers and encoders, for batches and sentences of any size; and in int8."""
 
 import warnings
 from collections.abc import Sequence

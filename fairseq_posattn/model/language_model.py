@@ -29,13 +29,10 @@ def read_config(folder: str) -> str:
     """Return the settings of a folder's language model as JSON, for the checkpoint."""
     gpt.check_folder(folder)
     path = Path(folder, "config.json")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        if config["model_type"] != OpenAIGPTConfig.model_type:
-            raise ValueError
-    except (OSError, ValueError, LookupError, TypeError):
+    config = json.loads(path.read_text(encoding="utf-8"))
+    if config.get("model_type") != OpenAIGPTConfig.model_type:
         message = f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt"
-        raise UsageError(message) from None
+        raise UsageError(message)
     return json.dumps({name: config[name] for name in SETTINGS if name in config})
 
 
@@ -103,9 +100,12 @@ class PretrainedLanguageModel(nn.Module):
             )
         path = next(Path(folder, name) for name in gpt.WEIGHTS if Path(folder, name).is_file())
         try:
-            weights = _read_weights(path)
+            is_pickle = path.suffix == ".bin"
+            read = torch.load(path, "cpu", weights_only=True) if is_pickle else load_file(path)
         except Exception as error:  # PyTorch and safetensors raise various exceptions
             raise UsageError(f"{path}: cannot be read ({error}); copy the file again") from None
+        # Models saved with a head have names with a prefix.
+        weights = {name.removeprefix("transformer."): weight for name, weight in read.items()}
         vectors = self.embed_tokens.weight
         for name, weight in self.gpt.named_parameters():
             shape = weight.shape if weight is not vectors else (len(rows), weight.size(1))
@@ -119,15 +119,3 @@ class PretrainedLanguageModel(nn.Module):
         vectors[self.marks.pad] = 0
         chosen = [rows[symbols[number]] for number in shared]
         vectors[shared] = weights["tokens_embed.weight"][chosen].to(vectors)
-        if not all(weight.isfinite().all() for weight in self.parameters()):
-            raise UsageError(f"{path}: a weight is not finite; copy the file again")
-
-
-def _read_weights(path: Path) -> dict[str, Tensor]:
-    """Return the tensors by name, without the prefix of models saved with a head."""
-    if path.suffix == ".safetensors":
-        read = load_file(path)
-    else:
-        read = dict(torch.load(path, map_location="cpu", weights_only=True))
-    tensors = {str(name): tensor for name, tensor in read.items() if isinstance(tensor, Tensor)}
-    return {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}

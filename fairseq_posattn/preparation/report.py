@@ -9,7 +9,6 @@ from statistics import median
 from textwrap import indent
 
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.text.lines import read_lines
 
 MOST_LABELS = 30  # lines of the table of classes
 
@@ -22,11 +21,6 @@ def counted(number, noun):
 def count_lines(path):
     with open(path, "rb") as file:
         return sum(1 for _ in file)
-
-
-def text_lines(path):
-    with open(path, "rb") as stream:
-        yield from read_lines(stream, path)
 
 
 def report_counts(counts, published, limit=None, what="lines"):

@@ -8,8 +8,8 @@ from math import ceil
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.report import text_lines
 from fairseq_posattn.text import subwords
+from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.vocabulary import SPECIAL
 
 # SentencePiece holds its training sentences in memory, and skips lines of over 4,192 bytes.
@@ -69,7 +69,7 @@ class SentencePieces:
 
     def vocabulary(self, dest):
         """Return all subwords, without special symbols."""
-        return [line.partition("\t")[0] for line in text_lines(dest / self.files[1])][MARKS:]
+        return [line.partition("\t")[0] for line in file_lines(dest / self.files[1])][MARKS:]
 
 
 class WordPieces:

@@ -1,8 +1,7 @@
 """Compare the rows of a table with its baseline row, with tests of significance.
 
-Differences are tested over sentences and runs if the runs have sentence statistics, else over runs
-by the t-test of Welch (1947). One run says nothing about other seeds and is not compared, unless it
-consists of folds, which classify each sentence once: then by the test of McNemar (1947).
+Tests are over sentences and runs if there are statistics of sentences, else over runs (Welch,
+1947). One run is not compared, unless its folds classify each sentence once (McNemar, 1947).
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
-from fairseq_posattn.text.lines import read_file, read_lines
+from fairseq_posattn.text.lines import file_lines, read_file
 from fairseq_posattn.text.subwords import SPACE, whole_words
 
 __all__ = ["Pairs", "from_files", "from_generated", "remove_marks"]
@@ -85,25 +85,23 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
     references: dict[int, str] = {}
     language = None
-    with open(path, "rb") as stream:
-        for place, line in enumerate(read_lines(stream, path), start=1):
-            match = GENERATED.match(line)
-            if not match:
-                dictionary = LANGUAGE.search(line)
-                language = dictionary[1] if dictionary else language
-                continue
-            kind, number, text = match[1], int(match[2]), match[3]
-            if kind == "T":
-                references[number] = text
-                continue
-            score, _, text = text.partition("\t")
-            try:
-                if number not in best[kind] or float(score) > best[kind][number][0]:
-                    best[kind][number] = float(score), text
-            except ValueError:
-                raise UsageError(
-                    f"{path}:{place}: no score between {kind}-{number} and its text"
-                ) from None
+    for place, line in enumerate(file_lines(path), start=1):
+        match = GENERATED.match(line)
+        if not match:
+            dictionary = LANGUAGE.search(line)
+            language = dictionary[1] if dictionary else language
+            continue
+        kind, number, text = match[1], int(match[2]), match[3]
+        if kind == "T":
+            references[number] = text
+            continue
+        score, _, text = text.partition("\t")
+        try:
+            if number not in best[kind] or float(score) > best[kind][number][0]:
+                best[kind][number] = float(score), text
+        except ValueError:
+            why = f"no score between {kind}-{number} and its text"
+            raise UsageError(f"{path}:{place}: {why}") from None
     hypotheses = best["D"] or best["H"]
     return {number: text for number, (_, text) in hypotheses.items()}, references, language
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.lines import parallel_lines, read_lines
+from fairseq_posattn.text.lines import file_lines, parallel_lines
 
 __all__ = ["Impression", "auc", "mean_scores", "mrr", "ndcg", "rank_by_popularity", "read_scores"]
 
@@ -118,8 +118,7 @@ def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
             f"{path}: no such file; name a folder of `posattn prepare recommendation` and one of "
             "its splits"
         )
-    with open(path, "rb") as stream:
-        yield from map(str.split, read_lines(stream, path, allow_empty=True))
+    yield from map(str.split, file_lines(path, allow_empty=True))
 
 
 def rank_by_popularity(data: Path, split: str) -> Iterator[Impression]:

@@ -85,10 +85,15 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
         ) from None
 
 
+def file_lines(path: StrPath, allow_empty: bool = False) -> Iterator[str]:
+    """Yield the lines of a file; raises as :func:`read_lines`."""
+    with open(path, "rb") as stream:
+        yield from read_lines(stream, path, allow_empty=allow_empty)
+
+
 def read_file(path: StrPath) -> list[str]:
     """Return all lines of a file; raises as :func:`read_lines`."""
-    with open(path, "rb") as stream:
-        return list(read_lines(stream, path))
+    return list(file_lines(path))
 
 
 def parallel_lines(**sides: Iterable[Any]) -> Iterator[tuple[Any, ...]]:

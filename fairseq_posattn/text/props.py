@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.lines import file_lines
 
 SEPARATOR = "|||"  # between the words and the tags of a readable example
 OUTSIDE, BEGINS, CONTINUES = "O", "B-", "I-"
@@ -93,8 +93,7 @@ def tags_of_spans(spans: Iterable[Span], length: int) -> list[str]:
 
 def read_props(path: str | Path) -> list[Sentence]:
     """Return the sentences of a props file; UsageError for malformed columns and brackets."""
-    with open(path, "rb") as file:
-        return list(read_props_lines(read_lines(file, path, allow_empty=True), path))
+    return list(read_props_lines(file_lines(path, allow_empty=True), path))
 
 
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:

@@ -4,7 +4,7 @@ from collections import Counter
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.lines import file_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
@@ -26,9 +26,8 @@ def count_words(paths):
     """Return the counts of the words in some tokenized files."""
     counts = Counter()
     for path in paths:
-        with open(path, "rb") as stream:
-            for line in read_lines(stream, path, allow_empty=True):
-                counts.update(line.split())
+        for line in file_lines(path, allow_empty=True):
+            counts.update(line.split())
     return counts
 
 

@@ -163,8 +163,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
     )
     map_activation: ChoiceEnum(list(ACTIVATIONS)) = flag(
-        "elu",
-        "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head",
+        "elu", "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head"
     )
     attention_dropout: float = flag(
         0.0, "dropout probability of attention weights", "transformer", "attention", "mtsa"

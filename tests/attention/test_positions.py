@@ -26,13 +26,6 @@ def test_distances(lengths, matrix):
     assert distance_matrix(signed_distances(*lengths), *lengths).tolist() == matrix
 
 
-def test_the_gradient_of_a_line_sums_diagonals():
-    line = torch.zeros(5, requires_grad=True)
-    weights = torch.arange(9.0).view(3, 3)
-    (distance_matrix(line, 3, 3) * weights).sum().backward()
-    assert line.grad.tolist() == [weights.diagonal(i).sum().item() for i in (2, 1, 0, -1, -2)]
-
-
 def test_blocked_keys():
     assert blocked_keys(3, 3) is None
     assert blocked_keys(1, 5, causal=True) is None
@@ -52,14 +45,6 @@ def test_scores_by_distance_are_shifted_to_their_keys(queries, keys):
             distance = (t + keys - queries) - s
             assert torch.equal(shifted[..., t, s], rows[..., t, keys - 1 - distance])
     assert torch.equal(relative_shift(relative_unshift(shifted)), shifted)
-
-
-def test_shift_and_unshift_are_the_gradients_of_each_other():
-    rows, columns = leaves((2, 3, 7), (2, 3, 5))
-    to_rows = torch.autograd.grad(relative_shift(rows), rows, columns)
-    torch.testing.assert_close(to_rows[0], relative_unshift(columns))
-    to_columns = torch.autograd.grad(relative_unshift(columns), columns, rows)
-    torch.testing.assert_close(to_columns[0], relative_shift(rows))
 
 
 @pytest.mark.parametrize("features", [1, 2, 5, 6])

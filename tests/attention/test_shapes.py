@@ -1,5 +1,7 @@
 """Shapes are broadcast or refused, for every function and implementation that runs here."""
 
+import math
+
 import pytest
 import torch
 from kernel_checks import DEVICE, require_kernels
@@ -129,21 +131,17 @@ def test_one_mask_of_the_distance_serves_all_heads(name, impl):
         call(name, impl, {**arguments, "mask": longer})
 
 
-@pytest.mark.parametrize("dropout_p", [1.5, -0.5, float("nan")])
-@pytest.mark.parametrize(("name", "impl"), SERVED)
-def test_a_dropout_beyond_0_to_1_is_refused(name, impl, dropout_p):
-    with pytest.raises(ValueError, match="dropout_p is .*; it must be from 0 to 1"):
-        call(name, impl, given(name), dropout_p=dropout_p)
-
-
-def test_padding_must_be_bool():
-    with pytest.raises(ValueError, match="key_padding_mask is torch.float32; it must be"):
-        call("san", "reference", given("san"), key_padding_mask=PADDING.float())
-
-
-def test_an_argument_that_no_function_has_is_a_type_error():
-    with pytest.raises(TypeError, match="dot_product_attention has no argument 'dropout'"):
-        call("san", "reference", given("san"), dropout=0.1)
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        *(({"dropout_p": p}, ValueError, "it must be from 0 to 1") for p in (1.5, -0.5, math.nan)),
+        ({"key_padding_mask": PADDING.float()}, ValueError, "key_padding_mask is torch.float32"),
+        ({"dropout": 0.1}, TypeError, "dot_product_attention has no argument 'dropout'"),
+    ],
+)
+def test_wrong_options_are_refused(options, error, message):
+    with pytest.raises(error, match=message):
+        call("san", "reference", given("san"), **options)
 
 
 def test_the_error_states_the_shape_and_the_expected_one():

@@ -1,5 +1,6 @@
 """A tiny corpus, a tiny model and a way to run command lines, shared by the end-to-end tests."""
 
+import functools
 import os
 import random
 import subprocess
@@ -8,9 +9,10 @@ from pathlib import Path
 
 import forked_commands
 import pytest
-from forked_recipes import environment, recipe_run  # noqa: F401, fixtures
+from forked_recipes import recipe_run  # noqa: F401, a fixture
 
 import fairseq_posattn
+from fairseq_posattn.recipes import tiny
 
 # Threads of concurrent processes slow each other down many times over.
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -57,9 +59,24 @@ def corpus(tmp_path_factory):
     binarized = folder / "binarized"
     texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     options = ["-s", "de", "-t", "en", *texts, "--joined-dictionary", "--destdir", binarized]
-    log = folder / "log"
-    assert forked_commands.run("preprocess", options, log) == 0, log.read_text()
+    forked_commands.output_of("preprocess", *options)
     return binarized
+
+
+@pytest.fixture(scope="session")
+def generate(tmp_path_factory):
+    """Return ``generate(name)``: the folder of a data set of ``recipes/tiny.py``, enlarged."""
+
+    @functools.cache
+    def generate(name):
+        folder = tmp_path_factory.mktemp("generated") / name
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(tiny, "SIZES", {"train": 200, "valid": 40, "test": 20})
+            patched.setattr(tiny, "IMPRESSIONS", 150)
+            tiny.make_dataset(name, folder, random.Random(1))
+        return folder
+
+    return generate
 
 
 @pytest.fixture(scope="session")

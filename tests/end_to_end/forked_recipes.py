@@ -1,15 +1,14 @@
-"""Recipes run in this process, in an environment whose commands start at once.
+"""Recipes run in this process, and commands that import fairseq are forked.
 
-fairseq's start-up takes most of a tiny run, so its commands are forked from a process that has
-imported it already.
+fairseq's start-up takes most of a tiny run, so they are forked from a process that has imported it.
 """
 
 import json
 import os
 import runpy
-import socketserver
+import subprocess
 import sys
-import threading
+import tempfile
 from pathlib import Path
 
 import forked_commands
@@ -20,6 +19,9 @@ from fairseq_posattn.recipes.command import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
+# Python's arguments that are forked; other programs of recipes do not import fairseq.
+MODULES = ("fairseq_posattn.recipes.tiny", "fairseq_posattn.cli analysis")
+MODULES += ("fairseq_posattn.cli average",)
 
 
 def measured_rows(path):
@@ -32,85 +34,51 @@ def table_of(printed):
     return [line for line in printed.splitlines() if line.startswith("|")]
 
 
-CLIENT = """#!{python} -SE
-import json, socket, sys
-connection = socket.socket(socket.AF_UNIX)
-connection.connect({address!r})
-with connection.makefile("rw") as stream:
-    print(json.dumps([{command!r}, *sys.argv[1:]]), file=stream, flush=True)
-    exit_code, output = json.loads(stream.readline())
-sys.stdout.write(output)
-sys.exit(exit_code)
-"""
-# Python programs of recipes that import fairseq are forked.
-PYTHON = """#!/bin/sh
-case "$2 $3" in
-    *.recipes.tiny\\ * | "fairseq_posattn.cli "a[nv]*)
-        exec '{bin}/forked-python' "$@" ;;
-    *) exec '{python}' "$@" ;;
-esac
-"""
-
-
 def run_python(arguments, log):
     """``python -m MODULE ...`` in this process."""
     forked_commands.as_if_started()
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
+    forked_commands.redirect(os.devnull, log, log)
     sys.path.insert(0, str(ROOT))
     sys.argv = arguments[1:]
     runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 
-class RunForked(socketserver.StreamRequestHandler):
-    """Runs the command that a client sends, and answers with exit code and output."""
+class Forked:
+    """A forked command, with the methods of ``subprocess.Popen`` that recipes use."""
 
-    def handle(self):
-        command, *arguments = json.loads(self.rfile.readline())
-        log = Path(self.server.folder, f"{threading.get_ident()}.log")
-        log.write_text("")
-        if command == "python":
-            process = forked_commands.FORKSERVER.Process(
-                target=run_python, args=(arguments, str(log))
-            )
-            process.start()
+    def __init__(self, words, stdout=None, **unused):
+        self.log, self.is_shown = stdout.name if stdout else tempfile.mkstemp()[1], not stdout
+        command = Path(words[0]).name.removeprefix("fairseq-")
+        if command in ("train", "validate", "generate"):
+            self.process = forked_commands.start(command, words[1:], self.log)
         else:
-            process = forked_commands.start(command, arguments, log)
-        process.join()
-        self.wfile.write(json.dumps([process.exitcode, log.read_text()]).encode() + b"\n")
+            start = forked_commands.FORKSERVER.Process
+            self.process = start(target=run_python, args=(words[1:], self.log))
+            self.process.start()
+        self.pid = self.process.pid
 
+    def poll(self):
+        return self.process.exitcode
 
-@pytest.fixture(scope="session")
-def environment(tmp_path_factory):
-    """Return the folder of a Python environment."""
-    folder = tmp_path_factory.mktemp("environment")
-    commands = folder / "bin"
-    commands.mkdir()
-    address = str(folder / "socket")
-    for name, command in (
-        ("fairseq-train", "train"),
-        ("fairseq-validate", "validate"),
-        ("fairseq-generate", "generate"),
-        ("fairseq-preprocess", "preprocess"),
-        ("forked-python", "python"),
-    ):
-        client = CLIENT.format(python=sys.executable, address=address, command=command)
-        (commands / name).write_text(client)
-    (commands / "python").write_text(PYTHON.format(python=sys.executable, bin=commands))
-    for command in commands.iterdir():
-        command.chmod(0o755)
-    with socketserver.ThreadingUnixStreamServer(address, RunForked) as server:
-        server.folder = folder
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield folder
-        server.shutdown()
+    def wait(self):
+        self.process.join()
+        if self.is_shown:
+            os.write(1, Path(self.log).read_bytes())
+            os.unlink(self.log)
+        return self.process.exitcode
 
 
 @pytest.fixture
-def recipe_run(environment, monkeypatch, capfd):
+def recipe_run(monkeypatch, capfd):
     """Run a recipe; return all that is printed, or fail and show it."""
-    monkeypatch.setattr(sys, "executable", str(environment / "bin" / "python"))
+    popen = subprocess.Popen
+
+    def fork(words, **options):
+        program, *rest = map(str, words)
+        is_forked = "fairseq-" in program or " ".join(rest[1:]).startswith(MODULES)
+        return (Forked if is_forked else popen)(words, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", fork)
 
     def recipe_run(recipe, *arguments, refused=False):
         capfd.readouterr()

@@ -1,6 +1,7 @@
 """Recipes of classification from the data to the table, in their tiny form."""
 
 import json
+import random
 
 import pytest
 import torch
@@ -10,17 +11,18 @@ from forked_recipes import measured_rows, table_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.inference import prediction
+from fairseq_posattn.recipes.tiny import make_dataset
 
 COMPARE = "classifiers/compare"
 DATASETS = ("trec", "cr", "snli", "sick", "amazon_electronics")  # one of each kind
 
 
 @pytest.fixture(scope="module")
-def tiny_data(run, environment, tmp_path_factory):
+def tiny_data(tmp_path_factory):
     """Return a folder with a small data set of each kind."""
     folder = tmp_path_factory.mktemp("tiny data")
-    program = ["-m", "fairseq_posattn.recipes.tiny", "datasets"]
-    run(environment / "bin" / "python", *program, folder, *DATASETS)
+    for name in DATASETS:
+        make_dataset(name, folder / name, random.Random(1))
     return folder
 
 

@@ -240,9 +240,6 @@ def test_a_signal_ends_the_commands_of_a_recipe(stubborn, tmp_path, number):
     assert "MTSA (2 of 2): train" not in printed
 
 
-# --- Wrapper scripts ---------------------------------------------------------------------------
-
-
 def test_every_recipe_has_a_short_script():
     for name in RECIPES:
         assert f'/recipe.sh" {name} "$@"' in (EXAMPLES / f"{name}.sh").read_text()

@@ -21,13 +21,7 @@ from fairseq_posattn.inspection.analysis import main as analyse
 from fairseq_posattn.recipes import tiny
 from fairseq_posattn.scoring.commands.score import main as score
 from fairseq_posattn.scoring.roles import compare
-from fairseq_posattn.text.props import (
-    Proposition,
-    Sentence,
-    read_props,
-    spans_of_tags,
-    write_props,
-)
+from fairseq_posattn.text.props import Proposition, Sentence, read_props, spans_of_tags, write_props
 
 ROLES = ("words", "predicate", "tags")
 TINY = [
@@ -39,19 +33,13 @@ TINY = [
 
 
 @pytest.fixture(scope="module")
-def train(user_dir, tmp_path_factory):
+def train(user_dir, generate, tmp_path_factory):
     """Return ``train(name, *flags)``: the best checkpoint, the log and the folder of the data."""
 
     def train(name, *flags):
-        folder = tmp_path_factory.mktemp("data") / name
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(tiny, "SIZES", {"train": 200, "valid": 40, "test": 20})
-            patched.setattr(tiny, "IMPRESSIONS", 150)
-            tiny.make_dataset(name, folder, random.Random(1))
-        log, saved = folder / "log", folder / "checkpoints"
+        folder, saved = generate(name), tmp_path_factory.mktemp(name)
         words = [folder, "--user-dir", user_dir, "--save-dir", saved, *TINY, *flags]
-        assert forked_commands.run("train", words, log) == 0, log.read_text()
-        return saved / "checkpoint_best.pt", log.read_text(), folder
+        return saved / "checkpoint_best.pt", forked_commands.output_of("train", *words), folder
 
     return train
 

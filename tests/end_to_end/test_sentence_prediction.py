@@ -2,8 +2,8 @@
 
 import json
 import math
+import operator
 import os
-import random
 import sys
 from pathlib import Path
 
@@ -24,50 +24,32 @@ PAIRS = ["--task", "sentence_pair_prediction"]
 STOCK = ["--task", "sentence_prediction"]
 
 
-def lines_of(generator, count):
-    """Return sentences of two to seven letters."""
-    letters = ("abcdefgh"[: generator.randint(3, 8)] for _ in range(count))
-    return [" ".join(generator.choices(some, k=generator.randint(2, 7))) for some in letters]
-
-
-def split_of(generator, count):
-    """Return pairs with their overlap as a score from 1 to 5 and as a label."""
-    first, second = lines_of(generator, count), lines_of(generator, count)
-    scores, labels = [], []
-    for one, other in zip(first, second, strict=True):
-        one, other = set(one.split()), set(other.split())
-        scores.append(round(1 + 4 * len(one & other) / len(one | other), 1))
-        labels.append("little" if scores[-1] < 2 else "some" if scores[-1] < 3 else "much")
-    return {"input0": first, "input1": second, "score": scores, "label": labels}
+@pytest.fixture(scope="module")
+def classes(generate):
+    """Return the pairs of a validation set, and their classes."""
+    folder = generate("snli") / "text"
+    columns = [(folder / f"valid.{name}").read_text() for name in ("input0", "input1", "label")]
+    *sides, labels = map(str.splitlines, columns)
+    return list(zip(*sides, strict=True)), labels
 
 
 @pytest.fixture(scope="module")
-def splits():
-    generator = random.Random(1)
-    return {"train": split_of(generator, 120), "valid": split_of(generator, 37)}
+def scores(generate):
+    """Return the pairs of a validation set, and their scores."""
+    folder = generate("sick")
+    sides = [(folder / f"text/valid.input{side}").read_text().splitlines() for side in (0, 1)]
+    numbers = (folder / "label/valid.label").read_text().split()
+    return list(zip(*sides, strict=True)), list(map(float, numbers))
 
 
 @pytest.fixture(scope="module")
-def data(splits, write_sentence_data, tmp_path_factory):
-    """Return ``data(*columns)``, which writes a data folder of these columns only."""
+def train(user_dir, generate, tmp_path_factory):
+    """Return ``train(name, *flags)``: the best checkpoint, and the metrics of each validation."""
 
-    def make(*columns):
-        folder = tmp_path_factory.mktemp("data") / "-".join(columns)
-        chosen = {split: {name: lines[name] for name in columns} for split, lines in splits.items()}
-        return write_sentence_data(folder, chosen)
-
-    return make
-
-
-@pytest.fixture(scope="module")
-def train(user_dir, tmp_path_factory):
-    """Return ``train(data, *flags)``: the best checkpoint, and the metrics of each validation."""
-
-    def train(data, *flags):
-        folder = tmp_path_factory.mktemp("training")
+    def train(name, *flags):
+        data, folder = generate(name), tmp_path_factory.mktemp("training")
         arguments = [data, "--user-dir", user_dir, *TINY, "--max-epoch", "4", "--save-dir", folder]
-        log = folder / "log"
-        assert forked_commands.run("train", [*arguments, *flags], log) == 0, log.read_text()
+        log = forked_commands.output_of("train", *arguments, *flags)
         return folder / "checkpoint_best.pt", validations(log)
 
     return train
@@ -75,7 +57,7 @@ def train(user_dir, tmp_path_factory):
 
 def validations(log):
     """Return the metrics of each validation by name."""
-    lines = (line for line in log.read_text().splitlines() if "| valid |" in line)
+    lines = (line for line in log.splitlines() if "| valid |" in line)
     return [
         {
             name.removeprefix("valid_"): float(value)
@@ -99,72 +81,70 @@ def best_of(checkpoint, metrics, metric):
 
 
 @pytest.fixture(scope="module")
-def classifier(data, train):
+def classifier(train):
     """Return the best checkpoint of a pair classifier and the metrics of its validation."""
     flags = [*PAIRS, "--criterion", "sentence_classification", "--num-classes", "3"]
-    checkpoint, metrics = train(data("input0", "input1", "label"), *flags, *best("macro_f1"))
+    checkpoint, metrics = train("snli", *flags, *best("macro_f1"))
     assert len({found["macro_f1"] for found in metrics}) > 1
     return best_of(checkpoint, metrics, "macro_f1")
 
 
 @pytest.fixture(scope="module")
-def relatedness(data, train):
+def relatedness(train):
     """Return the best checkpoint of a model of scores and the metrics of its validation."""
     flags = [*PAIRS, "--criterion", "relatedness", "--num-classes", "5"]
-    checkpoint, metrics = train(data("input0", "input1", "score"), *flags, *best("pearson"))
-    return best_of(checkpoint, metrics, "pearson")
+    return best_of(*train("sick", *flags, *best("pearson")), "pearson")
 
 
-def as_pairs(columns):
-    return list(zip(columns["input0"], columns["input1"], strict=True))
+def share_of(found, labels):
+    """Return the percentage of the labels found that are right."""
+    return 100 * sum(map(operator.eq, found, labels)) / len(labels)
 
 
-def test_predicted_classes_have_the_validated_accuracy(classifier, splits, run):
+def test_predicted_classes_have_the_validated_accuracy(classifier, classes, run):
     checkpoint, metrics = classifier
-    text = "".join(f"{one}\t{other}\n" for one, other in as_pairs(splits["valid"]))
+    pairs, labels = classes
+    text = "".join("\t".join(pair) + "\n" for pair in pairs)
     found = run(sys.executable, PREDICT, checkpoint, stdin=text, cwd="/").splitlines()
-    pairs = zip(found, splits["valid"]["label"], strict=True)
-    right = sum(line.split("\t")[0] == label for line, label in pairs)
-    assert metrics["accuracy"] == round(100 * right / len(found), 2)
-    assert all(1 / 3 <= float(line.split("\t")[1]) <= 1 for line in found)
+    names, probabilities = zip(*(line.split("\t") for line in found), strict=True)
+    assert metrics["accuracy"] == round(share_of(names, labels), 2)
+    assert all(1 / 3 <= float(one) <= 1 for one in probabilities)
 
 
-def test_predicted_scores_have_the_validated_correlations(relatedness, splits):
+def test_predicted_scores_have_the_validated_correlations(relatedness, scores):
     checkpoint, metrics = relatedness
-    found = prediction.load(checkpoint)(as_pairs(splits["valid"]), batch_size=5)
-    scores, true = [one.score for one in found], splits["valid"]["score"]
+    pairs, true = scores
+    found = prediction.load(checkpoint)(pairs, batch_size=5)
+    predicted = [one.score for one in found]
     for one in found:
         mean = sum(int(name) * share for name, share in one.probabilities.items())
         assert one.score == pytest.approx(mean)
         assert one.label is None
-    assert metrics["pearson"] == pytest.approx(stats.pearsonr(scores, true)[0], abs=2e-4)
-    assert metrics["spearman"] == pytest.approx(stats.spearmanr(scores, true)[0], abs=2e-4)
-    mse = sum((one - other) ** 2 for one, other in zip(scores, true, strict=True)) / len(true)
+    assert metrics["pearson"] == pytest.approx(stats.pearsonr(predicted, true)[0], abs=2e-4)
+    assert metrics["spearman"] == pytest.approx(stats.spearmanr(predicted, true)[0], abs=2e-4)
+    mse = sum((one - other) ** 2 for one, other in zip(predicted, true, strict=True)) / len(true)
     assert metrics["mse"] == pytest.approx(mse, abs=2e-4)
 
 
-def test_ratings_with_the_stock_task(data, train, splits):
+def test_ratings_with_the_stock_task(train, scores):
     flags = [*STOCK, "--criterion", "rating_regression", "--num-classes", "1"]
-    checkpoint, metrics = train(data("input0", "score"), *flags, "--best-checkpoint-metric", "rmse")
+    checkpoint, metrics = train("sick", *flags, "--best-checkpoint-metric", "rmse")
     chosen = min(metrics, key=lambda found: (found["rmse"], -found["epoch"]))
-    found = prediction.load(checkpoint)(splits["valid"]["input0"])
-    errors = [
-        abs(one.score - score) for one, score in zip(found, splits["valid"]["score"], strict=True)
-    ]
+    pairs, true = scores
+    found = prediction.load(checkpoint)(pairs)
+    errors = [abs(one.score - score) for one, score in zip(found, true, strict=True)]
     rmse = math.sqrt(sum(error**2 for error in errors) / len(errors))
     assert chosen["rmse"] == pytest.approx(rmse, abs=2e-4)
     assert chosen["mae"] == pytest.approx(sum(errors) / len(errors), abs=2e-4)
     assert found[0].label is None and found[0].probabilities == {}
 
 
-def test_stock_task_and_criterion(data, train, splits):
+def test_stock_task_and_criterion(train, classes):
     flags = [*STOCK, "--criterion", "sentence_prediction", "--num-classes", "3"]
-    folder = data("input0", "input1", "label")
-    checkpoint, metrics = train(folder, *flags, *best("accuracy"))
-    found = prediction.load(checkpoint)(as_pairs(splits["valid"]))
-    labels = splits["valid"]["label"]
-    right = sum(one.label == label for one, label in zip(found, labels, strict=True))
-    assert max(one["accuracy"] for one in metrics) == round(100 * right / len(found), 1)
+    checkpoint, metrics = train("snli", *flags, *best("accuracy"))
+    pairs, labels = classes
+    found = [one.label for one in prediction.load(checkpoint)(pairs)]
+    assert max(one["accuracy"] for one in metrics) == round(share_of(found, labels), 1)
 
 
 @pytest.mark.parametrize("kind", ["classifier", "relatedness"])
@@ -188,25 +168,24 @@ def test_two_processes_measure_the_metrics_of_one(kind, request, user_dir, tmp_p
     for process in processes:
         process.join()
         assert process.exitcode == 0, log.read_text()
-    (metrics,) = validations(log)
+    (metrics,) = validations(log.read_text())
     for metric in {"accuracy", "macro_f1", "pearson", "spearman", "mse", "loss"} & alone.keys():
         assert metrics[metric] == pytest.approx(alone[metric], abs=2e-4), metric
 
 
-def test_validation_writes_the_predictions(classifier, splits, user_dir, tmp_path):
+def test_validation_writes_the_predictions(classifier, classes, user_dir, tmp_path):
     """Unpatched, fairseq accepts --results-path and writes nothing."""
     checkpoint, metrics = classifier
     data = read_checkpoint(checkpoint)["cfg"]["task"]["data"]
     arguments = [data, "--user-dir", user_dir, *PAIRS, "--num-classes", "3", "--cpu"]
     arguments += ["--criterion", "sentence_classification", "--batch-size", "5"]
-    log, results = tmp_path / "log", tmp_path / "new" / "results"
+    results = tmp_path / "new" / "results"
     arguments += ["--path", checkpoint, "--results-path", results]
-    assert forked_commands.run("validate", arguments, log) == 0, log.read_text()
+    forked_commands.output_of("validate", *arguments)
     lines = (results / "predictions-valid.txt").read_text().splitlines()
     predicted, right = zip(*(line.split("\t") for line in lines), strict=True)
-    assert list(right) == splits["valid"]["label"]
-    share = sum(one == other for one, other in zip(predicted, right, strict=True)) / len(right)
-    assert metrics["accuracy"] == round(100 * share, 2)
+    assert list(right) == classes[1]
+    assert metrics["accuracy"] == round(share_of(predicted, right), 2)
 
 
 @pytest.mark.parametrize(

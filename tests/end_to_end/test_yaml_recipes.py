@@ -1,4 +1,4 @@
-"""The papers' YAML files train as their recipes do, by ``posattn hydra-train``."""
+"""Training by YAML files, and training tracked by TensorBoard and wandb."""
 
 import re
 from argparse import Namespace
@@ -8,6 +8,7 @@ import forked_commands
 import pytest
 import torch
 from forked_recipes import run_python
+from test_mistakes import YAML
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.recipes.command import find, make_plan
@@ -71,9 +72,7 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     data, flags = (corpus if translates else sentences), flags_of(*recipe.split("|"))
     if not translates:
         flags += [f"--encoder-embed-path={data / 'glove.txt'}", "--num-classes=5"]
-    saved, logs = (
-        {way: tmp_path / f"{way}{end}" for way in ("yaml", "flags")} for end in ("", "~")
-    )
+    saved, log = {way: tmp_path / way for way in ("yaml", "flags")}, tmp_path / "log"
     overrides = {
         **{"common.cpu": "true", "common.fp16": "false", "task.data": data},
         **{"dataset.num_workers": 0, "optimization.max_update": 2},
@@ -83,18 +82,17 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     }
     words = ["-m", "fairseq_posattn.cli", "hydra-train", str(EXAMPLES / f"{name}.yaml")]
     words += [f"{setting}={value}" for setting, value in overrides.items()]
-    process = forked_commands.FORKSERVER.Process(target=run_python, args=(words, str(logs["yaml"])))
+    process = forked_commands.FORKSERVER.Process(target=run_python, args=(words, str(log)))
     process.start()
     process.join()
-    printed = logs["yaml"].read_text()
+    printed = log.read_text()
     assert process.exitcode == 0, printed
     assert re.match(r"\[20.*?\]\[fairseq\S*\]\[INFO\] ", printed)
     assert not re.search("Warning|DEBUG:|version_base|deprecated", printed)
 
     flags += [f"--{option.replace('_', '-')}={value}" for option, value in settings.items()]
     flags += ["--num-workers=0", "--max-update=2", "--user-dir", user_dir]
-    arguments = [data, *flags, "--save-dir", saved["flags"]]
-    assert forked_commands.run("train", arguments, logs["flags"]) == 0, logs["flags"].read_text()
+    forked_commands.output_of("train", data, *flags, "--save-dir", saved["flags"])
     one, other = (read_checkpoint(saved[way] / "checkpoint_last.pt") for way in saved)
     assert list(one["model"]) == list(other["model"])
     for parameter, weight in one["model"].items():
@@ -120,3 +118,28 @@ def settings_of(config):
         for name, value in options.items()
         if name not in MAY_DIFFER
     }
+
+
+def test_fairseq_hydra_train_reads_a_yaml_file(run, corpus, user_dir, tmp_path):
+    saved = tmp_path / "saved"
+    config = YAML.format(user_dir=user_dir, corpus=corpus, save_dir=saved)
+    (tmp_path / "tiny.yaml").write_text(config)
+    run("fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "tiny", cwd=tmp_path)
+    state = read_checkpoint(saved / "checkpoint_last.pt")
+    assert state["optimizer_history"][-1]["num_updates"] == 2
+
+
+def test_tensorboard_and_wandb_receive_the_metrics(train_arguments, tmp_path, monkeypatch):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    pytest.importorskip("wandb")
+    for name, value in (("MODE", "offline"), ("DIR", tmp_path), ("SILENT", "true")):
+        monkeypatch.setenv(f"WANDB_{name}", str(value))
+    options = ["--max-update", "30", "--no-epoch-checkpoints", "--save-dir", tmp_path / "saved"]
+    options += ["--tensorboard-logdir", tmp_path / "events", "--wandb-project", "tests"]
+    forked_commands.output_of("train", *train_arguments, *options)
+    for part, name in (("train_inner", "lr"), ("train", "loss"), ("valid", "ppl")):
+        events = reader.EventAccumulator(str(tmp_path / "events" / part)).Reload()
+        steps = [event.step for event in events.Scalars(name)]
+        assert steps[-1] == 30 and len(steps) > 1, part
+    (run,) = tmp_path.glob("wandb/offline-run-*")
+    assert b"train_inner/loss" in next(run.glob("*.wandb")).read_bytes()

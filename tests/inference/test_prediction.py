@@ -40,9 +40,6 @@ def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
     return predict.main(list(map(str, words)), prog="predict")
 
 
-# --- Lines ---------------------------------------------------------------------------------------
-
-
 def test_blank_lines_give_blank_lines(tmp_path, capsys):
     (tmp_path / "text").write_text("a b\n\n \t \nd e\n")
     assert command("--input", tmp_path / "text") == 0
@@ -96,9 +93,6 @@ def test_lines_come_in_groups_as_they_arrive(descriptor, tmp_path):
     os.close(reading)
 
 
-# --- Input of the model ---------------------------------------------------------------------
-
-
 def words_of(predictor, sentences):
     return [
         [predictor.dictionary[token] for token in sequence]
@@ -133,9 +127,6 @@ def test_pairs_are_concatenated_like_in_training(data):
     predictor = load()
     predictor.task.cfg.init_token, predictor.task.cfg.separator_token = 0, 2
     assert words_of(predictor, ["a"]) == [["<s>", "a", "</s>"]]
-
-
-# --- Words ---------------------------------------------------------------------------------------
 
 
 def write_manifest(data, **fields):
@@ -192,9 +183,6 @@ def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
         "It is n't good ! <sep> Is it ?",
         "It is n't good ! Is it ?",
     ]
-
-
-# --- Errors ----------------------------------------------------------
 
 
 def test_outputs_that_are_not_finite_are_an_error():

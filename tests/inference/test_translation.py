@@ -176,9 +176,6 @@ def fairseqs():
     return {name: getattr(GenerationConfig(), name) for name in names}
 
 
-# --- Attention -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("models", [1, 2])
 def test_attention_of_the_last_layer_is_returned(models, source):
     translator = load(*[CHECKPOINT] * models, attention="pieces")
@@ -233,9 +230,6 @@ def test_weights_of_subwords_are_added_at_keys_and_averaged_at_queries(kind):
     assert BEGINS.keys() | {"gpt"} == {None, *CODES}  # gpt is of classifiers only
 
 
-# --- Text ----------------------------------------------------------------------------------------
-
-
 def test_plain_text_is_split_into_subwords_and_joined(plain_data, source, monkeypatch):
     translator = load(data=plain_data, attention="words")
     assert translator.lines.split("AB,c") == "a@@ b , c"
@@ -255,9 +249,6 @@ def test_plain_text_is_split_into_subwords_and_joined(plain_data, source, monkey
 
 def align_of_equal_weights(source, target, weights, *rest):
     return align(source, target, torch.ones(len(target), weights.size(1)), *rest)
-
-
-# --- Models --------------------------------------------------------------------------------------
 
 
 def test_ensembles_of_other_dictionaries_are_refused(monkeypatch):

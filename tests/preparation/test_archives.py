@@ -95,6 +95,12 @@ def test_truncated_archives_are_detected(tmp_path, name):
         assert isinstance(result, str) or [*result] == [name]  # just some file
 
 
+def test_a_tar_is_read_to_the_checksum_of_its_compression(tmp_path):
+    whole = bytearray(gzipped(tarred(FILES) + bytes(1 << 20)))
+    whole[-8] ^= 1
+    assert "CRC check failed" in read_all(write_file(tmp_path / "text.tgz", bytes(whole)))
+
+
 def test_the_fingerprint_depends_on_the_content(tmp_path):
     text, other = tmp_path / "text", tmp_path / "other"
     write_file(text, b"eins\n")

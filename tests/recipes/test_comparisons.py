@@ -118,9 +118,6 @@ def test_statistics_are_read_if_all_runs_have_them(tmp_path):
         read_kept(runs)
 
 
-# --- Predictions and folds ---------------------------------------------------------------------
-
-
 def predicted(folder, *runs):
     """Write the folds of runs, all of class a, with these predictions; return what is read."""
     folders = []

@@ -89,8 +89,6 @@ def test_schedules_that_depend_on_the_length(flags, schedule):
     assert length_dependent_schedule([f"train {flags}"]) == schedule
 
 
-# --- Commands ----------------------------------------------------------------------------------
-
 KILLED = "print('epoch 1', flush=True); import os; os.kill(os.getpid(), 9)"
 ENDED = "train was ended by a signal: Killed, possibly out of memory"
 
@@ -109,9 +107,6 @@ def test_a_failed_step_is_one_line(tmp_path, program, logged, message):
     step = Step("train", ("python", "-c", program), log)
     with pytest.raises(UsageError, match=f"^{re.escape(message.format(log=log))}$"):
         Processes({}).run(step, {})
-
-
-# --- Updates -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5, 8, 48, 100])

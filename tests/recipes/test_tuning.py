@@ -112,9 +112,6 @@ def test_schedules_without_one_rate_are_refused(flags, mentions, tmp_path):
         tune(Row("A"), flags, [1, 2], 1, lambda row, seed: run, "A")
 
 
-# --- Trials of recipes -------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "recipe, seed",
     [(("dman/iwslt14", "--rows", "DMAN (released form)"), "--seed"), (CR, "--seeds")],

@@ -99,8 +99,6 @@ def test_missing_classes_or_dictionary_are_one_line(load_task, tmp_path):
         load_task({})
 
 
-# --- Malformed rows, also in fairseq's own task -----------------------------------
-
 EMPTY = {"input1": ["one", "", "three"]}
 CUT = "--max-positions 3 --shorten-method truncate --shorten-data-split-list"
 THIRD = "label/valid: row 1: its label is number 3 of label/dict.txt"

@@ -174,7 +174,7 @@ class LayerSum(torch.autograd.Function):
         seed, kept = launch.draw_dropout(dropout_p, like.device, masks.seed)
         masks.seed, masks.streams = seed if masks.seed is None else masks.seed, masks.streams + 1
         ctx.dropout = kept, masks.streams
-        kind = launch.kind_of(x, output, total, bias, weight, normalized, seed)
+        kind = launch.kind_of(x, output, total, bias, weight, shift, normalized, seed)
         plan = plan_of(relu, kind)
         dropout = launch.drawn(seed, kept), masks.streams
         results = _plane(total), _plane(normalized), statistics

@@ -108,10 +108,7 @@ def translate(args):
         if translator.lines.manifest is None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = file.isatty() or not sys.stderr.isatty()
-        with (
-            options.answering(args, file, name) as (groups, out),
-            tqdm(disable=is_typed) as bar,
-        ):
+        with options.answering(args, file, name) as (groups, out), tqdm(disable=is_typed) as bar:
             number = 0
             for texts, forced, error in requests(groups, name, args):
                 translations = translator(texts, args.batch_size, args.max_tokens, **forced)

@@ -19,6 +19,7 @@ from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text import gpt
+from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
@@ -154,7 +155,7 @@ def _report(corpus, options):
 
 def _report_custom(corpus, text):
     def columns(kind):
-        return {split: report.text_lines(text / f"{split}.{kind}") for split in SPLITS}
+        return {split: file_lines(text / f"{split}.{kind}") for split in SPLITS}
 
     inputs = [columns(kind) for kind in corpus.inputs]
     examples = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}

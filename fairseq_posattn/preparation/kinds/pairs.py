@@ -15,6 +15,7 @@ from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
 from fairseq_posattn.preparation.segmentation import KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.moses import RATIO, is_clean
 from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
@@ -125,7 +126,7 @@ def run_subwords(stages, sides, splits, kind, options, train="train", longest=No
 
     def learn(work):
         files = [work / name for name in text_files(sides, "", [train])]
-        kind.learn(lambda: chain.from_iterable(map(report.text_lines, files)), work)
+        kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work)
 
     def apply(work):
         encoder = kind.encoder(work)
@@ -170,4 +171,4 @@ def text_files(sides, prefix="", splits=SPLITS):
 
 
 def _text_pairs(folder, name, sides):
-    return zip(*(report.text_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)
+    return zip(*(file_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)

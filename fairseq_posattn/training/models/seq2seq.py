@@ -26,12 +26,7 @@ from fairseq_posattn.model.seq2seq import (
     describe_decoder_layer,
     describe_encoder_layer,
 )
-from fairseq_posattn.model.transformer_layer import (
-    CROSS,
-    FEED_FORWARD,
-    DecoderLayer,
-    EncoderLayer,
-)
+from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
 
