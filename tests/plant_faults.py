@@ -127,8 +127,8 @@ FAULTS_BY_FILE = {
         ),
         ("layer.activation, layer.activation_dropout", "layer.activation, layer.dropout", DROPOUTS),
         (
-            "dim, layer.dropout, layer.normalize_before",
-            "dim, layer.activation_dropout, layer.normalize_before",
+            "Dropout(layer.dropout, type",
+            "Dropout(layer.activation_dropout, type",
             DROPOUTS,
         ),
         ("replace(layer, causal=False)", "layer", STOCK),

@@ -51,19 +51,12 @@ class Residual(nn.Module):
     f, the ``sublayer``, returns its output, or its output and attention weights.
     """
 
-    def __init__(
-        self,
-        sublayer: nn.Module,
-        embed_dim: int,
-        dropout: float,
-        normalize_before: bool,
-        impl: str = "auto",
-    ):
+    def __init__(self, sublayer: nn.Module, layer: LayerDescription, impl: str):
         super().__init__()
         self.sublayer = sublayer
-        self.layer_norm = nn.LayerNorm(embed_dim)
-        self.dropout = Dropout(dropout, type(self).__name__)
-        self.normalize_before = normalize_before
+        self.layer_norm = nn.LayerNorm(layer.embed_dim)
+        self.dropout = Dropout(layer.dropout, type(self).__name__)
+        self.normalize_before = layer.normalize_before
         self.impl = impl
 
     def forward(
@@ -176,5 +169,4 @@ def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Re
     else:
         mechanism = MECHANISMS[name](config, layer)
         sublayer = MultiheadSelfAttention(dim, layer.num_heads, mechanism, heads)
-    impl = str(config.attention_impl)
-    return Residual(sublayer, dim, layer.dropout, layer.normalize_before, impl)
+    return Residual(sublayer, layer, str(config.attention_impl))

@@ -67,17 +67,14 @@ class Processes:
         with self._lock:
             if self.stopping:
                 raise Stopped
-            try:
-                process: Process = subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    env={**self._environment, **environment},
-                    start_new_session=True,
-                    preexec_fn=ending_with_this(signal.SIGTERM),
-                    **streams,  # type: ignore[call-overload]
-                )
-            except OSError as error:
-                raise UsageError(f"{words[0]} cannot be run: {error.strerror}") from error
+            process: Process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                env={**self._environment, **environment},
+                start_new_session=True,
+                preexec_fn=ending_with_this(signal.SIGTERM),
+                **streams,  # type: ignore[call-overload]
+            )
             self._running.add(process)
         return process
 

@@ -59,8 +59,7 @@ def corpus(tmp_path_factory):
     binarized = folder / "binarized"
     texts = [f"--{split}pref={folder / split}" for split in ("train", "valid", "test")]
     options = ["-s", "de", "-t", "en", *texts, "--joined-dictionary", "--destdir", binarized]
-    log = folder / "log"
-    assert forked_commands.run("preprocess", options, log) == 0, log.read_text()
+    forked_commands.output_of("preprocess", *options)
     return binarized
 
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import sys
+import tempfile
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
@@ -42,6 +43,15 @@ def run(command, arguments, log, **options):
     process = start(command, arguments, log, **options)
     process.join()
     return process.exitcode
+
+
+def output_of(command, *arguments, **options):
+    """Run a command and return its output, or fail and show it."""
+    with tempfile.NamedTemporaryFile() as log:
+        exit_code = run(command, arguments, log.name, **options)
+        output = Path(log.name).read_text()
+    assert exit_code == 0, output
+    return output
 
 
 def leave_out(*names):

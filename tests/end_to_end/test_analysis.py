@@ -22,8 +22,7 @@ def checkpoint(train_arguments, tmp_path_factory):
     folder = tmp_path_factory.mktemp("analysis")
     sublayers = ["--encoder-sublayers", "dman,san,da,mtsa,ffn"]
     options = [*sublayers, "--max-update", "3", "--disable-validation", "--save-dir", folder]
-    log = folder / "log"
-    assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
+    forked_commands.output_of("train", *train_arguments, *options)
     return str(folder / "checkpoint_last.pt")
 
 

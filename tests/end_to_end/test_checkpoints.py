@@ -21,18 +21,17 @@ def trained(train_arguments, tmp_path_factory):
     """Return a --save-dir of 12 updates, 10 of them in the first epoch."""
     folder = tmp_path_factory.mktemp("trained")
     options = ["--max-update", "12", "--save-interval-updates", "4", "--save-dir", folder]
-    log = folder / "log"
-    assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
+    forked_commands.output_of("train", *train_arguments, *options)
     return folder
 
 
 @pytest.mark.parametrize("processes", [1, 2])  # fairseq takes as many as there are GPUs
-def test_validate(corpus, user_dir, trained, tmp_path, processes):
-    path, log = trained / "checkpoint_last.pt", tmp_path / "log"
+def test_validate(corpus, user_dir, trained, processes):
+    path = trained / "checkpoint_last.pt"
     options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
     options += ["--task", "translation", "--distributed-world-size", processes]
-    assert forked_commands.run("validate", [corpus, *options], log) == 0, log.read_text()
-    assert f"| loss {read_checkpoint(path)['extra_state']['val_loss']:g} |" in log.read_text()
+    loss = read_checkpoint(path)["extra_state"]["val_loss"]
+    assert f"| loss {loss:g} |" in forked_commands.output_of("validate", corpus, *options)
 
 
 def average(*arguments):

@@ -107,13 +107,6 @@ def test_ratings_are_regressed(tiny, tmp_path):
     assert result["updates"] == 10
 
 
-def test_training_by_updates(tiny, tmp_path):
-    printed = tiny("mtsa/table5_sentences", "MTSA", "trec")
-    (result,) = results(tmp_path)
-    assert result["updates"] == 4 and result["validation"]["updates"] in (2, 4)
-    assert "trec, MTSA, seed 1 (1 of 1): update 2 of 4: validation loss " in printed
-
-
 def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path):
     """The checkpoint predicts without the folder of the language model."""
     name, row = "mtsa/table2_transfer", "Transfer + MTSA"

@@ -193,11 +193,9 @@ def value(command, flag):
 @pytest.mark.parametrize(
     "nodes, workers, update_freq, max_tokens",
     [
-        (1, 1, 24, 12288),
         (1, 8, 3, 12288),
         (2, 8, 2, 9216),  # 24 batches would be one and a half each
         (1, 5, 5, 11796),  # 294,900 tokens instead of 294,912
-        (6, 8, 1, 6144),
     ],
 )
 def test_the_batch_of_an_update_is_divided_among_the_workers(

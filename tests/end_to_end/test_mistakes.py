@@ -45,7 +45,7 @@ def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_facto
         Path(f"{text}.{language}").write_text("\n".join(column("abcdefghijkl")) + "\n")
     options = [f"--{split}pref={text}" for split in ("train", "valid", "test")]
     options += ["--joined-dictionary", "--destdir", paths["MORE"], "-s", "de", "-t", "en"]
-    assert forked_commands.run("preprocess", options, folder / "log") == 0
+    forked_commands.output_of("preprocess", *options)
 
     for name in ("BAD_DICTIONARY", "HALF"):
         paths[name] = folder / name.lower()
@@ -65,10 +65,8 @@ def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_facto
         ("OTHER_LAYERS", [*train["train"], "--encoder-sublayers", "san,ffn"]),
         ("CLASSIFIER", train["classify"]),
     ):
-        save_dir, log = folder / name.lower(), folder / f"{name}.log"
-        code = forked_commands.run("train", [*arguments, "--save-dir", save_dir], log)
-        assert code == 0, log.read_text()
-        paths[name] = save_dir / "checkpoint_last.pt"
+        forked_commands.output_of("train", *arguments, "--save-dir", folder / name.lower())
+        paths[name] = folder / name.lower() / "checkpoint_last.pt"
 
     (folder / "latin.txt").write_bytes("é\n".encode("latin-1"))
     (folder / "long.txt").write_text("a " * 2000 + "\n")

@@ -17,11 +17,10 @@ FIXTURES = Path(__file__).parents[1] / "fixtures"
 MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
 
 
-def translations(path, user_dir, log):
+def translations(path, user_dir):
     options = ["--path", path, "--user-dir", user_dir, "--cpu", "--batch-size", "8"]
-    arguments = [FIXTURES / "translation" / "data", *options]
-    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
-    return MAKE["hypotheses"](log.read_text())
+    data = FIXTURES / "translation" / "data"
+    return MAKE["hypotheses"](forked_commands.output_of("generate", data, *options))
 
 
 def labels(path, data):
@@ -30,18 +29,18 @@ def labels(path, data):
     return [predicted.label for predicted in predictions]
 
 
-def check_outputs(name, path, user_dir, log):
+def check_outputs(name, path, user_dir):
     folder = FIXTURES / name
     if name == "translation":
         expected = (folder / "translations.txt").read_text()
-        assert translations(path, user_dir, log) == expected
+        assert translations(path, user_dir) == expected
     else:
         assert labels(path, folder / "data") == (folder / "labels.txt").read_text().split()
 
 
 @pytest.mark.parametrize("name", ["translation", "classification"])
-def test_outputs_are_unchanged(name, user_dir, tmp_path):
-    check_outputs(name, FIXTURES / name / "checkpoint.pt", user_dir, tmp_path / "log")
+def test_outputs_are_unchanged(name, user_dir):
+    check_outputs(name, FIXTURES / name / "checkpoint.pt", user_dir)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +60,9 @@ def test_training_continues(user_dir, tmp_path, name, flags, epoch, updates, sta
     else:
         save_dir.mkdir()
         shutil.copy(path, save_dir / "checkpoint_last.pt")
-    log = tmp_path / "log"
     arguments = [folder / "data", "--user-dir", user_dir, *MAKE[flags], *options]
-    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
-    assert f"(epoch {epoch} @ {updates} updates)" in log.read_text()
+    log = forked_commands.output_of("train", *arguments)
+    assert f"(epoch {epoch} @ {updates} updates)" in log
 
     old, new = read_checkpoint(path), read_checkpoint(save_dir / "checkpoint_last.pt")
     assert new["optimizer_history"][-1]["num_updates"] == updates + 9
@@ -72,5 +70,4 @@ def test_training_continues(user_dir, tmp_path, name, flags, epoch, updates, sta
     assert new["extra_state"]["train_iterator"]["epoch"] == epoch + 1
     changes = [(new["model"][key] - weight).abs().max() for key, weight in old["model"].items()]
     assert 0 < max(changes) < 1e-3
-    log = tmp_path / "log of generate"
-    check_outputs(name, save_dir / "checkpoint_last.pt", user_dir, log)
+    check_outputs(name, save_dir / "checkpoint_last.pt", user_dir)

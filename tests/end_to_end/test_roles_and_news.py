@@ -39,8 +39,7 @@ def train(user_dir, generate, tmp_path_factory):
     def train(name, *flags):
         folder, saved = generate(name), tmp_path_factory.mktemp(name)
         words = [folder, "--user-dir", user_dir, "--save-dir", saved, *TINY, *flags]
-        assert forked_commands.run("train", words, saved / "log") == 0, (saved / "log").read_text()
-        return saved / "checkpoint_best.pt", (saved / "log").read_text(), folder
+        return saved / "checkpoint_best.pt", forked_commands.output_of("train", *words), folder
 
     return train
 

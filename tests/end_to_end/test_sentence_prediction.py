@@ -49,8 +49,7 @@ def train(user_dir, generate, tmp_path_factory):
     def train(name, *flags):
         data, folder = generate(name), tmp_path_factory.mktemp("training")
         arguments = [data, "--user-dir", user_dir, *TINY, "--max-epoch", "4", "--save-dir", folder]
-        log = folder / "log"
-        assert forked_commands.run("train", [*arguments, *flags], log) == 0, log.read_text()
+        log = forked_commands.output_of("train", *arguments, *flags)
         return folder / "checkpoint_best.pt", validations(log)
 
     return train
@@ -58,7 +57,7 @@ def train(user_dir, generate, tmp_path_factory):
 
 def validations(log):
     """Return the metrics of each validation by name."""
-    lines = (line for line in log.read_text().splitlines() if "| valid |" in line)
+    lines = (line for line in log.splitlines() if "| valid |" in line)
     return [
         {
             name.removeprefix("valid_"): float(value)
@@ -169,7 +168,7 @@ def test_two_processes_measure_the_metrics_of_one(kind, request, user_dir, tmp_p
     for process in processes:
         process.join()
         assert process.exitcode == 0, log.read_text()
-    (metrics,) = validations(log)
+    (metrics,) = validations(log.read_text())
     for metric in {"accuracy", "macro_f1", "pearson", "spearman", "mse", "loss"} & alone.keys():
         assert metrics[metric] == pytest.approx(alone[metric], abs=2e-4), metric
 
@@ -180,9 +179,9 @@ def test_validation_writes_the_predictions(classifier, classes, user_dir, tmp_pa
     data = read_checkpoint(checkpoint)["cfg"]["task"]["data"]
     arguments = [data, "--user-dir", user_dir, *PAIRS, "--num-classes", "3", "--cpu"]
     arguments += ["--criterion", "sentence_classification", "--batch-size", "5"]
-    log, results = tmp_path / "log", tmp_path / "new" / "results"
+    results = tmp_path / "new" / "results"
     arguments += ["--path", checkpoint, "--results-path", results]
-    assert forked_commands.run("validate", arguments, log) == 0, log.read_text()
+    forked_commands.output_of("validate", *arguments)
     lines = (results / "predictions-valid.txt").read_text().splitlines()
     predicted, right = zip(*(line.split("\t") for line in lines), strict=True)
     assert list(right) == classes[1]

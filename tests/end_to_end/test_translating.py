@@ -49,9 +49,7 @@ def folder(tmp_path_factory, train_arguments):
     assert prepare("translation", list(map(str, [*words, "--bpe-operations", "60"]))) == 0
     options = ["--save-dir", folder / "saved", "--max-update", "90", "--max-tokens", "600"]
     options += ["--disable-validation", "--no-epoch-checkpoints", "--save-interval-updates", "47"]
-    arguments = [folder / "data", *train_arguments[1:], *options]
-    log = folder / "train.log"
-    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
+    forked_commands.output_of("train", folder / "data", *train_arguments[1:], *options)
     (folder / "saved").rename(folder / "moved")
     return folder
 
@@ -61,14 +59,10 @@ DECODING = ["--beam", "3", "--lenpen", "0.7"]
 
 def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",), **others):
     """Return the subwords that one of fairseq's commands prints, and their scores, in order."""
-    log = folder / "fairseq.log"
-    log.unlink(missing_ok=True)
     models = ":".join(str(folder / "moved" / path) for path in paths)
     given = ["--path", models, "--user-dir", user_dir, "--cpu", *DECODING, *options]
-    assert forked_commands.run(command, [folder / "data", *given], log, **others) == 0, (
-        log.read_text()
-    )
-    rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "H-"]
+    log = forked_commands.output_of(command, folder / "data", *given, **others)
+    rows = [line[2:].split("\t") for line in log.splitlines() if line[:2] == "H-"]
     return [
         (pieces, float(score)) for _, score, pieces in sorted(rows, key=lambda row: int(row[0]))
     ]
@@ -206,10 +200,8 @@ def test_failing_copies_stop_no_training(folder, train_arguments):
     (folder / "read").mkdir()
     (folder / "read" / "dict.de.txt").mkdir()  # in the place of the copy
     options = ["--save-dir", folder / "read", "--max-update", "1", "--disable-validation"]
-    log = folder / "read.log"
-    arguments = [folder / "data", *train_arguments[1:], *options]
-    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
-    assert "dictionaries and manifest are not copied to the checkpoint: " in log.read_text()
+    log = forked_commands.output_of("train", folder / "data", *train_arguments[1:], *options)
+    assert "dictionaries and manifest are not copied to the checkpoint: " in log
     assert (folder / "read/checkpoint_last.pt").is_file()
     assert not (folder / "read/preparation.json").exists()
 
@@ -237,17 +229,16 @@ def summarized(tmp_path_factory, train_arguments):
     arguments = [folder / "data", *(sides.get(word, word) for word in train_arguments[1:])]
     arguments += ["--save-dir", folder / "saved", "--max-update", "60", "--max-tokens", "600"]
     arguments += ["--disable-validation", "--no-epoch-checkpoints"]
-    log = folder / "train.log"
-    assert forked_commands.run("train", arguments, log) == 0, log.read_text()
+    forked_commands.output_of("train", *arguments)
     return folder
 
 
 def test_plain_text_is_summarized_like_the_prepared_test_set(summarized, user_dir, capsys):
-    path, log = summarized / "saved/checkpoint_last.pt", summarized / "generate.log"
+    path = summarized / "saved/checkpoint_last.pt"
     options = ["--user-dir", user_dir, "--cpu", "--max-len-b", "12", "--no-repeat-ngram-size", "3"]
     arguments = [summarized / "data", "--path", path, *options, "--remove-bpe", "sentencepiece"]
-    assert forked_commands.run("generate", arguments, log) == 0, log.read_text()
-    rows = [line[2:].split("\t") for line in log.read_text().splitlines() if line[:2] == "D-"]
+    log = forked_commands.output_of("generate", *arguments)
+    rows = [line[2:].split("\t") for line in log.splitlines() if line[:2] == "D-"]
     expected = [text for _, _, text in sorted(rows, key=lambda row: int(row[0]))]
     words = ["--input", summarized / "raw/test.src.txt", "--cpu", "--max-len-b", "12"]
     assert translate.summarize(list(map(str, [path, *words]))) == 0

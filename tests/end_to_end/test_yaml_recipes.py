@@ -72,9 +72,7 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     data, flags = (corpus if translates else sentences), flags_of(*recipe.split("|"))
     if not translates:
         flags += [f"--encoder-embed-path={data / 'glove.txt'}", "--num-classes=5"]
-    saved, logs = (
-        {way: tmp_path / f"{way}{end}" for way in ("yaml", "flags")} for end in ("", "~")
-    )
+    saved, log = {way: tmp_path / way for way in ("yaml", "flags")}, tmp_path / "log"
     overrides = {
         **{"common.cpu": "true", "common.fp16": "false", "task.data": data},
         **{"dataset.num_workers": 0, "optimization.max_update": 2},
@@ -84,18 +82,17 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     }
     words = ["-m", "fairseq_posattn.cli", "hydra-train", str(EXAMPLES / f"{name}.yaml")]
     words += [f"{setting}={value}" for setting, value in overrides.items()]
-    process = forked_commands.FORKSERVER.Process(target=run_python, args=(words, str(logs["yaml"])))
+    process = forked_commands.FORKSERVER.Process(target=run_python, args=(words, str(log)))
     process.start()
     process.join()
-    printed = logs["yaml"].read_text()
+    printed = log.read_text()
     assert process.exitcode == 0, printed
     assert re.match(r"\[20.*?\]\[fairseq\S*\]\[INFO\] ", printed)
     assert not re.search("Warning|DEBUG:|version_base|deprecated", printed)
 
     flags += [f"--{option.replace('_', '-')}={value}" for option, value in settings.items()]
     flags += ["--num-workers=0", "--max-update=2", "--user-dir", user_dir]
-    arguments = [data, *flags, "--save-dir", saved["flags"]]
-    assert forked_commands.run("train", arguments, logs["flags"]) == 0, logs["flags"].read_text()
+    forked_commands.output_of("train", data, *flags, "--save-dir", saved["flags"])
     one, other = (read_checkpoint(saved[way] / "checkpoint_last.pt") for way in saved)
     assert list(one["model"]) == list(other["model"])
     for parameter, weight in one["model"].items():
@@ -139,8 +136,7 @@ def test_tensorboard_and_wandb_receive_the_metrics(train_arguments, tmp_path, mo
         monkeypatch.setenv(f"WANDB_{name}", str(value))
     options = ["--max-update", "30", "--no-epoch-checkpoints", "--save-dir", tmp_path / "saved"]
     options += ["--tensorboard-logdir", tmp_path / "events", "--wandb-project", "tests"]
-    log = tmp_path / "log"
-    assert forked_commands.run("train", [*train_arguments, *options], log) == 0, log.read_text()
+    forked_commands.output_of("train", *train_arguments, *options)
     for part, name in (("train_inner", "lr"), ("train", "loss"), ("valid", "ppl")):
         events = reader.EventAccumulator(str(tmp_path / "events" / part)).Reload()
         steps = [event.step for event in events.Scalars(name)]

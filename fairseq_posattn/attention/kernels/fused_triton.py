@@ -39,15 +39,23 @@ def load_vector(VECTOR, FEATURES: tl.constexpr, BLOCK: tl.constexpr):
     return tl.load(VECTOR + feature, mask=feature < FEATURES, other=0.0).to(tl.float32)[None, :]
 
 
+@triton.jit
+def normal_rows(tile, inside, eps, FEATURES: tl.constexpr):
+    """Return normalized rows and their reciprocal standard deviations ``[ROWS, 1]``."""
+    centered = tl.where(inside, tile - tl.sum(tile, 1)[:, None] / FEATURES, 0.0)
+    inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1)[:, None] / FEATURES + eps)
+    return centered * inverse, inverse
+
+
 @triton.jit(do_not_specialize=["stream", "rows", "batch"])
 def add_and_normalize(
-    X, OUTPUT, BIAS, WEIGHT, SHIFT, TOTAL, NORMALIZED, STATISTICS, DROPOUT, stream, rows, batch,
-    eps, RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    X, OUTPUT, BIAS, WEIGHT, SHIFT, TOTAL, NORMALIZED, DROPOUT, stream, rows, batch, eps,
+    RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Write ``x + dropout(output + bias)`` and its layer norm, of a block of rows.
 
     X, or OUTPUT and BIAS, may be None for zero. Without OUTPUT the sum is not written. WEIGHT is
-    None for no norm. STATISTICS are ``[rows, 2]``: mean and reciprocal standard deviation.
+    None for no norm.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = (row < rows)[:, None] & (tl.arange(0, BLOCK) < FEATURES)[None, :]
@@ -66,21 +74,15 @@ def add_and_normalize(
         tl.store(tile_of(TOTAL, row, batch, BLOCK), total, mask=inside)
         total = total.to(tl.float32)
     if WEIGHT is not None:
-        mean = tl.sum(tl.where(inside, total, 0.0), 1) / FEATURES
-        centered = tl.where(inside, total - mean[:, None], 0.0)
-        inverse = 1.0 / tl.sqrt(tl.sum(centered * centered, 1) / FEATURES + eps)
-        normalized = centered * inverse[:, None] * load_vector(WEIGHT, FEATURES, BLOCK)
-        normalized += load_vector(SHIFT, FEATURES, BLOCK)
-        tl.store(tile_of(NORMALIZED, row, batch, BLOCK), normalized, mask=inside)
-        tl.store(STATISTICS + 2 * row, mean, mask=row < rows)
-        tl.store(STATISTICS + 2 * row + 1, inverse, mask=row < rows)
+        normal, _ = normal_rows(total, inside, eps, FEATURES)
+        normal = normal * load_vector(WEIGHT, FEATURES, BLOCK) + load_vector(SHIFT, FEATURES, BLOCK)
+        tl.store(tile_of(NORMALIZED, row, batch, BLOCK), normal, mask=inside)
 
 
 @triton.jit(do_not_specialize=["stream", "rows", "batch"])
 def differentiate_sums(
-    D_TOTAL, D_NORMALIZED, TOTAL, WEIGHT, STATISTICS, D_X, D_OUTPUT, D_VECTORS, DROPOUT, stream,
-    rows, batch,
-    RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
+    D_TOTAL, D_NORMALIZED, TOTAL, WEIGHT, D_X, D_OUTPUT, D_VECTORS, DROPOUT, stream, rows, batch,
+    eps, RELU: tl.constexpr, FEATURES: tl.constexpr, BLOCK: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of ``x``, ``output``, and by the program's rows those of the vectors.
 
@@ -99,10 +101,8 @@ def differentiate_sums(
             gradient += load_tile(D_TOTAL, row, batch, inside, BLOCK)
         if D_NORMALIZED is not None:
             upstream = load_tile(D_NORMALIZED, row, batch, inside, BLOCK)
-            mean = tl.load(STATISTICS + 2 * row, mask=row < rows, other=0.0)[:, None]
-            inverse = tl.load(STATISTICS + 2 * row + 1, mask=row < rows, other=0.0)[:, None]
-            normal = (load_tile(TOTAL, row, batch, inside, BLOCK) - mean) * inverse
-            normal = tl.where(inside, normal, 0.0)
+            total = load_tile(TOTAL, row, batch, inside, BLOCK)
+            normal, inverse = normal_rows(total, inside, eps, FEATURES)
             of_weight += upstream * normal
             of_shift += upstream
             upstream *= load_vector(WEIGHT, FEATURES, BLOCK)
@@ -170,25 +170,24 @@ class LayerSum(torch.autograd.Function):
         x, output = _rows(x), _rows(output)
         total = x if output is None else _empty_like(like)
         normalized = None if weight is None else _empty_like(like)
-        statistics = like.new_empty(*like.shape[:2], 2, dtype=torch.float32)
         seed, kept = launch.draw_dropout(dropout_p, like.device, masks.seed)
         masks.seed, masks.streams = seed if masks.seed is None else masks.seed, masks.streams + 1
         ctx.dropout = kept, masks.streams
         kind = launch.kind_of(x, output, total, bias, weight, shift, normalized, seed)
         plan = plan_of(relu, kind)
         dropout = launch.drawn(seed, kept), masks.streams
-        results = _plane(total), _plane(normalized), statistics
+        given = _plane(x), _plane(output), bias, weight, shift
         with torch.cuda.device_of(like):
-            given = _plane(x), _plane(output), bias, weight, shift
-            plan.add(*given, *results, *dropout, *plan.sizes, eps)
-        ctx.relu, ctx.given = relu, (x is not None, output is not None, bias is not None)
-        ctx.save_for_backward(total, weight, statistics, seed)
+            plan.add(*given, _plane(total), _plane(normalized), *dropout, *plan.sizes, eps)
+        ctx.relu, ctx.eps = relu, eps
+        ctx.given = x is not None, output is not None, bias is not None
+        ctx.save_for_backward(total, weight, seed)
         return total, normalized
 
     @staticmethod
     @once_differentiable
     def backward(ctx, d_total, d_normalized):
-        total, weight, statistics, seed = ctx.saved_tensors
+        total, weight, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
         d_x, d_output = (_empty_like(total) if given else None for given in ctx.given[:2])
         kept, stream = ctx.dropout
@@ -197,14 +196,14 @@ class LayerSum(torch.autograd.Function):
         has_vectors = weight is not None or ctx.given[2]
         parts: Any = None
         d_vectors: Any = (None, None, None)
+        if has_vectors:
+            parts = total.new_empty(plan.programs, 3, total.size(-1), dtype=torch.float32)
+            d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
+        planes = map(_plane, (d_total, d_normalized, total))
+        results = _plane(d_x), _plane(d_output), parts
+        dropout = launch.drawn(seed, kept), stream
         with torch.cuda.device_of(total):
-            if has_vectors:
-                parts = statistics.new_empty(plan.programs, 3, total.size(-1))
-                d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
-            given = _plane(d_total), _plane(d_normalized), _plane(total), weight, statistics
-            dropout = launch.drawn(seed, kept), stream
-            results = _plane(d_x), _plane(d_output), parts
-            plan.differentiate(*given, *results, *dropout, *plan.sizes)
+            plan.differentiate(*planes, weight, *results, *dropout, *plan.sizes, ctx.eps)
             if has_vectors:
                 plan.fold(parts, d_vectors, plan.programs)
         d_weight, d_shift, d_bias = d_vectors
