@@ -49,7 +49,8 @@ class Attention(auto.Declaration):
             dropout_p=dropout_p if options.get("training", True) else 0.0,
             need_weights=options.get("need_weights", False),
         )
-        return self.attend(replace(call, impl=self._choose(call, fitted)), **fitted)
+        impl = self._choose(call, fitted)
+        return self.attend(call if impl == call.impl else replace(call, impl=impl), **fitted)
 
     def _choose(self, call: Call, arguments: Arguments) -> str:
         known = self.implementations[::-1]

@@ -260,19 +260,24 @@ def compile_kernels(cache, *options):
 @compiler
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("mechanism", "dtypes", "features"),
+    ("capability", "features"), [("80", ["64"]), ("89", ["128"]), ("90", ["64", "128"])]
+)
+@pytest.mark.parametrize(
+    ("mechanism", "dtypes"),
     [
-        ("dman", ["float16"], ["64", "128"]),
-        ("da", ["float16"], ["64", "128"]),
-        ("mtsa", ["float16", "bfloat16"], ["64", "128"]),
-        ("mpsan", ["float16"], ["64"]),
+        ("dman", ["float16"]),
+        ("da", ["float16"]),
+        ("mtsa", ["float16", "bfloat16"]),
+        ("mpsan", ["float16"]),
     ],
 )
-@pytest.mark.parametrize("capability", ["80", "89", "90"])
 def test_loops_spill_little_and_tiles_fit_the_shared_memory(
-    mechanism, dtypes, features, capability, tmp_path
+    mechanism, dtypes, capability, features, tmp_path
 ):
-    """Only MTSA's gradients differ by type; MPSAN's tiles are those of 64 features."""
+    """Only MTSA's gradients differ by type.
+
+    8.0 and 8.9 have the same tiles and nearly the same code; 8.9 has less shared memory.
+    """
     options = ["--mechanisms", mechanism, "--capability", capability, "--lengths", "512"]
     rows = compile_kernels(tmp_path, *options, "--features", *features, "--dtypes", *dtypes)
     assert "attend" in {row["kernel"] for row in rows}

@@ -69,11 +69,11 @@ def kind_of(*tensors: Tensor | None) -> Kind:
     assert vectors is not None
     # Full precision for float32, unless PyTorch allows TF32.
     full = vectors.dtype == torch.float32 and not tf32_allowed()
-    described = tuple(
+    described = [
         None if one is None else (one.dtype, one.shape, one.stride(), one.data_ptr() % 16 == 0)
         for one in tensors
-    )
-    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", described)
+    ]
+    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", tuple(described))
 
 
 class Launch:
@@ -184,7 +184,7 @@ class DifferentiableKernels:
     def in_rows(self, given: Sequence[Any]) -> Any:
         """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
         named = zip(self.arguments._fields, given, strict=True)
-        return self.arguments(*(one if name in STRIDED else in_rows(one) for name, one in named))
+        return self.arguments(*[one if name in STRIDED else in_rows(one) for name, one in named])
 
     def run_forward(self, given: Sequence[Any]) -> Results:
         """Run the forward kernels on the arguments' GPU."""

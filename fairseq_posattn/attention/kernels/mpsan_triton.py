@@ -213,8 +213,8 @@ class Given(NamedTuple):
 
 def allocate(given: Given) -> tuple[Tensor, Tensor]:
     """Return empty context and logarithms of sums."""
-    shape, value = given.query_score.shape, given.value
-    return value.new_empty(*shape, value.size(3)), value.new_empty(shape, dtype=torch.float32)
+    log_sum = torch.empty_like(given.query_score, dtype=torch.float32)
+    return given.value.new_empty(*log_sum.shape, given.value.size(3)), log_sum
 
 
 def forward(given: Given) -> tuple[Tensor, Tensor]:
@@ -257,9 +257,12 @@ def additive_attention_triton(call, key_score, query_score, value, mask, constan
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
-    query_score, key_score = (s.reshape(batch, -1, s.size(-1)) for s in (query_score, key_score))
-    inputs = query_score, key_score, value.reshape(batch, -1, keys, features)
-    given = masks.mask_arguments(mask, query_score.shape, keys, multiplies=False)
+    inputs = query_score, key_score, value
+    if len(heads) != 1:  # every view costs the host time, backward again
+        inputs = tuple(
+            tensor.reshape(batch, -1, *tensor.shape[1 + len(heads) :]) for tensor in inputs
+        )
+    given = masks.mask_arguments(mask, inputs[0].shape, keys, multiplies=False)
     dropout = draw_dropout(call.dropout_p, value.device)
     context = differentiable(*inputs, *given, call.key_padding_mask, *dropout, float(constant))
-    return context.view(batch, *heads, queries, features)
+    return context if len(heads) == 1 else context.view(batch, *heads, queries, features)

@@ -77,11 +77,11 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tens
     batch, heads, queries, features = query.shape
     keys, half = given.key.size(2), query.dtype == torch.float16
     narrow = torch.float32 if query.dtype == torch.float32 else torch.bfloat16
-    shape = (batch, heads, keys, 2 * features if half else features)
-    weights, weighed = (query.new_empty(shape, dtype=narrow) for _ in range(2))
+    weights = query.new_empty(batch, heads, keys, (1 + half) * features, dtype=narrow)
+    weighed = torch.empty_like(weights)
     blocks = triton.cdiv(keys, SOURCE_BLOCK) * batch * heads
     largest_source = query.new_empty(blocks, block_of(features, 128), dtype=torch.float32)
-    denominator = query.new_empty(query.shape, dtype=torch.float32)
+    denominator = torch.empty_like(query, dtype=torch.float32)
     rows = queries if given.token_scale == "identity" else 0  # sigmoids need no largest score
     largest = query.new_empty(batch, heads, rows, dtype=torch.float32)
     return torch.empty_like(query), weights, weighed, largest_source, denominator, largest

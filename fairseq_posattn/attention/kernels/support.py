@@ -43,7 +43,7 @@ def kernel_reason(arguments: Arguments) -> str | None:
     for tensor in tensors.values():
         if tensor.dtype not in DTYPES:
             return f"takes float16, bfloat16 or float32, not {_name(tensor)}"
-        if 0 in tensor.shape:
+        if not tensor.numel():
             return "takes no empty tensors"
     if mask is not None and mask.requires_grad:
         return "cannot differentiate the mask"
