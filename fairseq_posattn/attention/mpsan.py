@@ -6,6 +6,7 @@ Dai et al., 2020, "Multiple Positional Self-Attention Network for Text Classific
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -203,7 +204,7 @@ class MultiplePositionalSelfAttention(nn.Module):
         fusion: ``position`` (default), ``gate`` or ``sum``.
         dropout: probability of dropping a feature of a unit's context before the fusion.
         map_dropout: the same before each linear layer, those of the fusion included.
-        masks, multi_dimensional, activation: see :class:`PositionalSelfAttention`.
+        masks, multi_dimensional, options: see :class:`PositionalSelfAttention`.
     """
 
     def __init__(
@@ -214,14 +215,12 @@ class MultiplePositionalSelfAttention(nn.Module):
         multi_dimensional: bool = False,
         dropout: float = 0.0,
         map_dropout: float = 0.0,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-        impl: str = "auto",
+        **options: Any,
     ):
         super().__init__()
         check_choice("fusion", fusion, FUSIONS)
-        self.attention = PositionalSelfAttention(
-            embed_dim, masks, multi_dimensional, map_dropout, activation, impl
-        )
+        sizes = embed_dim, masks, multi_dimensional, map_dropout
+        self.attention = PositionalSelfAttention(*sizes, **options)
         self.dropout = dropout
         self.fusion = FUSIONS[fusion](embed_dim, len(masks), map_dropout)
         self.output_dim = self.fusion.output_dim

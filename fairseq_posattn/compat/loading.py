@@ -150,7 +150,7 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
 
 @instead(checkpoint_utils, "load_ema_from_checkpoint")
 def load_ema_from_checkpoint(path):
-    """Load a checkpoint with its averaged weights, in float32, as the model."""
+    """Load averaged weights in float32 as the model, from a file that ``torch.load`` refuses."""
     state = read_checkpoint(path)
     averaged = state.get("extra_state", {}).get("ema")
     if not averaged:
@@ -266,7 +266,7 @@ def build_within_file_size(
 
 @around(validate, "main")
 def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
-    """Name the checkpoint in errors of ``fairseq-validate``, which takes its criterion, too."""
+    """Name the checkpoint in errors of ``fairseq-validate``, where fairseq names no file."""
     try:
         return main(cfg, *args, **kwargs)
     except (UsageError, OSError):

@@ -147,7 +147,7 @@ for _counter in ("num_bad_epochs", "cooldown_counter"):
 
 @around(Trainer, "state_dict")
 def save_counters(state_dict, self):
-    """Save the state of ``--patience``, and updates since the last average of weights."""
+    """Save the state of ``--patience`` and of averaged weights, which fairseq does not."""
     state = state_dict(self)
     if self.cfg.ema.store_ema:
         state["extra_state"][EMA_COUNTER] = self.ema.update_freq_counter

@@ -156,7 +156,7 @@ _state = SimpleNamespace(process=None, prints=True, received=0)
 
 @around(Trainer, "__init__")
 def listen(init, self, *args, **kwargs):
-    """Prepare for signals when a training starts."""
+    """Prepare for signals when a training starts; fairseq ends without saving."""
     init(self, *args, **kwargs)
     _state.process, _state.prints = os.getpid(), self.is_data_parallel_master
     if loop := training_loop():

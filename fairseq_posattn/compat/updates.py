@@ -21,7 +21,7 @@ from fairseq_posattn.compat.patching import around, instead, when_applied
 
 @around(FairseqTask, "train_step")
 def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
-    """Exclude dummy batches of processes that have a batch less from token counts and losses."""
+    """Exclude dummy batches of processes that have a batch less, whose tokens fairseq counts."""
     loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
     if ignore_grad:
         return loss, 0 * sample_size, {name: 0 * value for name, value in logged.items()}

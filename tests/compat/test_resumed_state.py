@@ -1,5 +1,6 @@
 """Optimizers, best losses and restored files of resumed trainings."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -16,6 +17,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import resuming
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "classification"
 FORMS = [  # and whether all weights are in one tensor
     (FP16Optimizer, torch.float16, True),
     (FP16Optimizer, torch.float16, False),
@@ -149,6 +151,17 @@ def test_the_place_in_the_data_is_that_of_all_processes(shards, left, restore):
     assert rest_after(stopped.state_dict()) == left
     restore(EpochBatchIterator, "load_state_dict")
     assert rest_after(stopped.state_dict()) == 12 // shards - 2
+
+
+def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
+    state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "other.pt")
+    name, _ = state["model"].popitem()
+    torch.save(state, path)
+    with pytest.raises(UsageError, match=f"^{path} has other weights than the model, {name} among"):
+        make_trainer().load_checkpoint(path)
+    restore(Trainer, "load_checkpoint")
+    with pytest.raises(Exception, match="Cannot load model parameters from checkpoint"):
+        make_trainer().load_checkpoint(path)
 
 
 def test_a_named_file_must_exist_else_training_starts_from_scratch(tmp_path, make_trainer):

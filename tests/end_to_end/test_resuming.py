@@ -97,6 +97,9 @@ def test_a_finished_run_is_unchanged(tmp_path):
     content = last.read_bytes()
     assert "nothing left to train: the checkpoint has 3" in in_parts(training, last.parent, 3)
     assert last.read_bytes() == content
+    without = functools.partial(forked_commands.leave_out, "leave_finished_run")
+    in_parts(Training(tmp_path, before=without), last.parent, 3)  # fairseq trains on
+    assert last.read_bytes() != content
 
 
 def test_patience_counts_over_stops(tmp_path):

@@ -45,7 +45,9 @@ def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor
     for layer in range(network.num_layers):
         weights = network.all_weights[layer * directions : (layer + 1) * directions]
         stacked = [torch.stack(kind) for kind in zip(*weights, strict=True)]
-        input_weight, state_weight, *biases = (_order_gates(network, each) for each in stacked)
+        by_gate = (one.unflatten(1, (-1, network.hidden_size)) for one in stacked)
+        ordered = (one[:, ONNX_GATES[network.mode]].flatten(1, 2) for one in by_gate)
+        input_weight, state_weight, *biases = ordered
         states = torch.onnx.ops.symbolic(
             network.mode,
             (states, input_weight, state_weight, torch.cat(biases, 1), lengths.int()),
@@ -55,12 +57,6 @@ def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor
         )
         states = states.transpose(1, 2).flatten(2)
     return states.transpose(0, 1)
-
-
-def _order_gates(network: nn.RNNBase, weights: Tensor) -> Tensor:
-    """Reorder ``[directions, gates H, ...]`` for ONNX."""
-    gates = weights.unflatten(1, (-1, network.hidden_size))
-    return gates[:, ONNX_GATES[network.mode]].flatten(1, 2)
 
 
 def halve_features(output_dim: int) -> int:
