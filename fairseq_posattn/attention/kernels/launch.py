@@ -121,7 +121,8 @@ class DifferentiableKernels:
 
     Args:
         name: of the operator; its gradient is ``posattn::NAME_backward``.
-        arguments: a ``NamedTuple`` class of the arguments, given to the functions :func:`in_rows`.
+        arguments: a ``NamedTuple`` class of the arguments, tensors first, given to the functions
+            :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
         forward: returns the context and what the backward pass needs, newly allocated.
         backward: takes the gradient of the context, the arguments and the results of ``forward``;
@@ -141,8 +142,9 @@ class DifferentiableKernels:
         self.arguments, self.differentiable = arguments, differentiable
         self.forward, self.backward = forward, backward
         count = len(arguments._fields)
-        types = get_type_hints(arguments).items()
-        inputs = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types)
+        types = get_type_hints(arguments)
+        self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
+        inputs = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types.items())
         outputs = len(get_type_hints(allocate)["return"].__args__)
         self.operator: Any = torch.library.custom_op(
             f"posattn::{name}",
@@ -200,14 +202,13 @@ class DifferentiableKernels:
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
         """Save arguments and results for the backward pass."""
-        ctx.constants = [None if isinstance(one, Tensor) else (one,) for one in inputs]
-        ctx.save_for_backward(*(one for one in inputs if isinstance(one, Tensor)), *output)
+        ctx.save_for_backward(*inputs[: self.tensors], *output)
+        ctx.constants = inputs[self.tensors :]
 
     def restore(self, ctx: Any) -> tuple[list[Any], Results]:
         """Return the saved arguments and results."""
-        saved = iter(ctx.saved_tensors)  # read once: a second read fails under checkpointing
-        given = [next(saved) if one is None else one[0] for one in ctx.constants]
-        return given, tuple(saved)
+        saved = ctx.saved_tensors  # read once: a second read fails under checkpointing
+        return [*saved[: self.tensors], *ctx.constants], saved[self.tensors :]
 
     def gradients(self, given: Sequence[Any], computed: list[Tensor]) -> tuple[Tensor | None, ...]:
         """Return a gradient or None for each argument."""
