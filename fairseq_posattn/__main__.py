@@ -9,8 +9,7 @@ from fairseq_posattn.training.presets import ARCHITECTURES
 
 def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
     parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Print the directory to hand to fairseq's --user-dir.",
+        prog=prog, description="Print the directory to hand to fairseq's --user-dir."
     )
     parser.add_argument(
         "--architectures", action="store_true", help="print the names that --arch takes instead"

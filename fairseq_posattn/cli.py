@@ -21,18 +21,12 @@ COMMANDS = {
         "fairseq_posattn.training.commands.curves",
         "plot losses, scores and learning rates",
     ),
-    "export": (
-        "fairseq_posattn.export.command",
-        "export a model to Hugging Face, ONNX or int8",
-    ),
+    "export": ("fairseq_posattn.export.command", "export a model to Hugging Face, ONNX or int8"),
     "hydra-train": (
         "fairseq_posattn.training.commands.hydra_train",
         "train with the settings of a YAML file",
     ),
-    "look": (
-        "fairseq_posattn.inspection.look",
-        "browser page with the attention of a text",
-    ),
+    "look": ("fairseq_posattn.inspection.look", "browser page with the attention of a text"),
     "predict": (
         "fairseq_posattn.inference.commands.predict",
         "predict labels and scores of new text",
@@ -41,22 +35,13 @@ COMMANDS = {
         "fairseq_posattn.preparation.kinds:main",
         "prepare published or custom data for training",
     ),
-    "rank": (
-        "fairseq_posattn.inference.commands.rank",
-        "rank the news of MIND's impressions",
-    ),
-    "recipe": (
-        "fairseq_posattn.recipes.command",
-        "train and score the rows of a paper's table",
-    ),
+    "rank": ("fairseq_posattn.inference.commands.rank", "rank the news of MIND's impressions"),
+    "recipe": ("fairseq_posattn.recipes.command", "train and score the rows of a paper's table"),
     "score": (
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, F1 of roles, ranking metrics",
     ),
-    "summarize": (
-        "fairseq_posattn.inference.commands.translate:summarize",
-        "summarize plain text",
-    ),
+    "summarize": ("fairseq_posattn.inference.commands.translate:summarize", "summarize plain text"),
     "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),
     "translate": ("fairseq_posattn.inference.commands.translate", "translate plain text"),
     "user-dir": ("fairseq_posattn.__main__", "print the directory for --user-dir, or the flags"),

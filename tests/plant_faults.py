@@ -126,11 +126,7 @@ FAULTS_BY_FILE = {
             FUSED + "dropout_of_a_layer_acts_in_its_places",
         ),
         ("layer.activation, layer.activation_dropout", "layer.activation, layer.dropout", DROPOUTS),
-        (
-            "Dropout(layer.dropout, type",
-            "Dropout(layer.activation_dropout, type",
-            DROPOUTS,
-        ),
+        ("Dropout(layer.dropout, type", "Dropout(layer.activation_dropout, type", DROPOUTS),
         ("replace(layer, causal=False)", "layer", STOCK),
         (
             "replace(layer, causal=False)",
@@ -257,9 +253,7 @@ FAULTS_BY_FILE = {
             "tests/model/encoders/test_mtsa_encoder.py",
         ),
     ],
-    "training/presets.yaml": [
-        (", dropout_places: maps", "", MTSA_LOOPS),
-    ],
+    "training/presets.yaml": [(", dropout_places: maps", "", MTSA_LOOPS)],
     "attention/mtsa.py": [
         ("drop(source, p)\n", "source\n", MTSA_LOOPS),
         ("drop(weights, p), ", "weights, ", MTSA_LOOPS),
@@ -269,17 +263,15 @@ FAULTS_BY_FILE = {
             "self.output(drop(between, self.dropout, self.training))",
             "self.output(between)",
             MTSA_LOOPS,
-        ),
+        )
     ],
-    "attention/masks.py": [
-        ("_allow(distances != 0)", "_allow(distances == distances)", MASKS),
-    ],
+    "attention/masks.py": [("_allow(distances != 0)", "_allow(distances == distances)", MASKS)],
     "attention/dman.py": [
         (
             "F.threshold(logits, math.log(MASK_FLOOR)",
             "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
             DMAN,
-        ),
+        )
     ],
     "attention/headwise.py": [
         (
@@ -298,7 +290,7 @@ FAULTS_BY_FILE = {
             "return x + relative_sinusoids(",
             "return x - relative_sinusoids(",
             "tests/model/encoders/test_transformer_encoder.py",
-        ),
+        )
     ],
     "model/encoders/bi_blosan.py": [
         ("sizes + (sizes**3 < 2 * lengths)", "sizes + 1", BLOCKS),
@@ -317,12 +309,8 @@ FAULTS_BY_FILE = {
             "tests/model/encoders/test_cnn.py",
         ),
     ],
-    "compat/loading.py": [
-        ("        complete(state)\n", "", MATCHING),
-    ],
-    "compat/matching.py": [
-        ("model[option] == known[option].default != value:", "True:", MATCHING),
-    ],
+    "compat/loading.py": [("        complete(state)\n", "", MATCHING)],
+    "compat/matching.py": [("model[option] == known[option].default != value:", "True:", MATCHING)],
     "training/models/word_vectors.py": [
         ("embedding.weight[dictionary.pad()] = 0", "pass", VECTORS),
         ("embedding.weight.requires_grad = not cfg.freeze_embeddings", "pass", FLAGS),
@@ -337,12 +325,8 @@ FAULTS_BY_FILE = {
         ("self.l2 / 2 *", "self.l2 *", CRITERIONS),
         ("columns[:, ids] =", "columns[:, : len(ids)] =", CRITERIONS),
     ],
-    "inference/tokens.py": [
-        ("len(tokens) >= self.longest", "len(tokens) > self.longest", CUT),
-    ],
-    "compat/data.py": [
-        ("check_split(self, split, combine)", "pass", "tests/compat/test_data.py"),
-    ],
+    "inference/tokens.py": [("len(tokens) >= self.longest", "len(tokens) > self.longest", CUT)],
+    "compat/data.py": [("check_split(self, split, combine)", "pass", "tests/compat/test_data.py")],
     "compat/checkpoints/__init__.py": [
         ("TIMES * size + EXTRA_BYTES", "100 * (TIMES * size + EXTRA_BYTES)", LOADING),
         ("length > tensor.untyped_storage().nbytes() or ", "", LOADING),
@@ -353,10 +337,10 @@ FAULTS_BY_FILE = {
         ("return io.BufferedReader(indexed)", "return file", LOADING),
     ],
     "compat/command_line.py": [
-        ("if is_dataclass(cfg):", "if False:", "tests/compat/test_command_line.py"),
+        ("if is_dataclass(cfg):", "if False:", "tests/compat/test_command_line.py")
     ],
     "attention/san.py": [
-        ("from torch import Tensor", "import fairseq\nfrom torch import Tensor", IMPORTS),
+        ("from torch import Tensor", "import fairseq\nfrom torch import Tensor", IMPORTS)
     ],
 }
 FAULTS = [Fault(file, *fault) for file, faults in FAULTS_BY_FILE.items() for fault in faults]

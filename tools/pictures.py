@@ -21,12 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from matplotlib.lines import Line2D  # noqa: E402
 
-from fairseq_posattn.common.figures import (  # noqa: E402
-    COLORS,
-    line_style,
-    new_figure,
-    write_picture,
-)
+from fairseq_posattn.common.figures import COLORS, line_style, new_figure, write_picture  # noqa: E402
 from fairseq_posattn.recipes.results import read_object  # noqa: E402
 from fairseq_posattn.recipes.tables import name_of  # noqa: E402
 from tools.pages.command import results_of  # noqa: E402

@@ -35,9 +35,7 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids  # noqa: E
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
 from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
 from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
-from fairseq_posattn.training.tasks.sentence_pair_prediction import (  # noqa: E402
-    SentencePairPredictionTask,
-)
+from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask  # noqa: E402
 from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask  # noqa: E402
 
 __all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]

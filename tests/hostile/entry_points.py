@@ -72,13 +72,11 @@ TRANSLATION = {
         "validate", *GENERATION, "--task", "translation", "--valid-subset", "test"
     ),
     "average": posattn("average", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"),
-    "analysis": posattn(
-        *("analysis", "locality", "{path}", "--data", "{data}", "--split", "test"),
-    ),
+    "analysis": posattn(*("analysis", "locality", "{path}", "--data", "{data}", "--split", "test")),
     "from_pretrained": from_pretrained,
 }
 CLASSIFICATION = {
-    "predict": posattn("predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"),
+    "predict": posattn("predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none")
 }
 ENTRIES = TRANSLATION | CLASSIFICATION
 

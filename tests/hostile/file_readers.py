@@ -40,7 +40,7 @@ LOCALITY = ("analysis", "locality", "{data}/translation/checkpoint.pt")
 # By the kind of file, the commands and where they look for it.
 READERS = {
     "vectors": {
-        "classify": ("file", fairseq_command("train", *CLASSIFIER, "--encoder-embed-path={path}")),
+        "classify": ("file", fairseq_command("train", *CLASSIFIER, "--encoder-embed-path={path}"))
     },
     "dictionary": {
         "train": ("translation/data/dict.de.txt", train),
@@ -56,13 +56,13 @@ READERS = {
         ),
     },
     "codes": {
-        "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}")),
+        "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}"))
     },
     "sentencepiece": {
         "interactive": (
             "file",
             interactive("--bpe", "sentencepiece", "--sentencepiece-model", "{path}"),
-        ),
+        )
     },
     "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
     "text": {

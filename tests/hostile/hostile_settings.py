@@ -127,10 +127,7 @@ def arguments(canary, folder):
     return {
         "environment_in_arguments": {"data": "${oc.env:SECRET}", "arch": "lstm"},
         # quoted so as to end the string that fairseq puts it into
-        "environment_in_hydras_words": {
-            "data": "\\',a:${oc.env:SECRET}",
-            "arch": "transformer",
-        },
+        "environment_in_hydras_words": {"data": "\\',a:${oc.env:SECRET}", "arch": "transformer"},
         # the name of a registered class is a file's name, too
         "file_of_hydras": {"data": "data", "bpe": f"../../../{folder}/x"},
     }

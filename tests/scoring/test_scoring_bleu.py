@@ -121,12 +121,7 @@ def test_chinese_is_counted_by_character():
 
 
 def test_the_script_selects_the_language():
-    lines = [
-        "我爱北京天安门。",
-        "私は北京が好きです。",
-        "나는 베이징을 사랑한다",
-        "I love 北京 .",
-    ]
+    lines = ["我爱北京天安门。", "私は北京が好きです。", "나는 베이징을 사랑한다", "I love 北京 ."]
     assert [bleu.language_by_script([line]) for line in lines] == ["zh", "ja", "ko", None]
 
 
