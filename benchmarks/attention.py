@@ -19,6 +19,7 @@ import json
 import math
 import statistics
 import sys
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+from fairseq_posattn.attention.auto import largest_error  # noqa: E402
 from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
 from fairseq_posattn.common.files import write_json  # noqa: E402
 
@@ -47,9 +49,8 @@ SIZES = {
 
 def plain(query, key, value, impl, **dropout):
     """Return plain attention by a backend of ``BACKENDS``, or by PyTorch's choice."""
-    if impl not in BACKENDS:
-        return F.scaled_dot_product_attention(query, key, value, **dropout)
-    with sdpa_kernel(BACKENDS[impl]):
+    backend = BACKENDS.get(impl)
+    with sdpa_kernel(backend) if backend else nullcontext():
         return F.scaled_dot_product_attention(query, key, value, **dropout)
 
 
@@ -153,28 +154,14 @@ def choices(kernels):
         yield Tiles(*(Tile(rows, block, *options) for rows, *options in passes))
 
 
-def is_wrong(ours, rough, exact):
-    """Return whether a result is further off than the kernels' self check allows.
-
-    It allows four times the reference's error in the same type, and rounding errors, which grow
-    with the square root of the number of summands.
-    """
-    eps = torch.finfo(ours[0].dtype).eps
-    for got, reference, right in zip(ours, rough, exact, strict=True):
-        summands = max(1.0, exact[0].numel() / right.numel())
-        rounding = 16 * eps * (1 + right.abs().max()) * math.sqrt(summands)
-        allowed = 4 * (reference.double() - right).abs().max() + rounding
-        if not (got.double() - right).abs().max() <= allowed:  # true for NaN
-            return True
-    return False
-
-
 def milliseconds(name, length, arguments):
     """Return the time of a step with the present tiles; raise ArithmeticError if it is wrong."""
-    step = make_step(name, length, arguments, getattr(torch, arguments.dtype))
+    dtype = getattr(torch, arguments.dtype)
+    step = make_step(name, length, arguments, dtype)
     if length <= LONGEST_CHECKED:
         exact = make_step(name, length, arguments, torch.float64)(impl="reference")
-        if is_wrong(step(impl="triton"), step(impl="reference"), exact):
+        ours, rough = step(impl="triton"), step(impl="reference")
+        if largest_error(ours, rough, exact, torch.finfo(dtype).eps) > 1:
             raise ArithmeticError(f"wrong results at {length}")
     if arguments.device == "cuda":
         from triton.testing import do_bench  # launches back to back

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHON = sys.executable
 ARCHIVE = "gpu.tar.gz"
 # Seconds that a step needs at least, and that writing the archive may take.
 LEAST, RESERVE = 15, 5
@@ -46,7 +45,7 @@ def steps_of(pair: str) -> dict[str, str]:
 
 # The parts, most informative first: the arguments of Python by the name of the step.
 PARTS = {
-    "kernels": {"kernels": f"{TESTS}test_kernels.py"},
+    "kernels": {"kernels": f"{TESTS}test_kernels.py tests/attention/test_fused.py"},
     "attention": {
         # As of dman_iwslt_de_en.
         "attention_flagship": f"{ATTENTION} 26 64 128 --dtype float16 --heads 4 --features 128 "
@@ -103,7 +102,7 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
         words += ["-n", str(os.cpu_count())]
     elif kind == "multi30k" and multi30k:
         words += ["--prepare", "--source", str(multi30k.resolve())]
-    return Step(name, (PYTHON, *words), MINUTES.get(kind, 4))
+    return Step(name, (sys.executable, *words), MINUTES.get(kind, 4))
 
 
 def parts(tiny: bool, multi30k: Path | None = None) -> dict[str, list[Step]]:

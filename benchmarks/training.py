@@ -55,13 +55,11 @@ def both(key, values):
 
 
 def cells_of_updates(pair, report):
-    sizes = [f"{pair[key] / 1e6:.2f}M" for key in ("parameters", "stock_parameters")]
-    peaks = [f"{pair[key] / 1e6:,.0f}" for key in ("peak_bytes", "stock_peak_bytes")]
     return {
         **pairs.first_cells(pair, report),
-        "parameters": ", ".join(sizes),
+        "parameters": f"{pair['parameters'] / 1e6:.2f}M, {pair['stock_parameters'] / 1e6:.2f}M",
         "time, ours / fairseq's (rounds)": machine.ratio(pair, "updates"),
-        "peak MB": ", ".join(peaks),
+        "peak MB": f"{pair['peak_bytes'] / 1e6:,.0f}, {pair['stock_peak_bytes'] / 1e6:,.0f}",
     }
 
 

@@ -169,8 +169,7 @@ def loss_of(model, batch, padding: int) -> torch.Tensor:
 
 def trainer(model, loss_of: Callable) -> Callable[[], None]:
     """Return a function that makes one update; ``loss_of`` takes the model."""
-    trained = [parameter for parameter in model.train().parameters() if parameter.requires_grad]
-    optimizer = torch.optim.Adam(trained, lr=1e-5, eps=1e-4)
+    optimizer = torch.optim.Adam(model.train().parameters(), lr=1e-5, eps=1e-4)
 
     def update():
         optimizer.zero_grad()

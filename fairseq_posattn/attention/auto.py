@@ -11,7 +11,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -142,7 +142,7 @@ def _example(
 
 
 def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
-    """Return the largest error over four times the reference's in the same type and roundings."""
+    """Return :func:`largest_error` of the kernels on tensors of a kind, also of their dropout."""
     (tensors, mask, padding), options = _example(attention, kind, length), dict(kind.options)
     if "mask" in attention.shapes.masks:
         options["mask"] = mask
@@ -157,12 +157,7 @@ def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     exact = _results(lambda t: attend("reference", 0.0, t), wide)
     rough = _results(lambda t: attend("reference", 0.0, t), tensors)
     ours = _results(lambda t: attend("triton", NEXT_TO_NOTHING * dropping, t), tensors)
-    worst = 0.0
-    for right, reference, kernel in zip(exact, rough, ours, strict=True):
-        summands = max(1.0, exact[0].numel() / right.numel())
-        rounding = 16 * kind.precision * (1 + right.abs().max()) * math.sqrt(summands)
-        allowed = 4 * (reference.double() - right).abs().max() + rounding
-        worst = max(worst, _ratio((kernel.double() - right).abs().max(), allowed))
+    worst = largest_error(ours, rough, exact, kind.precision)
     if not dropping:
         return worst
     # The context is linear in the values. For equal dropout masks in both passes the inner product
@@ -180,6 +175,23 @@ def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     there, back = context * direction, gradient.double() * others
     allowed = 16 * kind.precision * (there.norm() + back.norm())
     return max(worst, _ratio((there.sum() - back.sum()).abs(), allowed))
+
+
+def largest_error(
+    ours: Sequence[Tensor], rough: Sequence[Tensor], exact: Sequence[Tensor], precision: float
+) -> float:
+    """Return the largest error of a context and its gradients over that allowed.
+
+    Allowed are four times the error of the reference in the same type, and rounding errors, which
+    grow with the square root of the number of summands.
+    """
+    worst = 0.0
+    for kernel, reference, right in zip(ours, rough, exact, strict=True):
+        summands = max(1.0, exact[0].numel() / right.numel())
+        rounding = 16 * precision * (1 + right.abs().max()) * math.sqrt(summands)
+        allowed = 4 * (reference.double() - right).abs().max() + rounding
+        worst = max(worst, _ratio((kernel.double() - right).abs().max(), allowed))
+    return worst
 
 
 def _ratio(error: Tensor, allowed: Tensor) -> float:
