@@ -253,11 +253,7 @@ def _plain(options, config: type) -> dict[str, object]:
 
 @torch.inference_mode()
 def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) -> float:
-    """Return the largest difference between both models' scores on generated lines.
-
-    Raises:
-        UsageError: rounding does not explain it.
-    """
+    """Return the largest difference between both models' scores; refuse more than rounding."""
     dictionary, generator = trained.task.source_dictionary, torch.Generator().manual_seed(1)
     lines, others = torch.full((2, 3, 6), dictionary.pad())
     target_size = getattr(parts.config, "target_vocab_size", len(dictionary))

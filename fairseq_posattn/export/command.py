@@ -36,12 +36,9 @@ def make_parser(prog=None):
     cli.add_data(parser)
     text = "also write model.onnx: a classifier, or a generation model's encoder, for any sizes"
     parser.add_argument("--onnx", action="store_true", help=text)
-    parser.add_argument(
-        "--int8",
-        action="store_true",
-        help="also write model.int8.onnx, an int8 classifier (generation models are quantized at "
-        "load time by in_int8); with --text, print agreement and speed of both on this CPU",
-    )
+    text = "also write model.int8.onnx, an int8 classifier (generation models are quantized at "
+    text += "load time by in_int8); with --text, print agreement and speed of both on this CPU"
+    parser.add_argument("--int8", action="store_true", help=text)
     text = "plain text to compare on, one text a line or a pair separated by a TAB"
     parser.add_argument("--text", metavar="FILE", help=text)
     text = "correct label or translation of each line, to print accuracy or BLEU"

@@ -25,14 +25,8 @@ def compare(
     """Compare a model with its int8 form, and a classifier with its graphs in ``folder``.
 
     Returns a line for each: its quality, the share of lines with the model's output, and lines per
-    second without tokenization.
-
-    Args:
-        lines: plain text; a TAB separates the sentences of a pair.
-        labels: names of the right classes, or the right outputs.
-
-    Raises:
-        UsageError: there are no lines, TABs are missing, or a label is unknown.
+    second without tokenization. ``lines`` are plain text, pairs separated by a TAB; ``labels`` are
+    names of the right classes, or the right outputs.
     """
     if not lines:
         raise UsageError("--text: there is no line to compare on")

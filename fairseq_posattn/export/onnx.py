@@ -43,12 +43,7 @@ class Graph(nn.Module):
 
 
 def write(model: PreTrainedModel, folder: Path) -> float:
-    """Write ``model.onnx``; return the largest difference of its output, on generated lines.
-
-    Raises:
-        UsageError: PyTorch cannot convert the model, the graph's output differs, or the file cannot
-            be written.
-    """
+    """Write ``model.onnx``; return the largest difference of its output, on generated lines."""
     graph, path = Graph(model).eval(), folder / NAME
     examples = _generate_lines(graph, (5, 3, 7))
     size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
@@ -119,11 +114,7 @@ def run(session: onnxruntime.InferenceSession, tensors):
 
 
 def quantise(folder: Path) -> None:
-    """Write ``model.int8.onnx``: int8 weights and dynamically quantized inputs.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
+    """Write ``model.int8.onnx``: int8 weights and dynamically quantized inputs."""
     traced = onnx.load(folder / NAME)
     del traced.graph.value_info[:]  # shapes from before the weights were transposed
     with _complete(folder / INT8):

@@ -57,15 +57,8 @@ for _config, _tokenizer in {
     AutoConfig.register(_config.model_type, _config, exist_ok=True)
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
 
-__all__ = [
-    "PosAttnTextConfig",
-    "PosAttnClassifierTokenizer",
-    "PosAttnForSeq2SeqLM",
-    "PosAttnForSequenceClassification",
-    "PosAttnSeq2SeqConfig",
-    "PosAttnSeq2SeqTokenizer",
-    "in_int8",
-]
+__all__ = ["PosAttnForSeq2SeqLM", "PosAttnSeq2SeqConfig", "PosAttnSeq2SeqTokenizer", "in_int8"]
+__all__ += ["PosAttnForSequenceClassification", "PosAttnTextConfig", "PosAttnClassifierTokenizer"]
 
 Model = TypeVar("Model", bound=PreTrainedModel)
 

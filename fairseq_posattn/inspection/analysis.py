@@ -37,13 +37,9 @@ def make_parser(prog=None):
     )
     add_model(locality)
     add_sentences(locality, required=True)
-    locality.add_argument(
-        "--windows",
-        type=number_list,
-        default=[1, 2, 4],
-        metavar="W,...",
-        help="window sizes in tokens each way (default: 1,2,4)",
-    )
+    sizes = {"type": number_list, "default": [1, 2, 4], "metavar": "W,..."}
+    about = "window sizes in tokens each way (default: 1,2,4)"
+    locality.add_argument("--windows", help=about, **sizes)
 
     heatmap = commands.add_parser(
         "heatmap",
@@ -56,9 +52,8 @@ def make_parser(prog=None):
     add_model(heatmap)
     add_sentences(heatmap, required=True)
     heatmap.add_argument("--line", type=positive, default=1, help=f"line of the sentence {DEFAULT}")
-    heatmap.add_argument(
-        "--heads", type=number_list, metavar="H,...", help="heads to draw (default: all)"
-    )
+    about = "heads to draw (default: all)"
+    heatmap.add_argument("--heads", type=number_list, metavar="H,...", help=about)
     add_output(heatmap, "; what does not fit on a page is drawn on more: FILE-1.png, FILE-2.png")
 
     parameters = commands.add_parser(
@@ -89,10 +84,9 @@ def make_parser(prog=None):
     cost.add_argument("--split", default="valid", help=f"split to classify {DEFAULT}")
     add_count(cost, "--batch-size", 128, "sentences or pairs in a batch")
     cost.add_argument("--cpu", action="store_true", help="run on the CPU")
+    about = "also, or only, write the numbers to this file"
     for command in (locality, heatmap, parameters, cost):
-        command.add_argument(
-            "--json", metavar="FILE", help="also, or only, write the numbers to this file"
-        )
+        command.add_argument("--json", metavar="FILE", help=about)
     return parser
 
 
@@ -105,25 +99,17 @@ def add_checkpoint(parser, several="", **options):
 def add_model(parser, several="", **options):
     add_checkpoint(parser, several, **options)
     parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
-    parser.add_argument(
-        "--sublayers",
-        type=name_list,
-        metavar="NAME,...",
-        help="sublayers, as in --encoder-sublayers (default: all attention sublayers)",
-    )
+    about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
+    parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
 
 
 def add_sentences(parser, required):
     group = parser.add_mutually_exclusive_group(required=required)
-    group.add_argument(
-        "--sentences",
-        metavar="FILE",
-        help="source sentences, one a line; - for standard input. Plain text if the model's data "
-        "was made by posattn prepare (preparation.json), else tokens separated by spaces",
-    )
-    group.add_argument(
-        "--split", help="use the source sentences of this split of the binarized data, such as test"
-    )
+    about = "source sentences, one a line; - for standard input. Plain text if the model's data "
+    about += "was made by posattn prepare (preparation.json), else tokens separated by spaces"
+    group.add_argument("--sentences", metavar="FILE", help=about)
+    about = "use the source sentences of this split of the binarized data, such as test"
+    group.add_argument("--split", help=about)
 
 
 def add_output(parser, pages=""):

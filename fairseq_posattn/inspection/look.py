@@ -21,6 +21,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inspection.analysis import add_model
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
@@ -29,36 +30,15 @@ MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
-    parser.add_argument(
-        "--sentences",
-        metavar="FILE",
-        help="plain text, one sentence a line, or a pair separated by a TAB; - for standard input",
-    )
-    parser.add_argument(
-        "--targets",
-        metavar="FILE",
-        help="translations of these sentences, one a line, to show instead of the model's",
-    )
+    about = "plain text, one sentence a line, or a pair separated by a TAB; - for standard input"
+    parser.add_argument("--sentences", metavar="FILE", help=about)
+    about = "translations of these sentences, one a line, to show instead of the model's"
+    parser.add_argument("--targets", metavar="FILE", help=about)
     parser.add_argument("--output", metavar="FILE", help="page to write, such as page.html")
-    parser.add_argument(
-        "--serve",
-        type=port,
-        nargs="?",
-        const=PORT,
-        metavar="PORT",
-        help=f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})",
-    )
-    cli.add_data(parser)
-    parser.add_argument(
-        "--layers", type=cli.number_list, metavar="L,...", help="layers to show (default: all)"
-    )
-    parser.add_argument(
-        "--sublayers",
-        type=cli.name_list,
-        metavar="NAME,...",
-        help="sublayers to show, as in --encoder-sublayers (default: all attention sublayers)",
-    )
+    given = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
+    about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
+    parser.add_argument("--serve", help=about, **given)
+    add_model(parser)
     cli.add_count(parser, "--beam", DECODING["beam"], "beam size")
     return parser
 

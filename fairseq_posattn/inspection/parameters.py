@@ -1,9 +1,7 @@
 """Learned parameters of DA and DMAN, as numbers and as pictures of them.
 
-DA-Transformer (Wu et al., 2021): sorted w and v, averaged over five runs (Figures 6 and 7, footnote
-6), f against the weighted distance (Figure 1) and the coefficients of a sentence (Figure 2). DMAN
-(Fan et al., 2021, "Mask Attention Networks", eq. 12): the mask ``M = sigmoid(h W + P + U)`` against
-the key's position. Its first term depends on the query; given sentences, it is their median.
+DA-Transformer (Wu et al., 2021): w and v (Figures 6 and 7, footnote 6), f (Figure 1) and its matrix
+(Figure 2). DMAN (Fan et al., 2021, "Mask Attention Networks", eq. 12): ``sigmoid(h W + P + U)``.
 """
 
 import math

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from fairseq_posattn.preparation.pairs import fingerprint
 from fairseq_posattn.text.moses import RATIO
 
 INPUTS = ("input0", "input1")
@@ -121,7 +122,7 @@ class PairCorpus(Corpus):
 
     sides: tuple  # suffixes of the text files: languages, or source and target
     find_files: Callable  # options -> published files, downloaded if necessary
-    fingerprint: Callable  # these files -> a value that changes when they do
+    fingerprint: Callable = fingerprint  # these files -> a value that changes when they do
     write_text: Callable  # writes {split}.{side} of these files to a folder, given the options
     subwords: str | None  # a key of segmentation.KINDS
     lower: bool = False  # the text is lowercased

@@ -19,7 +19,6 @@ MOST_WEIGHTS = 2_000_000  # of a sentence
 
 TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"
 NO_TEXT = "send a JSON object with a text"
-ELSEWHERE = "there is nothing here"
 
 
 def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
@@ -76,9 +75,8 @@ class LookServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), LookHandler)
         except OSError as error:
-            raise UsageError(
-                f"--serve {port}: {error.strerror}: name another port, or 0 for any"
-            ) from None
+            fix = "name another port, or 0 for any"
+            raise UsageError(f"--serve {port}: {error.strerror}: {fix}") from None
         names = [f"{name}:{self.server_port}" for name in (HOST, "localhost")]
         self.names, self.origins = set(names), {None, *(f"http://{name}" for name in names)}
 
@@ -119,7 +117,7 @@ class LookHandler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.FORBIDDEN, "only the page of this server may ask")
             return False
         if not exists:
-            self._refuse(HTTPStatus.NOT_FOUND, ELSEWHERE)
+            self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
         return exists
 
     def _text(self):

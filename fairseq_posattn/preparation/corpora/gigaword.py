@@ -10,7 +10,7 @@ from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_pairs
+from fairseq_posattn.preparation.pairs import read_pairs, write_pairs
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
@@ -84,7 +84,6 @@ CORPORA = (
         published={"train": 3_803_957, "valid": 189_651, "test": 1_951},
         recipe="dman/gigaword",
         find_files=find_files,
-        fingerprint=fingerprint,
         write_text=write_text,
         splits=splits,
         add_options=add_options,

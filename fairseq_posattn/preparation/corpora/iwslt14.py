@@ -11,13 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import (
-    PairWriter,
-    fingerprint,
-    map_pairs,
-    read_pairs,
-    write_tokenized,
-)
+from fairseq_posattn.preparation.pairs import PairWriter, map_pairs, read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokenizer, is_clean
 
@@ -113,7 +107,6 @@ CORPORA = (
         published={"train": 160_239, "valid": 7_283, "test": 6_750},
         recipe="dman/iwslt14",
         find_files=find_files,
-        fingerprint=fingerprint,
         write_text=write_text,
         bpe_operations=10_000,
     ),

@@ -1,25 +1,17 @@
 """WMT14 English to German: Europarl, Common Crawl and News Commentary (Bojar et al., 2014).
 
-Punctuation is normalized and text tokenized; newstest2014 is tokenized only. newstest2013 is the
-validation set, newstest2014 the test set; both are complete.
-
-=============  =============================  ==============================================
-News Comm.     training pairs kept            as in
-=============  =============================  ==============================================
-v9             1 to 250 subwords, ratio 1.5   fairseq's example, but for the validation set
-v12            1 to 80 words, ratio 9         DMAN's release, with ``--max-words 80``
-v13            1 to 250 subwords, any ratio   Tensor2Tensor 1.9 ``translate_ende_wmt32k``
-=============  =============================  ==============================================
-
-Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords in training. Text is
-streamed: memory does not grow with it.
+Punctuation is normalized and text tokenized; newstest2014, the test set, is tokenized only.
+newstest2013 is the validation set. Training pairs are kept as in one of these, by the version of
+News Commentary: v9: fairseq's example, 1 to 250 subwords, ratio 1.5; v12: DMAN's release, with
+``--max-words 80``, ratio 9; v13: Tensor2Tensor 1.9 ``translate_ende_wmt32k``, 1 to 250 subwords,
+any ratio (it drops pairs of more than 256 subwords in training instead).
 """
 
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import fingerprint, read_pairs, write_tokenized
+from fairseq_posattn.preparation.pairs import read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer
 
@@ -139,7 +131,6 @@ CORPORA = (
         published=RAW["v9"] | PUBLISHED,
         recipe="mtsa/table6_setup2",
         find_files=find_files,
-        fingerprint=fingerprint,
         write_text=write_text,
         settings=lambda options: {"news_commentary": options.news_commentary},
         add_options=add_options,
