@@ -174,14 +174,10 @@ class Predictor(LineReader):
     def __call__(
         self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64
     ) -> list[Prediction]:
-        """Return the predictions, in the order of the texts.
+        """Return the predictions for sentences, or pairs of them for a model of pairs, in order.
 
-        Args:
-            texts: sentences, or pairs of them for a model of pairs.
-            batch_size: texts in a batch.
-
-        Raises:
-            UsageError: a text is empty, too long, or no pair as the model needs; with its number.
+        A text that is empty, too long, or no pair as the model needs raises UsageError with its
+        number.
         """
         encoded = []
         for number, text in enumerate(texts, start=1):

@@ -16,10 +16,8 @@ BYTE_ORDER_MARK = "\ufeff"
 def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list[bytes]]:
     """Yield the lines of an open file in groups of those that have arrived, at most ``group_size``.
 
-    It never waits for a group to fill up.
-
-    Raises:
-        UsageError: a line of the file ``name`` is longer than :data:`MAX_LINE_BYTES`.
+    It never waits for a group to fill up. A line of the file ``name`` that is longer than
+    :data:`MAX_LINE_BYTES` raises UsageError.
     """
     rest, lines = b"", []
     while chunk := os.read(descriptor, BLOCK_BYTES):

@@ -163,11 +163,7 @@ def _generation(decoding):
 
 
 class Translator:
-    """A translator of plain text, called with lines; made by :func:`load`.
-
-    Attributes:
-        lines: tokenizer and detokenizer.
-    """
+    """A translator of plain text, called with lines; made by :func:`load`."""
 
     def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):
         self.task = trained[0].task

@@ -1,7 +1,7 @@
 """Compare the rows of a table with its baseline row, with tests of significance.
 
-Tests are over sentences and runs if there are statistics of sentences, else over runs (Welch,
-1947). One run is not compared, unless its folds classify each sentence once (McNemar, 1947).
+Tests are over sentences and runs if sentences have statistics, else over runs (Welch, 1947). One
+run is compared only if its folds classify each sentence once (McNemar, 1947).
 """
 
 from collections.abc import Iterable, Sequence

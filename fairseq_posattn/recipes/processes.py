@@ -43,9 +43,7 @@ class Processes:
     ) -> None:
         """Run a step to its end; ``report`` is called with each line of its log.
 
-        Raises:
-            UsageError: it failed; the message ends with its last line.
-            Stopped: :meth:`stop` ended it.
+        Raises UsageError with its last line if it failed, Stopped if :meth:`stop` ended it.
         """
         if step.output is not None:
             with writing(step.output, binary=True) as file:

@@ -1,10 +1,7 @@
 """Generate small data for trying commands, in the layout that ``posattn prepare`` writes.
 
-``text`` writes plain text of spelled-out numbers: German, where the units precede the tens, and
-English. ``numbers`` binarizes 200 such pairs in subwords, under any pair of languages. ``datasets``
-makes FOLDER/trec and so on of made-up words: one word tells the class; related pairs share more
-words; A0 precedes the predicate and A1 follows it; users click on news that share a word with their
-history. Cross validation has two folds.
+``text`` writes spelled-out numbers in German and English, ``numbers`` binarizes 200 such pairs in
+subwords. ``datasets`` makes FOLDER/trec and so on of words from which the answer can be learned.
 """
 
 import argparse

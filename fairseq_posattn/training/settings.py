@@ -52,8 +52,7 @@ KINDS = _read_sizes()
 class Prepared:
     """A folder of ``posattn prepare``: ``manifest``, ``kind`` of data, ``metric`` of validation.
 
-    Raises:
-        UsageError: it is no such folder.
+    Raises UsageError for any other folder.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -24,11 +24,7 @@ SEED = re.compile(r"(fold\d+-)?seed\d+")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    """Plot the curves and return the exit status.
-
-    Raises:
-        UsageError: there is nothing to plot, or the figure cannot be written.
-    """
+    """Plot the curves and return the exit status; raise UsageError if nothing can be plotted."""
     parser = cli.make_parser(__doc__, prog)
     text = "folder of one or several runs, or a log file"
     parser.add_argument("paths", nargs="+", type=Path, metavar="FOLDER", help=text)

@@ -106,8 +106,7 @@ def build_arguments(file, settings):
 def _read_settings(file):
     """Return the settings in a file; {"checkpoint": None} if Hydra cannot use it.
 
-    Raises:
-        UsageError: it has settings with which Hydra would run code or read other files.
+    Raises UsageError for settings with which Hydra would run code or read other files.
     """
     from omegaconf import OmegaConf  # imported late: --help needs neither
 

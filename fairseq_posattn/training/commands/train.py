@@ -46,11 +46,7 @@ DURATION = "30,000 pairs of short sentences took 41 minutes of one core"
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    """Train and return the exit status.
-
-    Raises:
-        UsageError: the folder is not prepared, or fairseq-train failed.
-    """
+    """Train and return the exit status; raise UsageError for unprepared data or a failure."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     here = words.index("--") if "--" in words else len(words)
     sizes = "\n".join(f"    {kind:15}  {', '.join(sizes)}" for kind, sizes in KINDS.items())
@@ -151,8 +147,7 @@ def in_lines(command: Sequence[str]) -> str:
 def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
     """Run fairseq-train, show its progress, append its output to the log; return the exit status.
 
-    Raises:
-        UsageError: it failed.
+    Raises UsageError if it failed.
     """
     save_dir.mkdir(parents=True, exist_ok=True)
     path = save_dir / LOG

@@ -74,11 +74,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
 
 
 def find_marks(cfg: Namespace, dictionary) -> Marks:
-    """Return the special symbols of a dictionary.
-
-    Raises:
-        UsageError: ``--hierarchical`` has neither a separator nor ends in the dictionary.
-    """
+    """Return the special symbols; raise UsageError if ``--hierarchical`` finds none to split at."""
     pad, eos = dictionary.pad(), dictionary.eos()
     if not cfg.hierarchical:
         return Marks(pad, eos)

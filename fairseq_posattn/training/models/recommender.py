@@ -120,7 +120,3 @@ class PosAttnRecommender(BaseFairseqModel):
             self.catalogue = torch.cat([self.encode_titles(batch) for batch in batches])
         vectors = self.encode_users(self.catalogue[history], history.eq(0))[users]  # [B, D]
         return torch.einsum("bcd,bd->bc", self.catalogue[candidates], vectors)
-
-    def max_positions(self):
-        """Return None: titles and histories are truncated."""
-        return None

@@ -103,7 +103,3 @@ class PosAttnTagger(LogitsModel):
         x = torch.cat(parts, dim=-1)  # [B, T, C]
         x = self.input_dropout(x * math.sqrt(x.size(-1)) + self.bias)
         return self.output(self.encoder(x, src_tokens.eq(self.padding))), None
-
-    def max_positions(self):
-        """Return None: the task limits the words."""
-        return None

@@ -19,11 +19,7 @@ MAX_LINE = 1 << 20  # characters; a longer line is no vector, and could fill the
 
 
 def build_embedding(dictionary: Dictionary, cfg: Namespace) -> nn.Embedding:
-    """Build the embeddings of a dictionary from a ``SentenceEncoderConfig``; padding is zero.
-
-    Raises:
-        UsageError: see :func:`read_vectors`.
-    """
+    """Build the embeddings of a dictionary from a ``SentenceEncoderConfig``; padding is zero."""
     embedding = nn.Embedding(len(dictionary), cfg.encoder_embed_dim, dictionary.pad())
     with torch.no_grad():
         if cfg.encoder_embed_path:

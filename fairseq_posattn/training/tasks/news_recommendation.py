@@ -207,8 +207,7 @@ class TaskConfig(FairseqDataclass):
 class NewsRecommendationTask(FairseqTask):
     """News and clicks; for batches see :class:`ClickDataset` and :class:`RankingDataset`.
 
-    Attributes:
-        titles: tokens of all titles, ``[1 + N, --title-length]``, no news in row 0.
+    ``titles`` is a :func:`title_table` of ``--title-length`` tokens.
     """
 
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
@@ -238,9 +237,6 @@ class NewsRecommendationTask(FairseqTask):
             dataset = RankingDataset(impressions)
         self.datasets[split] = dataset
         return dataset
-
-    def max_positions(self):
-        return None
 
     source_dictionary = property(lambda self: self.words)
     target_dictionary = None
