@@ -1,10 +1,18 @@
 """WMT14 English to German: Europarl, Common Crawl and News Commentary (Bojar et al., 2014).
 
-Punctuation is normalized and text tokenized; newstest2014, the test set, is tokenized only.
-newstest2013 is the validation set. Training pairs are kept as in one of these, by the version of
-News Commentary: v9: fairseq's example, 1 to 250 subwords, ratio 1.5; v12: DMAN's release, with
-``--max-words 80``, ratio 9; v13: Tensor2Tensor 1.9 ``translate_ende_wmt32k``, 1 to 250 subwords,
-any ratio (it drops pairs of more than 256 subwords in training instead).
+Punctuation is normalized and text tokenized; newstest2014 is tokenized only. newstest2013 is the
+validation set, newstest2014 the test set; both are complete.
+
+=============  =============================  ==============================================
+News Comm.     training pairs kept            as in
+=============  =============================  ==============================================
+v9             1 to 250 subwords, ratio 1.5   fairseq's example, but for the validation set
+v12            1 to 80 words, ratio 9         DMAN's release, with ``--max-words 80``
+v13            1 to 250 subwords, any ratio   Tensor2Tensor 1.9 ``translate_ende_wmt32k``
+=============  =============================  ==============================================
+
+Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords in training. Text is
+streamed: memory does not grow with it.
 """
 
 from fairseq_posattn.common.cli import positive
