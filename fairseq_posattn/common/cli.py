@@ -6,6 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
 
@@ -78,6 +79,21 @@ def add_data(parser: argparse._ActionsContainer) -> None:
         help="binarized data with the dictionaries and preparation.json (default: beside the "
         "checkpoint, else the training data)",
     )
+
+
+def add_checkpoint(parser: argparse.ArgumentParser, several: str = "", **options: Any) -> None:
+    """Add the argument ``checkpoint``, of which ``several`` says more, and ``--data``."""
+    about = f"checkpoint of fairseq-train, or its folder{several}"
+    parser.add_argument("checkpoint", help=about, **options)
+    add_data(parser)
+
+
+def add_model(parser: argparse.ArgumentParser, several: str = "", **options: Any) -> None:
+    """Add a checkpoint (:func:`add_checkpoint`) and which of its sublayers to show."""
+    add_checkpoint(parser, several, **options)
+    parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
+    about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
+    parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:

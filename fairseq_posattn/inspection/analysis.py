@@ -6,7 +6,7 @@ import os
 from functools import partial
 
 from fairseq_posattn.common import cli
-from fairseq_posattn.common.cli import add_count, add_data, name_list, number_list, positive
+from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list, positive
 from fairseq_posattn.common.files import check_writable
 
 # By `parameters --plot`.
@@ -88,19 +88,6 @@ def make_parser(prog=None):
     for command in (locality, heatmap, parameters, cost):
         command.add_argument("--json", metavar="FILE", help=about)
     return parser
-
-
-def add_checkpoint(parser, several="", **options):
-    about = f"checkpoint of fairseq-train, or its folder{several}"
-    parser.add_argument("checkpoint", help=about, **options)
-    add_data(parser)
-
-
-def add_model(parser, several="", **options):
-    add_checkpoint(parser, several, **options)
-    parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
-    about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
-    parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
 
 
 def add_sentences(parser, required):

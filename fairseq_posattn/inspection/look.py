@@ -21,7 +21,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.inspection.analysis import add_model
 from fairseq_posattn.text.lines import parallel_lines, read_lines
 
 PORT = 8000
@@ -38,7 +37,7 @@ def make_parser(prog=None):
     given = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
     about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
     parser.add_argument("--serve", help=about, **given)
-    add_model(parser)
+    cli.add_model(parser)
     cli.add_count(parser, "--beam", DECODING["beam"], "beam size")
     return parser
 
