@@ -1,7 +1,8 @@
 """Generate small data for trying commands, in the layout that ``posattn prepare`` writes.
 
 ``text`` writes spelled-out numbers in German and English, ``numbers`` binarizes 200 such pairs in
-subwords. ``datasets`` makes FOLDER/trec and so on of words from which the answer can be learned.
+subwords, under any pair of languages. ``datasets`` makes FOLDER/trec and so on of words from which
+the answer can be learned; cross validation has two folds.
 """
 
 import argparse
