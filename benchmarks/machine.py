@@ -205,8 +205,7 @@ def compare(ours: Sequence[float], stock: Sequence[float]) -> dict:
 def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> int:
     """Return the peak memory of ``work()`` beyond what was in use after ``first()``.
 
-    On a GPU it is what PyTorch has allocated; on a CPU the resident memory of a forked process, so
-    that PyTorch must not have used several threads before.
+    On a GPU it is what PyTorch has allocated, on a CPU resident memory of a forked process.
     """
     if device == "cuda":
         first()
@@ -225,6 +224,7 @@ def peak_bytes(work: Callable, device: str, first: Callable = lambda: None) -> i
 
 
 def _measure_growth(work, first, send) -> None:
+    torch.set_num_threads(1)  # those of this process stayed behind, and are waited for in vain
     ctypes.CDLL(None).mallopt(-3, 2**16)  # M_MMAP_THRESHOLD: larger blocks are mapped separately
     first()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
