@@ -133,7 +133,7 @@ def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
 
 @around(AverageMeter, "update")
 def add_in_one_launch(update, self, val, n=1):
-    """Add to the sum of a logged number in one launch."""
+    """Add to the sum of a logged number in one launch; fairseq takes two, also for a count of 1."""
     is_sum = torch.is_tensor(self.sum) and torch.is_tensor(val) and self.sum.dtype == val.dtype
     is_first = torch.is_tensor(val) and type(self.sum) is int and self.sum == 0
     if not (is_sum or is_first) or torch.is_tensor(n) or n <= 0:
