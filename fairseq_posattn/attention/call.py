@@ -1,7 +1,7 @@
 """Types of a call to an attention function: its options, its arguments and its result."""
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
@@ -35,13 +35,18 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """Checked options of a call: see :class:`Options`; ``dropout_p`` is 0 outside training."""
+    """Checked options of a call: see :class:`Options`; ``dropout_p`` is 0 outside training.
+
+    Attributes:
+        plans: cache of the kernels, shared by calls of the same kind.
+    """
 
     impl: str = "reference"
     key_padding_mask: Tensor | None = None
     causal: bool = False
     dropout_p: float = 0.0
     need_weights: bool = False
+    plans: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""

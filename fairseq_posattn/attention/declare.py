@@ -29,7 +29,7 @@ class Checked(NamedTuple):
     """Results of the checks of a call, the same for every call of its :func:`kind_of`."""
 
     impl: str | None  # None: chosen for each call
-    options: tuple[bool, float, bool]  # the last fields of Call
+    options: tuple[bool, float, bool, dict[object, Any]]  # the last fields of Call
     names: tuple[str, ...]  # arguments of the equation
     expanded: dict[str, Any]  # from Shapes.fit
 
@@ -74,7 +74,9 @@ class Attention(auto.Declaration):
         if not 0 <= dropout_p <= 1:
             raise ValueError(f"dropout_p is {dropout_p}; it must be from 0 to 1")
         dropout_p = dropout_p if arguments.get("training", True) else 0.0
-        options = arguments.get("causal", False), dropout_p, arguments.get("need_weights", False)
+        plans: dict[object, Any] = {}
+        weights = arguments.get("need_weights", False)
+        options = arguments.get("causal", False), dropout_p, weights, plans
         call = Call(arguments.get("impl", "auto"), padding, *options)
         is_chosen = call.impl == "auto" and on_gpu(arguments)
         impl = None if is_chosen else self._choose(call, equation)
@@ -120,15 +122,15 @@ class Attention(auto.Declaration):
 
 
 def kind_of(arguments: Arguments) -> tuple[object, ...]:
-    """Return all that the checks of a call depend on."""
+    """Return all that the checks of a call and its kernels depend on, but for alignment."""
     return *arguments, *map(_described, arguments.values())
 
 
 def _described(one: Any) -> object:
     if isinstance(one, Tensor):
-        return one.dtype, one.shape, one.device, one.requires_grad
+        return one.dtype, one.shape, one.stride(), one.device, one.requires_grad
     if isinstance(one, DistanceMask):
-        return one.line.size(0), one.query_length, one.key_length
+        return *map(_described, (one.line, one.reach)), one.query_length, one.key_length
     return one
 
 

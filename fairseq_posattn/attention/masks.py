@@ -26,12 +26,13 @@ Users type these names, joined by ``+``: ``past+scaled_distance``.
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 from torch.types import Device
 
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 
 # Masks by distance t - s (query minus key position).
@@ -113,6 +114,8 @@ class DistanceMask:
     reach: Tensor  # int32 [K, 2], the least and the greatest allowed distance
     query_length: int  # Tq
     key_length: int  # Tk
+    # Arguments of kernels.
+    prepared: dict[object, Tensor] = field(default_factory=dict, init=False, repr=False)
 
     def with_self(self) -> "DistanceMask":
         """Return these masks with distance 0 allowed."""
@@ -150,6 +153,7 @@ class MaskBank:
         self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
         self._reach = torch.empty(len(names), 2, dtype=torch.int32)
         self._longest = 0
+        self._masks: dict[tuple[int, int], DistanceMask] = {}
 
     @classmethod
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
@@ -185,12 +189,19 @@ class MaskBank:
         longest = max(query_length, key_length, self._longest)
         if longest > self._longest or self._lines.device != device:
             self._extend(longest, device)
-        start = self._longest - query_length
-        line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
-        return DistanceMask(line, self._reach, query_length, key_length)
+        lengths = query_length, key_length
+        mask = None if is_recorded() else self._masks.get(lengths)
+        if mask is None:
+            start = self._longest - query_length
+            line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
+            mask = DistanceMask(line, self._reach, *lengths)
+            if not is_recorded():
+                self._masks[lengths] = mask
+        return mask
 
     def _extend(self, length: int, device: Device) -> None:
         self._longest = 1 << (length - 1).bit_length()
+        self._masks = {}
         distances = signed_distances(self._longest, self._longest, device)
         self._lines = self._at(distances)
         seen = self._lines > -math.inf

@@ -11,6 +11,7 @@ from torch import Tensor
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
+from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
 from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
@@ -28,10 +29,11 @@ from fairseq_posattn.attention.kernels.masks import line_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
-class Plan:
+class Plan(launch.Plan):
     """Launches and sizes of outputs for calls of one kind, of tensors in the order of Given."""
 
     def __init__(self, mechanism: str, causal: bool, kind: Kind):
+        super().__init__()
         query, key, _, _, _, table, *_ = kind.shapes
         (batch, heads, queries, features), keys = query, key[2]
         tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
@@ -94,21 +96,27 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), log_sum, line
 
 
-def forward(given: Given) -> tuple[Tensor, Tensor, Tensor]:
+def find_plan(given: Given) -> Plan:
+    """Return the plan of a call."""
+    return plan_of(given.mechanism, given.causal, kind_of(*given[:8]))
+
+
+def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor, Tensor]:
     """Return context, logarithms of sums and lines of cells."""
     results = context, log_sum, line = allocate(given)
-    plan, biases, table, cells, mask = _prepare(given, line)
+    biases, table, cells, mask = _operands(plan, given, line)
     plan.lay_out(table, cells, plan.width)
     q, k, v, c = map(rows_of, (*given[:3], context))
     plan.attend(q, k, v, c, log_sum, biases, cells, *mask, *plan.numbers)
     return results
 
 
-def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
+def backward(
+    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+) -> list[Tensor]:
     """Return the gradients of query, key, value and the learned tensors that are not None."""
     context, log_sum, line = results
-    # Hooks on saved tensors, such as save_on_cpu, may have given them other strides.
-    plan, biases, table, cells, mask = _prepare(given, line, context, d_context)
+    biases, table, cells, mask = _operands(plan, given, line)
     batch, (heads, queries, keys, _) = given.query.size(0), plan.numbers
     d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
     d_learned: list[Any] = [one if one is None else torch.empty_like(one) for one in given[3:6]]
@@ -121,37 +129,40 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     plan.of_queries(
         *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
         *(d_lines, d_numbers, *plan.numbers, plan.line_width, plan.parts),
+        layout=layout,
     )
     if not plan.whole:
         seen = biases, cells, *mask
-        plan.of_keys(q, k, v, g, log_sum, delta, *seen, d_k, d_v, *plan.numbers)
+        inputs = q, k, v, g, log_sum, delta, *seen
+        plan.of_keys(*inputs, d_k, d_v, *plan.numbers, layout=layout)
     if given.mechanism == "dman":
         d_query_bias, d_head_bias, d_table = d_learned
         sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
         of_biases = plane_of(d_query_bias), d_head_bias
-        plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
+        plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes, layout=layout)
     else:
-        plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts)
+        plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts, layout=layout)
     return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
 
-def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
-    """Return the plan; and learned tensors, cells, padding and dropout as kernel arguments."""
-    kind, table = kind_of(*given[:8], *others), given.table
-    plan = plan_of(given.mechanism, given.causal, kind)
+def _operands(plan: Plan, given: Given, line: Tensor) -> tuple[Any, ...]:
+    """Return learned tensors, cells, padding and dropout as kernel arguments."""
+    table = given.table
     cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
     mask = given.padding, drawn(given.seed, given.kept)
     if given.mechanism == "dman":
         assert table is not None and given.row is not None
         entries = table.size(0)
         biases = Biases(*plane_of(given.row), given.head)
-        return plan, biases, Table(table, entries // 2, entries), cells, mask
+        return biases, Table(table, entries // 2, entries), cells, mask
     largest = largest_coefficient(given.query.dtype)
     mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
-    return plan, Biases(None, None, None, None), mapping, cells, mask
+    return Biases(None, None, None, None), mapping, cells, mask
 
 
-differentiable = DifferentiableKernels("distance_attention", Given, 6, forward, backward, allocate)
+differentiable = DifferentiableKernels(
+    "distance_attention", Given, 6, find_plan, forward, backward, allocate
+)
 
 
 def dynamic_mask_attention_triton(
@@ -163,7 +174,7 @@ def dynamic_mask_attention_triton(
     """
     inputs = query, key, value, query_bias, head_bias, distance_bias, call.key_padding_mask
     dropout = draw_dropout(call.dropout_p, query.device)
-    return differentiable(*inputs, *dropout, "dman", call.causal, 0.0)
+    return differentiable(call, *inputs, *dropout, "dman", call.causal, 0.0)
 
 
 def distance_aware_attention_triton(
@@ -173,4 +184,4 @@ def distance_aware_attention_triton(
     shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
     inputs = query, key, value, None, distance_weight, shift, call.key_padding_mask
     dropout = draw_dropout(call.dropout_p, query.device)
-    return differentiable(*inputs, *dropout, mapping, call.causal, float(clip_threshold))
+    return differentiable(call, *inputs, *dropout, mapping, call.causal, float(clip_threshold))

@@ -1,5 +1,6 @@
 """Kernel launches prepared by kind of call, and kernels as differentiable functions."""
 
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, get_type_hints
 
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
@@ -76,11 +78,25 @@ def kind_of(*tensors: Tensor | None) -> Kind:
     return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", tuple(described))
 
 
+class Plan:
+    """Launches for calls of one :class:`Kind`."""
+
+    def __init__(self) -> None:
+        self.layouts: dict[object, int] = {}  # numbers of layout_of a backward pass
+
+
+def layout_of(*tensors: Tensor | None) -> object:
+    """Return strides and alignments, which hooks on saved tensors may change."""
+    present = [one for one in tensors if one is not None]
+    strides = tuple(map(Tensor.stride, present))
+    return strides, tuple([address % 16 == 0 for address in map(Tensor.data_ptr, present)])
+
+
 class Launch:
     """Kernel launch for calls of one :class:`Kind`, with constants and those of a tile, if any.
 
-    The compiled variant of the first launch is cached for the others: choosing it is most of a
-    launch's host time.
+    The compiled variant of the first launch of a layout is cached for the others: choosing it is
+    most of a launch's host time.
     """
 
     def __init__(
@@ -96,15 +112,16 @@ class Launch:
         options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
         self.options = {**constants, **blocks, **options}
         self.constants = *constants.values(), *blocks.values()
-        self._again: Callable[..., object] | None = None
+        self._again: dict[int, Callable[..., object]] = {}
 
-    def __call__(self, *args: object) -> None:
-        if self._again is not None:
-            self._again(*args, *self.constants)
+    def __call__(self, *args: object, layout: int = 0) -> None:
+        again = self._again.get(layout)
+        if again is not None:
+            again(*args, *self.constants)
             return
         compiled = self.kernel[self.grid](*args, **self.options)
         if compiled is not None:  # None from the interpreter
-            self._again = compiled[self.grid]
+            self._again[layout] = compiled[self.grid]
 
 
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
@@ -124,9 +141,12 @@ class DifferentiableKernels:
         arguments: a ``NamedTuple`` class of the arguments, tensors first, given to the functions
             :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
-        forward: returns the context and what the backward pass needs, newly allocated.
-        backward: takes the gradient of the context, the arguments and the results of ``forward``;
-            returns the gradients of the differentiable arguments that are not None.
+        plan: returns the :class:`Plan` of a call of these arguments.
+        forward: takes the plan and the arguments; returns the context and what the backward pass
+            needs, newly allocated.
+        backward: takes the plan, the number of the layout, the gradient of the context, the
+            arguments and the results of ``forward``; returns the gradients of the differentiable
+            arguments that are not None.
         allocate: returns the results of ``forward`` without values.
     """
 
@@ -135,12 +155,13 @@ class DifferentiableKernels:
         name: str,
         arguments: Any,
         differentiable: int,
-        forward: Callable[[Any], Results],
-        backward: Callable[[Tensor, Any, Results], list[Tensor]],
+        plan: Callable[[Any], Plan],
+        forward: Callable[[Any, Any], Results],
+        backward: Callable[[Any, int, Tensor, Any, Results], list[Tensor]],
         allocate: Callable[[Any], Results],
     ):
         self.arguments, self.differentiable = arguments, differentiable
-        self.forward, self.backward = forward, backward
+        self.plan, self.forward, self.backward = plan, forward, backward
         count = len(arguments._fields)
         types = get_type_hints(arguments)
         self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
@@ -148,7 +169,7 @@ class DifferentiableKernels:
         outputs = len(get_type_hints(allocate)["return"].__args__)
         self.operator: Any = torch.library.custom_op(
             f"posattn::{name}",
-            lambda *given: self.run_forward(given),
+            lambda *given: self.run_forward(*self.prepare(given)),
             mutates_args=(),
             schema=f"({inputs}) -> ({', '.join(['Tensor'] * outputs)})",
         )
@@ -156,7 +177,9 @@ class DifferentiableKernels:
         results = "".join(f", Tensor result{number}" for number in range(outputs))
         gradient: Any = torch.library.custom_op(
             f"posattn::{name}_backward",
-            lambda d_context, *given: self.run_backward(d_context, given[:count], given[count:]),
+            lambda d_context, *given: self.run_backward(
+                self.prepare(given[:count])[0], d_context, given[:count], given[count:]
+            ),
             mutates_args=(),
             schema=f"(Tensor gradient, {inputs}{results}) -> Tensor[]",
         )
@@ -174,13 +197,23 @@ class DifferentiableKernels:
 
         self.operator.register_autograd(differentiate, setup_context=self.save)
 
-    def __call__(self, *arguments: object) -> Tensor:
+    def __call__(self, call: Call, *given: Any) -> Tensor:
         """Return the context."""
         context: Tensor
         if torch.compiler.is_compiling():
-            context = self.operator(*arguments)[0]
-        else:
-            context = _Function.apply(self, *arguments)  # type: ignore[no-untyped-call]
+            context = self.operator(*given)[0]
+            return context
+        tensors = given[: self.tensors]
+        aligned = tuple([None if one is None else one.data_ptr() % 16 == 0 for one in tensors])
+        prepared = call.plans.get(aligned)
+        if prepared is None:
+            plan, rows = self.prepare(given)
+            prepared = plan, all(map(operator.is_, rows, given))
+            call.plans[aligned] = prepared
+        plan, are_rows = prepared
+        if not are_rows:
+            given = self.in_rows(given)
+        context = _Function.apply(self, plan, *given)  # type: ignore[no-untyped-call]
         return context
 
     def in_rows(self, given: Sequence[Any]) -> Any:
@@ -188,17 +221,27 @@ class DifferentiableKernels:
         named = zip(self.arguments._fields, given, strict=True)
         return self.arguments(*[one if name in STRIDED else in_rows(one) for name, one in named])
 
-    def run_forward(self, given: Sequence[Any]) -> Results:
+    def prepare(self, given: Sequence[Any]) -> tuple[Plan, Any]:
+        """Return the plan of a call, and its arguments by :meth:`in_rows`."""
+        rows = self.in_rows(given)
+        return self.plan(rows), rows
+
+    def run_forward(self, plan: Plan, given: Any) -> Results:
         """Run the forward kernels on the arguments' GPU."""
         with torch.cuda.device_of(given[0]):
-            return self.forward(self.in_rows(given))
+            return self.forward(plan, given)
 
     def run_backward(
-        self, d_context: Tensor, given: Sequence[Any], results: Results
+        self, plan: Plan, d_context: Tensor, given: Sequence[Any], results: Results
     ) -> list[Tensor]:
         """Run the backward kernels on the arguments' GPU."""
+        layout = plan.layouts.get(layout_of(d_context, *given[: self.tensors], *results))
+        if layout is None:
+            d_context, given = in_rows(d_context), self.in_rows(given)
+            laid_out = layout_of(d_context, *given[: self.tensors], *results)
+            layout = plan.layouts.setdefault(laid_out, len(plan.layouts))
         with torch.cuda.device_of(d_context):
-            return self.backward(in_rows(d_context), self.in_rows(given), results)
+            return self.backward(plan, layout, d_context, self.arguments(*given), results)
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
         """Save arguments and results for the backward pass."""
@@ -220,10 +263,10 @@ class DifferentiableKernels:
 
 class _Function(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernels: DifferentiableKernels, *given: object) -> Tensor:
-        results = kernels.run_forward(given)
+    def forward(ctx: Any, kernels: DifferentiableKernels, plan: Plan, *given: object) -> Tensor:
+        results = kernels.run_forward(plan, kernels.arguments(*given))
         kernels.save(ctx, given, results)
-        ctx.kernels = kernels
+        ctx.kernels, ctx.plan = kernels, plan
         return results[0]
 
     @staticmethod
@@ -231,7 +274,8 @@ class _Function(torch.autograd.Function):
     def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
         kernels = ctx.kernels
         given, saved = kernels.restore(ctx)
-        return None, *kernels.gradients(given, kernels.run_backward(d_context, given, saved))
+        computed = kernels.run_backward(ctx.plan, d_context, given, saved)
+        return None, None, *kernels.gradients(given, computed)
 
 
 def in_rows(one: Any) -> Any:

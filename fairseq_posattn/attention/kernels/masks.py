@@ -12,7 +12,6 @@ import torch.nn.functional as F
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels import ops
@@ -20,9 +19,6 @@ from fairseq_posattn.attention.masks import DistanceMask
 
 # Entries of lines beyond the sentence, for the last tile: the largest block.
 MARGIN = 128
-# Lengths whose arguments are cached for the lines of a MaskBank.
-CACHED = 256
-_prepared = WeakTensorKeyDictionary()
 
 
 class Mask(NamedTuple):
@@ -60,33 +56,26 @@ def mask_arguments(
         return None, None
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
-    lines = mask.line._base  # those of a MaskBank, for all lengths
-    cached = lines is not None and not is_recorded()
-    cache = _prepared.setdefault(lines, {}) if cached else {}
-    queries = shape[2]
-    key = queries, keys, multiplies
-    if key not in cache:
-        if len(cache) == CACHED:
-            cache.clear()
-        origin, width = line_sizes(queries, keys)
-        before = origin - (queries - 1)
+    prepared = {} if is_recorded() else mask.prepared
+    if multiplies not in prepared:
+        origin, width = line_sizes(shape[2], keys)
+        before = origin - (shape[2] - 1)
         after = width - before - mask.line.size(-1)
         beyond = 0.0 if multiplies else -math.inf
         line = F.pad(_scaled(mask.line, multiplies), (before, after), value=beyond)
-        cache[key] = line, mask.reach
-    values, reach = cache[key]
-    return values, reach
+        prepared[multiplies] = line
+    return prepared[multiplies], mask.reach
 
 
 def _scaled(values: Tensor, multiplies: bool) -> Tensor:
     return values.float().exp() if multiplies else values.float() * ops.LOG2_E.value
 
 
-def mask_operand(values: Tensor | None, reach: Tensor | None, queries: int, keys: int) -> Mask:
+def mask_operand(values: Tensor | None, reach: Tensor | None, origin: int) -> Mask:
     """Return the result of :func:`mask_arguments` as a kernel argument."""
     if values is None or reach is None:
         return Mask(values, None, *(() if values is None else values.stride()))
-    return Mask(values, reach, head=values.stride(0), origin=line_sizes(queries, keys)[0])
+    return Mask(values, reach, 0, values.stride(0), 0, 0, origin)
 
 
 @triton.jit

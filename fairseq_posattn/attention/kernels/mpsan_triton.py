@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels import masks, ops
+from fairseq_posattn.attention.kernels import launch, masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
@@ -172,16 +172,18 @@ def differentiate_values(
         tl.store(D_KEY + before * keys + key, d_key, mask=key < keys)
 
 
-class Plan:
+class Plan(launch.Plan):
     """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
     def __init__(self, constant: float, kind: Kind):
+        super().__init__()
         (batch, heads, queries), _, value, _, reach, *_ = kind.shapes
         keys, features = value[2:]
         block = 32 if kind.dtype == torch.float32 else 64
         tile = Tile(block, block, 4, 2).fit(queries, keys)
         heads_per_mask = heads // reach[0] if reach else 1
         self.numbers = heads, heads_per_mask, queries, keys, 1 / constant
+        self.origin, _ = masks.line_sizes(queries, keys)
         constants, pairs = kind.matrices(features, block=64), batch * heads
         feature_blocks = triton.cdiv(features, block_of(features, 64))
         query_blocks = triton.cdiv(queries, tile.queries)
@@ -217,38 +219,47 @@ def allocate(given: Given) -> tuple[Tensor, Tensor]:
     return given.value.new_empty(*log_sum.shape, given.value.size(3)), log_sum
 
 
-def forward(given: Given) -> tuple[Tensor, Tensor]:
+def find_plan(given: Given) -> Plan:
+    """Return the plan of a call."""
+    return plan_of(given.constant, kind_of(*given[:7]))
+
+
+def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor]:
     """Return the context and logarithms of sums."""
     results = context, log_sum = allocate(given)
-    plan, operands = _prepare(given)
     vectors = rows_of(given.value), rows_of(context)
-    plan.attend(*given[:2], *vectors, log_sum, *operands, *plan.numbers)
+    plan.attend(*given[:2], *vectors, log_sum, *_operands(plan, given), *plan.numbers)
     return results
 
 
-def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
+def backward(
+    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+) -> list[Tensor]:
     """Return the gradients of the scores and of the value."""
     context, log_sum = results
-    plan, operands = _prepare(given, context, d_context)
+    operands = _operands(plan, given)
     *scores, value = given[:3]
     gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in given[:3]]
     shape = (*log_sum.shape[:2], plan.parts, value.size(2))
     lines = log_sum.new_empty(shape)
     v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
     numbers = *plan.numbers, plan.parts
-    plan.of_scores(*scores, v, c, g, log_sum, *operands, d_query, lines, *numbers)
-    plan.of_values(*scores, g, log_sum, *operands, d_v, lines, d_key, *numbers)
+    inputs = *scores, v, c, g, log_sum, *operands
+    plan.of_scores(*inputs, d_query, lines, *numbers, layout=layout)
+    inputs = *scores, g, log_sum, *operands
+    plan.of_values(*inputs, d_v, lines, d_key, *numbers, layout=layout)
     return gradients
 
 
-def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
-    """Return the plan; and mask, padding and dropout as kernel arguments."""
-    plan = plan_of(given.constant, kind_of(*given[:7], *others))
-    mask = masks.mask_operand(given.mask, given.reach, *plan.numbers[2:4])
-    return plan, (mask, given.padding, drawn(given.seed, given.kept))
+def _operands(plan: Plan, given: Given) -> tuple[Any, ...]:
+    """Return mask, padding and dropout as kernel arguments."""
+    mask = masks.mask_operand(given.mask, given.reach, plan.origin)
+    return mask, given.padding, drawn(given.seed, given.kept)
 
 
-differentiable = DifferentiableKernels("additive_attention", Given, 3, forward, backward, allocate)
+differentiable = DifferentiableKernels(
+    "additive_attention", Given, 3, find_plan, forward, backward, allocate
+)
 
 
 def additive_attention_triton(call, key_score, query_score, value, mask, constant):
@@ -264,5 +275,7 @@ def additive_attention_triton(call, key_score, query_score, value, mask, constan
         )
     given = masks.mask_arguments(mask, inputs[0].shape, keys, multiplies=False)
     dropout = draw_dropout(call.dropout_p, value.device)
-    context = differentiable(*inputs, *given, call.key_padding_mask, *dropout, float(constant))
+    context = differentiable(
+        call, *inputs, *given, call.key_padding_mask, *dropout, float(constant)
+    )
     return context if len(heads) == 1 else context.view(batch, *heads, queries, features)

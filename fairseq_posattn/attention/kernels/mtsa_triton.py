@@ -7,6 +7,7 @@ import torch
 import triton
 from torch import Tensor
 
+from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
 from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
@@ -17,18 +18,20 @@ from fairseq_posattn.attention.kernels.launch import (
     kind_of,
     rows_of,
 )
-from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operand
+from fairseq_posattn.attention.kernels.masks import line_sizes, mask_arguments, mask_operand
 from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
 
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
 
-class Plan:
+class Plan(launch.Plan):
     """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
     def __init__(self, token_scale: str, source_scale: str, kind: Kind):
+        super().__init__()
         (batch, heads, queries, features), (_, _, keys, _), *_ = kind.shapes
         self.numbers = heads, queries, keys, features**-0.5
+        self.origin, _ = line_sizes(queries, keys)
         sources, pairs = {"LOG_SIGMOID": source_scale == "log_sigmoid"}, batch * heads
         split = {"SPLIT": kind.dtype == torch.float16}
         sizes = {"FEATURES": features, "BLOCK_D": block_of(features, 128)}
@@ -87,11 +90,15 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tens
     return torch.empty_like(query), weights, weighed, largest_source, denominator, largest
 
 
-def forward(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+def find_plan(given: Given) -> Plan:
+    """Return the plan of a call."""
+    return plan_of(given.token_scale, given.source_scale, kind_of(*given[:8]))
+
+
+def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Return context, G, G V, largest source scores, denominators, and largest scores of pairs."""
     results = context, weights, weighed, largest_source, denominator, largest = allocate(given)
-    plan, operands = _prepare(given)
-    _, padding, dropout = operands
+    mask, padding, dropout = operands = _operands(plan, given)
     heads, _, keys, _ = plan.numbers
     q, k, v, s = map(rows_of, given[:4])
     c, g, gv, d = map(rows_of, (context, weights, weighed, denominator))
@@ -101,10 +108,12 @@ def forward(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tenso
     return results
 
 
-def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> list[Tensor]:
+def backward(
+    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+) -> list[Tensor]:
     """Return the gradients of query, key, value and source scores."""
     context, weights, weighed, largest_source, denominator, largest = results
-    plan, operands = _prepare(given, context, denominator, d_context)
+    operands = _operands(plan, given)
     gradients = [torch.empty_like(tensor) for tensor in given[:4]]
     shape = given.query.shape
     d_numerator = weights.new_empty(shape)
@@ -113,22 +122,21 @@ def backward(d_context: Tensor, given: Given, results: tuple[Tensor, ...]) -> li
     g, gv, d_c = map(rows_of, (weights, weighed, d_context))
     c, d, d_n, d_d = map(rows_of, (context, denominator, d_numerator, d_denominator))
     d_q, d_k, d_v, d_s = map(rows_of, gradients)
-    plan.of_queries(q, k, g, gv, c, d, largest, *operands, d_c, d_n, d_d, d_q, *plan.numbers)
-    inputs = q, k, v, s, g, gv, largest, largest_source
-    plan.of_keys(*inputs, *operands, d_n, d_d, d_k, d_v, d_s, *plan.numbers)
+    inputs = q, k, g, gv, c, d, largest, *operands, d_c
+    plan.of_queries(*inputs, d_n, d_d, d_q, *plan.numbers, layout=layout)
+    inputs = q, k, v, s, g, gv, largest, largest_source, *operands
+    plan.of_keys(*inputs, d_n, d_d, d_k, d_v, d_s, *plan.numbers, layout=layout)
     return gradients
 
 
-def _prepare(given: Given, *others: Tensor) -> tuple[Plan, tuple[Any, ...]]:
-    """Return the plan; and mask, padding and dropout as kernel arguments."""
-    kind = kind_of(*given[:8], *others)
-    plan = plan_of(given.token_scale, given.source_scale, kind)
-    mask = mask_operand(given.mask, given.reach, *plan.numbers[1:3])
-    return plan, (mask, given.padding, drawn(given.seed, given.kept))
+def _operands(plan: Plan, given: Given) -> tuple[Any, ...]:
+    """Return mask, padding and dropout as kernel arguments."""
+    mask = mask_operand(given.mask, given.reach, plan.origin)
+    return mask, given.padding, drawn(given.seed, given.kept)
 
 
 differentiable = DifferentiableKernels(
-    "tensorized_attention", Given, 4, forward, backward, allocate
+    "tensorized_attention", Given, 4, find_plan, forward, backward, allocate
 )
 
 
@@ -144,4 +152,4 @@ def tensorized_attention_triton(
     dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
     given = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
     inputs = query, key, value, source_scores, *given, call.key_padding_mask
-    return differentiable(*inputs, *dropout, token_scale, source_scale)
+    return differentiable(call, *inputs, *dropout, token_scale, source_scale)
