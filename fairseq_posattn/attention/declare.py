@@ -123,15 +123,15 @@ class Attention(auto.Declaration):
 
 def kind_of(arguments: Arguments) -> tuple[object, ...]:
     """Return all that the checks of a call and its kernels depend on, but for alignment."""
-    return *arguments, *map(_described, arguments.values())
-
-
-def _described(one: Any) -> object:
-    if isinstance(one, Tensor):
-        return one.dtype, one.shape, one.stride(), one.device, one.requires_grad
-    if isinstance(one, DistanceMask):
-        return *map(_described, (one.line, one.reach)), one.query_length, one.key_length
-    return one
+    described = [
+        (one.dtype, one.shape, one.stride(), one.device, one.requires_grad)
+        if isinstance(one, Tensor)
+        else one.kind
+        if isinstance(one, DistanceMask)
+        else one
+        for one in arguments.values()
+    ]
+    return *arguments, *described
 
 
 def on_gpu(arguments: Arguments) -> bool:

@@ -24,6 +24,7 @@ name here                a key is allowed where       MPSAN                  MTS
 Users type these names, joined by ``+``: ``past+scaled_distance``.
 """
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -116,6 +117,13 @@ class DistanceMask:
     key_length: int  # Tk
     # Arguments of kernels.
     prepared: dict[object, Tensor] = field(default_factory=dict, init=False, repr=False)
+
+    @functools.cached_property
+    def kind(self) -> tuple[object, ...]:
+        """Types, strides and sizes, for caches of calls."""
+        line, reach = self.line, self.reach
+        strides = line.shape, line.stride(), reach.stride()
+        return line.dtype, line.device, *strides, self.query_length, self.key_length
 
     def with_self(self) -> "DistanceMask":
         """Return these masks with distance 0 allowed."""

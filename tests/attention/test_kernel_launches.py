@@ -9,6 +9,7 @@ import sys
 from functools import partialmethod
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,6 +34,7 @@ from fairseq_posattn.attention.kernels import (  # noqa: E402
     distance_attention,
     distance_lines,
     distance_scores,
+    launch,
     mpsan_triton,
     mtsa_triton,
     tensor_scores,
@@ -61,6 +63,8 @@ def test_gradients_are_the_same_through_a_checkpoint(name, length):
 @pytest.fixture
 def replace_kernels(monkeypatch):
     """Return a function that replaces every kernel that a plan launches."""
+    gpu = SimpleNamespace(get_current_device=int, get_current_stream=int)
+    monkeypatch.setattr(launch, "driver", SimpleNamespace(active=gpu))
 
     def replace(replacement):
         clear_plans()
@@ -102,8 +106,8 @@ def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
     first = context.clone()
     for change in (0, 1):
         seeds[0] += change
-        for launch in launches:
-            launch()
+        for repeat in launches:
+            repeat()
         assert torch.equal(context, first) == (change == 0)
 
 
@@ -120,12 +124,12 @@ class Compiled:
         def launch(*args, **options):
             self.kernel[grid](*args, **options)
 
-            def launch_again(*again):
-                again = again[: len(args)]
-                assert specialize(again) == specialize(args)
+            def launch_again(x, y, z, stream, *again):
+                again = again[5:][: len(args)]  # behind function, metadata and hooks
+                assert (x, y, z) == grid and specialize(again) == specialize(args)
                 self.kernel[grid](*again, **options)
 
-            return {grid: launch_again}
+            return SimpleNamespace(run=launch_again, function=None, packed_metadata=None)
 
         return launch
 

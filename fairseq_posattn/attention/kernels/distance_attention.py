@@ -101,14 +101,13 @@ def find_plan(given: Given) -> Plan:
     return plan_of(given.mechanism, given.causal, kind_of(*given[:8]))
 
 
-def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor, Tensor]:
-    """Return context, logarithms of sums and lines of cells."""
-    results = context, log_sum, line = allocate(given)
+def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
+    """Write context, logarithms of sums and lines of cells."""
+    context, log_sum, line = results
     biases, table, cells, mask = _operands(plan, given, line)
     plan.lay_out(table, cells, plan.width)
     q, k, v, c = map(rows_of, (*given[:3], context))
     plan.attend(q, k, v, c, log_sum, biases, cells, *mask, *plan.numbers)
-    return results
 
 
 def backward(

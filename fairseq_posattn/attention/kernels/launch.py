@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, get_type_hints
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
+from triton.runtime import driver
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
@@ -82,6 +83,8 @@ class Plan:
     """Launches for calls of one :class:`Kind`."""
 
     def __init__(self) -> None:
+        # Sizes, strides and types of the results.
+        self.results: list[tuple[torch.Size, tuple[int, ...], torch.dtype]] = []
         self.layouts: dict[object, int] = {}  # numbers of layout_of a backward pass
 
 
@@ -95,8 +98,8 @@ def layout_of(*tensors: Tensor | None) -> object:
 class Launch:
     """Kernel launch for calls of one :class:`Kind`, with constants and those of a tile, if any.
 
-    The compiled variant of the first launch of a layout is cached for the others: choosing it is
-    most of a launch's host time.
+    The compiled variant of the first launch of a layout is cached for the others, which pass by
+    Triton's choice of it and its launch hooks: they are most of a launch's host time.
     """
 
     def __init__(
@@ -112,16 +115,20 @@ class Launch:
         options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
         self.options = {**constants, **blocks, **options}
         self.constants = *constants.values(), *blocks.values()
-        self._again: dict[int, Callable[..., object]] = {}
+        self.compiled: dict[int, Any] = {}
 
     def __call__(self, *args: object, layout: int = 0) -> None:
-        again = self._again.get(layout)
-        if again is not None:
-            again(*args, *self.constants)
+        again = self.compiled.get(layout)
+        if again is None:
+            compiled = self.kernel[self.grid](*args, **self.options)
+            if compiled is not None:  # None from the interpreter
+                code = compiled.function, compiled.packed_metadata
+                self.compiled[layout] = compiled.run, code, (None, None, None)
             return
-        compiled = self.kernel[self.grid](*args, **self.options)
-        if compiled is not None:  # None from the interpreter
-            self._again[layout] = compiled[self.grid]
+        run, code, hooks = again
+        gpu = driver.active
+        stream = gpu.get_current_stream(gpu.get_current_device())
+        run(*self.grid, stream, *code, *hooks, *args, *self.constants)
 
 
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
@@ -142,8 +149,8 @@ class DifferentiableKernels:
             :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
         plan: returns the :class:`Plan` of a call of these arguments.
-        forward: takes the plan and the arguments; returns the context and what the backward pass
-            needs, newly allocated.
+        forward: takes the plan, the arguments and the results: the context and what the backward
+            pass needs.
         backward: takes the plan, the number of the layout, the gradient of the context, the
             arguments and the results of ``forward``; returns the gradients of the differentiable
             arguments that are not None.
@@ -156,12 +163,13 @@ class DifferentiableKernels:
         arguments: Any,
         differentiable: int,
         plan: Callable[[Any], Plan],
-        forward: Callable[[Any, Any], Results],
+        forward: Callable[[Any, Any, Any], None],
         backward: Callable[[Any, int, Tensor, Any, Results], list[Tensor]],
         allocate: Callable[[Any], Results],
     ):
         self.arguments, self.differentiable = arguments, differentiable
         self.plan, self.forward, self.backward = plan, forward, backward
+        self.allocate = allocate
         count = len(arguments._fields)
         types = get_type_hints(arguments)
         self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
@@ -224,12 +232,22 @@ class DifferentiableKernels:
     def prepare(self, given: Sequence[Any]) -> tuple[Plan, Any]:
         """Return the plan of a call, and its arguments by :meth:`in_rows`."""
         rows = self.in_rows(given)
-        return self.plan(rows), rows
+        plan = self.plan(rows)
+        if not plan.results:
+            described = [one.to("meta") if isinstance(one, Tensor) else one for one in rows]
+            results = self.allocate(self.arguments(*described))
+            plan.results = [(one.size(), one.stride(), one.dtype) for one in results]
+        return plan, rows
 
     def run_forward(self, plan: Plan, given: Any) -> Results:
         """Run the forward kernels on the arguments' GPU."""
-        with torch.cuda.device_of(given[0]):
-            return self.forward(plan, given)
+        first: Tensor = given[0]
+        results = tuple(
+            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in plan.results]
+        )
+        with torch.cuda.device_of(first):
+            self.forward(plan, given, results)
+        return results
 
     def run_backward(
         self, plan: Plan, d_context: Tensor, given: Sequence[Any], results: Results
@@ -270,12 +288,17 @@ class _Function(torch.autograd.Function):
         return results[0]
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        kernels = ctx.kernels
-        given, saved = kernels.restore(ctx)
-        computed = kernels.run_backward(ctx.plan, d_context, given, saved)
-        return None, None, *kernels.gradients(given, computed)
+        # The decorator takes 4 microseconds, and does nothing without gradients.
+        once = once_differentiable(_differentiate) if torch.is_grad_enabled() else _differentiate
+        return once(ctx, d_context)
+
+
+def _differentiate(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
+    kernels = ctx.kernels
+    given, saved = kernels.restore(ctx)
+    computed = kernels.run_backward(ctx.plan, d_context, given, saved)
+    return None, None, *kernels.gradients(given, computed)
 
 
 def in_rows(one: Any) -> Any:

@@ -224,12 +224,11 @@ def find_plan(given: Given) -> Plan:
     return plan_of(given.constant, kind_of(*given[:7]))
 
 
-def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor]:
-    """Return the context and logarithms of sums."""
-    results = context, log_sum = allocate(given)
+def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
+    """Write the context and logarithms of sums."""
+    context, log_sum = results
     vectors = rows_of(given.value), rows_of(context)
     plan.attend(*given[:2], *vectors, log_sum, *_operands(plan, given), *plan.numbers)
-    return results
 
 
 def backward(

@@ -95,9 +95,9 @@ def find_plan(given: Given) -> Plan:
     return plan_of(given.token_scale, given.source_scale, kind_of(*given[:8]))
 
 
-def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return context, G, G V, largest source scores, denominators, and largest scores of pairs."""
-    results = context, weights, weighed, largest_source, denominator, largest = allocate(given)
+def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
+    """Write context, G, G V, largest source scores, denominators, and largest scores of pairs."""
+    context, weights, weighed, largest_source, denominator, largest = results
     mask, padding, dropout = operands = _operands(plan, given)
     heads, _, keys, _ = plan.numbers
     q, k, v, s = map(rows_of, given[:4])
@@ -105,7 +105,6 @@ def forward(plan: Plan, given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, T
     plan.find_largest(s, padding, largest_source, heads, keys)
     plan.weigh_sources(v, s, padding, largest_source, g, gv, dropout, heads, keys)
     plan.attend(q, k, g, gv, c, d, largest, *operands, *plan.numbers)
-    return results
 
 
 def backward(
