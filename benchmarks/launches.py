@@ -11,7 +11,7 @@ list of tensors as one per 64 tensors. Bytes are those of operands and results.
   counted: the batch, put together by the host, and dropout of attention weights, which PyTorch's
   fused attention lacks on a CPU.
 - attention: a training step of attention functions in bfloat16. Bytes are per pair of positions, of
-  tensors that have all pairs, ``[B, H, Tq, Tk]``.
+  tensors that have all pairs, ``[B, H, Tq, Tk]``. Host time is that of Python: nothing is launched.
 """
 
 import collections
@@ -104,7 +104,7 @@ def as_on_a_gpu(counter):
     def drop(x, p=0.5, training=True, inplace=False):
         return torch.native_dropout(x, p, True)[0] if training and p else x
 
-    def launch(self, *args, layout=0):
+    def launch(self, *args):
         name = self.kernel.__name__
         counter.add(name if name in GROUP_OF else "kernel", args)
 
@@ -182,17 +182,33 @@ def counted(row, which):
 
 
 def measure_attention(arguments):
-    """Yield launches and bytes per pair of each mechanism and implementation."""
+    """Yield launches, bytes per pair and host time of each mechanism and implementation."""
     no_driver.install()
     for name, impl in itertools.product(MECHANISMS, ("reference", "triton")):
         given = CASES[name].arguments(SIZES, torch.bfloat16)
         row = {"mechanism": name, "implementation": impl}
+        CASES[name](given, impl=impl)  # masks are prepared once
         with counted(row, "forward"):
             context = CASES[name](given, impl=impl)
         gradient = torch.ones_like(context)
         with counted(row, "backward"):
             context.backward(gradient)
-        yield row
+        yield row | ({"host, us": host_microseconds(name)} if impl == "triton" else {})
+
+
+def host_microseconds(name):
+    """Return the host time of a step without the driver's part of launches."""
+    given = CASES[name].arguments(Sizes(8, 4, 26, 26, 64), torch.float16)
+    leaves = [one for one in given.values() if torch.is_tensor(one) and one.requires_grad]
+    options = {"key_padding_mask": torch.zeros(8, 26, dtype=torch.bool), "dropout_p": 0.1}
+
+    def steps():
+        for _ in range(50):
+            context = CASES[name](given, impl="triton", **options)
+            torch.autograd.grad(context, leaves, given["value"].detach())
+
+    (seconds,) = machine.take_turns(name, [steps], 60, 2, "cpu")
+    return round(1000 * machine.milliseconds(seconds, 6) / 50)
 
 
 BENCHMARKS = {
@@ -206,7 +222,7 @@ BENCHMARKS = {
         {},
         measure_attention,
         machine.one_table(lambda row, report: row),
-        describe=lambda _: {"torch": torch.__version__},
+        describe=lambda _: {"device": machine.processor(), "torch": torch.__version__},
     ),
 }
 

@@ -124,8 +124,9 @@ def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
     for kernel in ("differentiate_keys", "differentiate_queries"):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
-    uncached = distance_attention.plan_of.__wrapped__  # cached plans have the original kernels
-    monkeypatch.setattr(distance_attention, "plan_of", uncached)
+    kernels = distance_attention.differentiable
+    uncached = kernels.plan_of.__wrapped__  # cached plans have the original kernels
+    monkeypatch.setattr(kernels, "plan_of", uncached)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 

@@ -78,7 +78,7 @@ def replace_kernels(monkeypatch):
 
 def clear_plans():
     for module in (distance_attention, mtsa_triton, mpsan_triton):
-        module.plan_of.cache_clear()
+        module.differentiable.plan_of.cache_clear()
     for case in KERNELS.values():
         case.attention.checked.clear()
 
@@ -212,8 +212,9 @@ def test_the_operator_describes_its_results(name, monkeypatch):
     """Sizes, strides and types of the results and of the gradients, as a compiler uses them."""
     modules = {"dman": distance_attention, "da": distance_attention, "mpsan": mpsan_triton}
     kernel = modules.get(name, mtsa_triton).differentiable
-    calls, forward = [], kernel.forward
-    monkeypatch.setattr(kernel, "forward", lambda *args: calls.append(args[1]) or forward(*args))
+    calls, forward = [], kernel.run_forward
+    record = lambda prepared, given: calls.append(given) or forward(prepared, given)  # noqa: E731
+    monkeypatch.setattr(kernel, "run_forward", record)
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=0.3)
     attend(*tensors)
     torch.library.opcheck(kernel.operator, tuple(calls[0]))

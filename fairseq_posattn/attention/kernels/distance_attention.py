@@ -1,7 +1,6 @@
 """Attention by the kernels of ``distance_scores.py``, as one differentiable function."""
 
 import math
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import torch
@@ -11,7 +10,6 @@ from torch import Tensor
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as lines
 from fairseq_posattn.attention.kernels import distance_scores as kernels
-from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
 from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
@@ -21,7 +19,6 @@ from fairseq_posattn.attention.kernels.launch import (
     Launch,
     draw_dropout,
     drawn,
-    kind_of,
     plane_of,
     rows_of,
 )
@@ -29,11 +26,27 @@ from fairseq_posattn.attention.kernels.masks import line_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
-class Plan(launch.Plan):
+class Given(NamedTuple):
+    """Arguments of the kernels."""
+
+    query: Tensor  # [B, H, Tq, D]
+    key: Tensor  # [B, H, Tk, D], as the value
+    value: Tensor
+    row: Tensor | None  # DMAN's query bias [B, Tq]; None for DA
+    head: Tensor  # [H], DMAN's head bias or DA's weight
+    table: Tensor | None  # DMAN's [2N-1] by distance, query less key; or DA's shift [H]
+    padding: Tensor | None  # bool [B, Tk]
+    seed: Tensor | None
+    kept: int  # of 2**16 weights, by dropout
+    mechanism: str  # "dman", or the name of DA's mapping
+    causal: bool
+    clip: float  # threshold of DA's "clip"
+
+
+class Plan:
     """Launches and sizes of outputs for calls of one kind, of tensors in the order of Given."""
 
-    def __init__(self, mechanism: str, causal: bool, kind: Kind):
-        super().__init__()
+    def __init__(self, kind: Kind, mechanism: str, causal: bool, clip: float):
         query, key, _, _, _, table, *_ = kind.shapes
         (batch, heads, queries, features), keys = query, key[2]
         tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
@@ -67,25 +80,58 @@ class Plan(launch.Plan):
         else:
             self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
 
+    def forward(self, given: Given, results: tuple[Tensor, ...]) -> None:
+        """Write context, logarithms of sums and lines of cells."""
+        context, log_sum, line = results
+        biases, table, cells, mask = self._operands(given, line)
+        self.lay_out(table, cells, self.width)
+        q, k, v, c = map(rows_of, (*given[:3], context))
+        self.attend(q, k, v, c, log_sum, biases, cells, *mask, *self.numbers)
 
-plan_of = lru_cache(maxsize=1024)(Plan)
+    def backward(
+        self, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+    ) -> list[Tensor]:
+        """Return the gradients of query, key, value and the learned tensors that are not None."""
+        context, log_sum, line = results
+        biases, table, cells, mask = self._operands(given, line)
+        batch, (heads, queries, keys, _) = given.query.size(0), self.numbers
+        d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
+        d_learned: list[Any] = [one if one is None else torch.empty_like(one) for one in given[3:6]]
+        delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
+        d_lines = Line(log_sum.new_empty(self.lines, self.line_width), 0, self.line_origin)
+        d_numbers = log_sum.new_empty(self.lines, 2)
+        q, k, v, c, g = map(rows_of, (*given[:3], context, d_context))
+        d_q, d_k, d_v = map(rows_of, d_qkv)
+        d_kv = (d_k, d_v) if self.whole else (None, None)
+        self.of_queries(
+            *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
+            *(d_lines, d_numbers, *self.numbers, self.line_width, self.parts),
+        )
+        if not self.whole:
+            inputs = q, k, v, g, log_sum, delta, biases, cells, *mask
+            self.of_keys(*inputs, d_k, d_v, *self.numbers)
+        if given.mechanism == "dman":
+            d_query_bias, d_head_bias, d_table = d_learned
+            sizes = self.lines, self.line_width, batch, heads, queries, keys, self.parts
+            of_biases = plane_of(d_query_bias), d_head_bias
+            self.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
+        else:
+            self.fold(d_numbers, *d_learned[1:], batch, heads, self.parts)
+        return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
-
-class Given(NamedTuple):
-    """Arguments of the kernels."""
-
-    query: Tensor  # [B, H, Tq, D]
-    key: Tensor  # [B, H, Tk, D], as the value
-    value: Tensor
-    row: Tensor | None  # DMAN's query bias [B, Tq]; None for DA
-    head: Tensor  # [H], DMAN's head bias or DA's weight
-    table: Tensor | None  # DMAN's [2N-1] by distance, query less key; or DA's shift [H]
-    padding: Tensor | None  # bool [B, Tk]
-    seed: Tensor | None
-    kept: int  # of 2**16 weights, by dropout
-    mechanism: str  # "dman", or the name of DA's mapping
-    causal: bool
-    clip: float  # threshold of DA's "clip"
+    def _operands(self, given: Given, line: Tensor) -> tuple[Any, ...]:
+        """Return learned tensors, cells, padding and dropout as kernel arguments."""
+        table = given.table
+        cells = Line(line, self.width if self.cells > 1 else 0, self.origin)
+        mask = given.padding, drawn(given.seed, given.kept)
+        if given.mechanism == "dman":
+            assert table is not None and given.row is not None
+            entries = table.size(0)
+            biases = Biases(*plane_of(given.row), given.head)
+            return biases, Table(table, entries // 2, entries), cells, mask
+        largest = largest_coefficient(given.query.dtype)
+        mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
+        return Biases(None, None, None, None), mapping, cells, mask
 
 
 def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
@@ -96,72 +142,7 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), log_sum, line
 
 
-def find_plan(given: Given) -> Plan:
-    """Return the plan of a call."""
-    return plan_of(given.mechanism, given.causal, kind_of(*given[:8]))
-
-
-def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
-    """Write context, logarithms of sums and lines of cells."""
-    context, log_sum, line = results
-    biases, table, cells, mask = _operands(plan, given, line)
-    plan.lay_out(table, cells, plan.width)
-    q, k, v, c = map(rows_of, (*given[:3], context))
-    plan.attend(q, k, v, c, log_sum, biases, cells, *mask, *plan.numbers)
-
-
-def backward(
-    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
-) -> list[Tensor]:
-    """Return the gradients of query, key, value and the learned tensors that are not None."""
-    context, log_sum, line = results
-    biases, table, cells, mask = _operands(plan, given, line)
-    batch, (heads, queries, keys, _) = given.query.size(0), plan.numbers
-    d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
-    d_learned: list[Any] = [one if one is None else torch.empty_like(one) for one in given[3:6]]
-    delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
-    d_lines = Line(log_sum.new_empty(plan.lines, plan.line_width), 0, plan.line_origin)
-    d_numbers = log_sum.new_empty(plan.lines, 2)
-    q, k, v, c, g = map(rows_of, (*given[:3], context, d_context))
-    d_q, d_k, d_v = map(rows_of, d_qkv)
-    d_kv = (d_k, d_v) if plan.whole else (None, None)
-    plan.of_queries(
-        *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
-        *(d_lines, d_numbers, *plan.numbers, plan.line_width, plan.parts),
-        layout=layout,
-    )
-    if not plan.whole:
-        seen = biases, cells, *mask
-        inputs = q, k, v, g, log_sum, delta, *seen
-        plan.of_keys(*inputs, d_k, d_v, *plan.numbers, layout=layout)
-    if given.mechanism == "dman":
-        d_query_bias, d_head_bias, d_table = d_learned
-        sizes = plan.lines, plan.line_width, batch, heads, queries, keys, plan.parts
-        of_biases = plane_of(d_query_bias), d_head_bias
-        plan.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes, layout=layout)
-    else:
-        plan.fold(d_numbers, *d_learned[1:], batch, heads, plan.parts, layout=layout)
-    return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
-
-
-def _operands(plan: Plan, given: Given, line: Tensor) -> tuple[Any, ...]:
-    """Return learned tensors, cells, padding and dropout as kernel arguments."""
-    table = given.table
-    cells = Line(line, plan.width if plan.cells > 1 else 0, plan.origin)
-    mask = given.padding, drawn(given.seed, given.kept)
-    if given.mechanism == "dman":
-        assert table is not None and given.row is not None
-        entries = table.size(0)
-        biases = Biases(*plane_of(given.row), given.head)
-        return biases, Table(table, entries // 2, entries), cells, mask
-    largest = largest_coefficient(given.query.dtype)
-    mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
-    return Biases(None, None, None, None), mapping, cells, mask
-
-
-differentiable = DifferentiableKernels(
-    "distance_attention", Given, 6, find_plan, forward, backward, allocate
-)
+differentiable = DifferentiableKernels("distance_attention", Given, 6, Plan, allocate)
 
 
 def dynamic_mask_attention_triton(

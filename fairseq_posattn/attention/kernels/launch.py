@@ -1,7 +1,7 @@
 """Kernel launches prepared by kind of call, and kernels as differentiable functions."""
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, get_type_hints
 
 import torch
@@ -79,15 +79,6 @@ def kind_of(*tensors: Tensor | None) -> Kind:
     return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", tuple(described))
 
 
-class Plan:
-    """Launches for calls of one :class:`Kind`."""
-
-    def __init__(self) -> None:
-        # Sizes, strides and types of the results.
-        self.results: list[tuple[torch.Size, tuple[int, ...], torch.dtype]] = []
-        self.layouts: dict[object, int] = {}  # numbers of layout_of a backward pass
-
-
 def layout_of(*tensors: Tensor | None) -> object:
     """Return strides and alignments, which hooks on saved tensors may change."""
     present = [one for one in tensors if one is not None]
@@ -98,8 +89,8 @@ def layout_of(*tensors: Tensor | None) -> object:
 class Launch:
     """Kernel launch for calls of one :class:`Kind`, with constants and those of a tile, if any.
 
-    The compiled variant of the first launch of a layout is cached for the others, which pass by
-    Triton's choice of it and its launch hooks: they are most of a launch's host time.
+    The compiled variant of the first launch is cached for the others, which pass by Triton's
+    choice of it and its launch hooks: they are most of a launch's host time.
     """
 
     def __init__(
@@ -115,20 +106,26 @@ class Launch:
         options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
         self.options = {**constants, **blocks, **options}
         self.constants = *constants.values(), *blocks.values()
-        self.compiled: dict[int, Any] = {}
+        self.compiled: Any = None
 
-    def __call__(self, *args: object, layout: int = 0) -> None:
-        again = self.compiled.get(layout)
-        if again is None:
-            compiled = self.kernel[self.grid](*args, **self.options)
-            if compiled is not None:  # None from the interpreter
-                code = compiled.function, compiled.packed_metadata
-                self.compiled[layout] = compiled.run, code, (None, None, None)
+    def __call__(self, *args: object) -> None:
+        compiled = self.compiled
+        if compiled is None:
+            self.compiled = self.kernel[self.grid](*args, **self.options)  # None if interpreted
             return
-        run, code, hooks = again
         gpu = driver.active
-        stream = gpu.get_current_stream(gpu.get_current_device())
-        run(*self.grid, stream, *code, *hooks, *args, *self.constants)
+        given = gpu.get_current_stream(gpu.get_current_device()), compiled.function
+        hooks = None, None, None
+        compiled.run(*self.grid, *given, compiled.packed_metadata, *hooks, *args, *self.constants)
+
+
+class Prepared(NamedTuple):
+    """Preparation of calls of one kind."""
+
+    plan: Any
+    are_rows: bool  # the arguments are as kernels read them
+    results: list[tuple[torch.Size, tuple[int, ...], torch.dtype]]  # sizes, strides and types
+    backward: dict[object, Any]  # plans by layout_of
 
 
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
@@ -148,13 +145,12 @@ class DifferentiableKernels:
         arguments: a ``NamedTuple`` class of the arguments, tensors first, given to the functions
             :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
-        plan: returns the :class:`Plan` of a call of these arguments.
-        forward: takes the plan, the arguments and the results: the context and what the backward
-            pass needs.
-        backward: takes the plan, the number of the layout, the gradient of the context, the
-            arguments and the results of ``forward``; returns the gradients of the differentiable
-            arguments that are not None.
-        allocate: returns the results of ``forward`` without values.
+        plan: class of the launches of calls of one kind, built from the :class:`Kind` and the
+            arguments behind the tensors but the first, the number kept by dropout. Its method
+            ``forward(arguments, results)`` writes the context and what the backward pass needs;
+            ``backward(gradient of the context, arguments, results)`` returns the gradients of the
+            differentiable arguments that are not None.
+        allocate: returns the results without values.
     """
 
     def __init__(
@@ -162,14 +158,11 @@ class DifferentiableKernels:
         name: str,
         arguments: Any,
         differentiable: int,
-        plan: Callable[[Any], Plan],
-        forward: Callable[[Any, Any, Any], None],
-        backward: Callable[[Any, int, Tensor, Any, Results], list[Tensor]],
+        plan: Callable[..., Any],
         allocate: Callable[[Any], Results],
     ):
         self.arguments, self.differentiable = arguments, differentiable
-        self.plan, self.forward, self.backward = plan, forward, backward
-        self.allocate = allocate
+        self.plan_of, self.allocate = lru_cache(maxsize=1024)(plan), allocate
         count = len(arguments._fields)
         types = get_type_hints(arguments)
         self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
@@ -177,7 +170,7 @@ class DifferentiableKernels:
         outputs = len(get_type_hints(allocate)["return"].__args__)
         self.operator: Any = torch.library.custom_op(
             f"posattn::{name}",
-            lambda *given: self.run_forward(*self.prepare(given)),
+            lambda *given: self.run_forward(self.prepare(given), self.in_rows(given)),
             mutates_args=(),
             schema=f"({inputs}) -> ({', '.join(['Tensor'] * outputs)})",
         )
@@ -186,7 +179,7 @@ class DifferentiableKernels:
         gradient: Any = torch.library.custom_op(
             f"posattn::{name}_backward",
             lambda d_context, *given: self.run_backward(
-                self.prepare(given[:count])[0], d_context, given[:count], given[count:]
+                {}, d_context, given[:count], given[count:]
             ),
             mutates_args=(),
             schema=f"(Tensor gradient, {inputs}{results}) -> Tensor[]",
@@ -215,13 +208,10 @@ class DifferentiableKernels:
         aligned = tuple([None if one is None else one.data_ptr() % 16 == 0 for one in tensors])
         prepared = call.plans.get(aligned)
         if prepared is None:
-            plan, rows = self.prepare(given)
-            prepared = plan, all(map(operator.is_, rows, given))
-            call.plans[aligned] = prepared
-        plan, are_rows = prepared
-        if not are_rows:
+            prepared = call.plans[aligned] = self.prepare(given)
+        if not prepared.are_rows:
             given = self.in_rows(given)
-        context = _Function.apply(self, plan, *given)  # type: ignore[no-untyped-call]
+        context = _Function.apply(self, prepared, *given)  # type: ignore[no-untyped-call]
         return context
 
     def in_rows(self, given: Sequence[Any]) -> Any:
@@ -229,37 +219,40 @@ class DifferentiableKernels:
         named = zip(self.arguments._fields, given, strict=True)
         return self.arguments(*[one if name in STRIDED else in_rows(one) for name, one in named])
 
-    def prepare(self, given: Sequence[Any]) -> tuple[Plan, Any]:
-        """Return the plan of a call, and its arguments by :meth:`in_rows`."""
-        rows = self.in_rows(given)
-        plan = self.plan(rows)
-        if not plan.results:
-            described = [one.to("meta") if isinstance(one, Tensor) else one for one in rows]
-            results = self.allocate(self.arguments(*described))
-            plan.results = [(one.size(), one.stride(), one.dtype) for one in results]
-        return plan, rows
+    def find_plan(self, given: Sequence[Any], *others: Tensor) -> Any:
+        """Return the plan for arguments in rows, and other tensors that it reads."""
+        kind = kind_of(*given[: self.tensors], *others)
+        return self.plan_of(kind, *given[self.tensors + 1 :])
 
-    def run_forward(self, plan: Plan, given: Any) -> Results:
-        """Run the forward kernels on the arguments' GPU."""
+    def prepare(self, given: Sequence[Any]) -> Prepared:
+        """Prepare calls with arguments of this kind."""
+        rows = self.in_rows(given)
+        results = [(one.size(), one.stride(), one.dtype) for one in self.allocate(rows)]
+        are_rows = all(one is row for one, row in zip(given, rows, strict=True))
+        return Prepared(self.find_plan(rows), are_rows, results, {})
+
+    def run_forward(self, prepared: Prepared, given: Any) -> Results:
+        """Run the forward kernels on the GPU of the arguments, which are in rows."""
         first: Tensor = given[0]
         results = tuple(
-            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in plan.results]
+            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in prepared.results]
         )
         with torch.cuda.device_of(first):
-            self.forward(plan, given, results)
+            prepared.plan.forward(given, results)
         return results
 
     def run_backward(
-        self, plan: Plan, d_context: Tensor, given: Sequence[Any], results: Results
+        self, plans: dict[object, Any], d_context: Tensor, given: Sequence[Any], results: Results
     ) -> list[Tensor]:
-        """Run the backward kernels on the arguments' GPU."""
-        layout = plan.layouts.get(layout_of(d_context, *given[: self.tensors], *results))
-        if layout is None:
+        """Run the backward kernels on the GPU of the arguments; ``plans`` are by layout."""
+        plan = plans.get(layout_of(d_context, *given[: self.tensors], *results))
+        if plan is None:
             d_context, given = in_rows(d_context), self.in_rows(given)
-            laid_out = layout_of(d_context, *given[: self.tensors], *results)
-            layout = plan.layouts.setdefault(laid_out, len(plan.layouts))
+            layout = layout_of(d_context, *given[: self.tensors], *results)
+            plan = plans[layout] = self.find_plan(given, d_context, *results)
         with torch.cuda.device_of(d_context):
-            return self.backward(plan, layout, d_context, self.arguments(*given), results)
+            gradients: list[Tensor] = plan.backward(d_context, self.arguments(*given), results)
+        return gradients
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
         """Save arguments and results for the backward pass."""
@@ -281,10 +274,10 @@ class DifferentiableKernels:
 
 class _Function(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernels: DifferentiableKernels, plan: Plan, *given: object) -> Tensor:
-        results = kernels.run_forward(plan, kernels.arguments(*given))
+    def forward(ctx: Any, kernels: Any, prepared: Prepared, *given: object) -> Tensor:
+        results: Results = kernels.run_forward(prepared, kernels.arguments(*given))
         kernels.save(ctx, given, results)
-        ctx.kernels, ctx.plan = kernels, plan
+        ctx.kernels, ctx.plans = kernels, prepared.backward
         return results[0]
 
     @staticmethod
@@ -297,7 +290,7 @@ class _Function(torch.autograd.Function):
 def _differentiate(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
     kernels = ctx.kernels
     given, saved = kernels.restore(ctx)
-    computed = kernels.run_backward(ctx.plan, d_context, given, saved)
+    computed = kernels.run_backward(ctx.plans, d_context, given, saved)
     return None, None, *kernels.gradients(given, computed)
 
 

@@ -15,6 +15,8 @@ from torch import Tensor
 
 from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels import ops
+from fairseq_posattn.attention.kernels.launch import drawn
+from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.masks import DistanceMask
 
 # Entries of lines beyond the sentence, for the last tile: the largest block.
@@ -71,11 +73,14 @@ def _scaled(values: Tensor, multiplies: bool) -> Tensor:
     return values.float().exp() if multiplies else values.float() * ops.LOG2_E.value
 
 
-def mask_operand(values: Tensor | None, reach: Tensor | None, origin: int) -> Mask:
-    """Return the result of :func:`mask_arguments` as a kernel argument."""
-    if values is None or reach is None:
-        return Mask(values, None, *(() if values is None else values.stride()))
-    return Mask(values, reach, 0, values.stride(0), 0, 0, origin)
+def mask_operands(given: Any, origin: int) -> tuple[Mask, Tensor | None, Drawn]:
+    """Return mask (:func:`mask_arguments`), padding and dropout as kernel arguments."""
+    values, reach = given.mask, given.reach
+    if reach is not None:
+        mask = Mask(values, reach, 0, values.stride(0), 0, 0, origin)
+    else:
+        mask = Mask(values, None, *(() if values is None else values.stride()))
+    return mask, given.padding, drawn(given.seed, given.kept)
 
 
 @triton.jit

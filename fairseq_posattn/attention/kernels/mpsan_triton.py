@@ -6,15 +6,14 @@ weights are recomputed. In the backward pass each program takes blocks of querie
 the gradients of the keys' scores to its own line. Every sum has a fixed order.
 """
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels import launch, masks, ops
+from fairseq_posattn.attention.kernels import masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_line
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
@@ -22,8 +21,6 @@ from fairseq_posattn.attention.kernels.launch import (
     Kind,
     Launch,
     draw_dropout,
-    drawn,
-    kind_of,
     rows_of,
 )
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
@@ -172,11 +169,25 @@ def differentiate_values(
         tl.store(D_KEY + before * keys + key, d_key, mask=key < keys)
 
 
-class Plan(launch.Plan):
+class Given(NamedTuple):
+    """Arguments of the kernels."""
+
+    query_score: Tensor  # [B, H, Tq]
+    key_score: Tensor  # [B, H, Tk]
+    value: Tensor  # [B, H, Tk, D]
+    # From mask_arguments, perhaps for fewer heads; each mask serves equally many in turn.
+    mask: Tensor | None
+    reach: Tensor | None
+    padding: Tensor | None  # bool [B, Tk]
+    seed: Tensor | None
+    kept: int  # of 2**16 weights, by dropout
+    constant: float  # divides the scores
+
+
+class Plan:
     """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
-    def __init__(self, constant: float, kind: Kind):
-        super().__init__()
+    def __init__(self, kind: Kind, constant: float):
         (batch, heads, queries), _, value, _, reach, *_ = kind.shapes
         keys, features = value[2:]
         block = 32 if kind.dtype == torch.float32 else 64
@@ -194,23 +205,31 @@ class Plan(launch.Plan):
         programs = triton.cdiv(keys, tile.keys) * pairs, feature_blocks
         self.of_values = Launch(differentiate_values, programs, constants, tile)
 
+    def forward(self, given: Given, results: tuple[Tensor, ...]) -> None:
+        """Write the context and logarithms of sums."""
+        context, log_sum = results
+        vectors = rows_of(given.value), rows_of(context)
+        self.attend(
+            *given[:2], *vectors, log_sum, *masks.mask_operands(given, self.origin), *self.numbers
+        )
 
-plan_of = lru_cache(maxsize=1024)(Plan)
-
-
-class Given(NamedTuple):
-    """Arguments of the kernels."""
-
-    query_score: Tensor  # [B, H, Tq]
-    key_score: Tensor  # [B, H, Tk]
-    value: Tensor  # [B, H, Tk, D]
-    # From mask_arguments, perhaps for fewer heads; each mask serves equally many in turn.
-    mask: Tensor | None
-    reach: Tensor | None
-    padding: Tensor | None  # bool [B, Tk]
-    seed: Tensor | None
-    kept: int  # of 2**16 weights, by dropout
-    constant: float  # divides the scores
+    def backward(
+        self, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+    ) -> list[Tensor]:
+        """Return the gradients of the scores and of the value."""
+        context, log_sum = results
+        operands = masks.mask_operands(given, self.origin)
+        *scores, value = given[:3]
+        gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in given[:3]]
+        shape = (*log_sum.shape[:2], self.parts, value.size(2))
+        lines = log_sum.new_empty(shape)
+        v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
+        numbers = *self.numbers, self.parts
+        inputs = *scores, v, c, g, log_sum, *operands
+        self.of_scores(*inputs, d_query, lines, *numbers)
+        inputs = *scores, g, log_sum, *operands
+        self.of_values(*inputs, d_v, lines, d_key, *numbers)
+        return gradients
 
 
 def allocate(given: Given) -> tuple[Tensor, Tensor]:
@@ -219,46 +238,7 @@ def allocate(given: Given) -> tuple[Tensor, Tensor]:
     return given.value.new_empty(*log_sum.shape, given.value.size(3)), log_sum
 
 
-def find_plan(given: Given) -> Plan:
-    """Return the plan of a call."""
-    return plan_of(given.constant, kind_of(*given[:7]))
-
-
-def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
-    """Write the context and logarithms of sums."""
-    context, log_sum = results
-    vectors = rows_of(given.value), rows_of(context)
-    plan.attend(*given[:2], *vectors, log_sum, *_operands(plan, given), *plan.numbers)
-
-
-def backward(
-    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
-) -> list[Tensor]:
-    """Return the gradients of the scores and of the value."""
-    context, log_sum = results
-    operands = _operands(plan, given)
-    *scores, value = given[:3]
-    gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in given[:3]]
-    shape = (*log_sum.shape[:2], plan.parts, value.size(2))
-    lines = log_sum.new_empty(shape)
-    v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
-    numbers = *plan.numbers, plan.parts
-    inputs = *scores, v, c, g, log_sum, *operands
-    plan.of_scores(*inputs, d_query, lines, *numbers, layout=layout)
-    inputs = *scores, g, log_sum, *operands
-    plan.of_values(*inputs, d_v, lines, d_key, *numbers, layout=layout)
-    return gradients
-
-
-def _operands(plan: Plan, given: Given) -> tuple[Any, ...]:
-    """Return mask, padding and dropout as kernel arguments."""
-    mask = masks.mask_operand(given.mask, given.reach, plan.origin)
-    return mask, given.padding, drawn(given.seed, given.kept)
-
-
-differentiable = DifferentiableKernels(
-    "additive_attention", Given, 3, find_plan, forward, backward, allocate
-)
+differentiable = DifferentiableKernels("additive_attention", Given, 3, Plan, allocate)
 
 
 def additive_attention_triton(call, key_score, query_score, value, mask, constant):

@@ -1,34 +1,45 @@
 """Attention by the kernels of ``tensor_scores.py``, MTSA, as one differentiable function."""
 
-from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
 from fairseq_posattn.attention.kernels.launch import (
     DifferentiableKernels,
     Kind,
     Launch,
     draw_dropout,
-    drawn,
-    kind_of,
     rows_of,
 )
-from fairseq_posattn.attention.kernels.masks import line_sizes, mask_arguments, mask_operand
+from fairseq_posattn.attention.kernels.masks import line_sizes, mask_arguments, mask_operands
 from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
 
 SOURCE_BLOCK = kernels.SOURCE_BLOCK.value
 
 
-class Plan(launch.Plan):
+class Given(NamedTuple):
+    """Arguments of the kernels."""
+
+    query: Tensor  # [B, H, Tq, D]
+    key: Tensor  # [B, H, Tk, D], as value and source
+    value: Tensor
+    source: Tensor  # scores of the keys' features
+    mask: Tensor | None  # with reach from mask_arguments
+    reach: Tensor | None
+    padding: Tensor | None  # bool [B, Tk]
+    seed: Tensor | None
+    kept: int  # of 2**16 weights, by dropout
+    token_scale: str  # activations of the scores: "identity" or "log_sigmoid"
+    source_scale: str
+
+
+class Plan:
     """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
-    def __init__(self, token_scale: str, source_scale: str, kind: Kind):
-        super().__init__()
+    def __init__(self, kind: Kind, token_scale: str, source_scale: str):
         (batch, heads, queries, features), (_, _, keys, _), *_ = kind.shapes
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, _ = line_sizes(queries, keys)
@@ -54,28 +65,40 @@ class Plan(launch.Plan):
         programs = triton.cdiv(keys, of_keys.keys) * pairs
         self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
 
+    def forward(self, given: Given, results: tuple[Tensor, ...]) -> None:
+        """Write context, G, G V, largest source scores, denominators, largest scores of pairs."""
+        context, weights, weighed, largest_source, denominator, largest = results
+        mask, padding, dropout = operands = mask_operands(given, self.origin)
+        heads, _, keys, _ = self.numbers
+        q, k, v, s = map(rows_of, given[:4])
+        c, g, gv, d = map(rows_of, (context, weights, weighed, denominator))
+        self.find_largest(s, padding, largest_source, heads, keys)
+        self.weigh_sources(v, s, padding, largest_source, g, gv, dropout, heads, keys)
+        self.attend(q, k, g, gv, c, d, largest, *operands, *self.numbers)
 
-plan_of = lru_cache(maxsize=1024)(Plan)
-
-
-class Given(NamedTuple):
-    """Arguments of the kernels."""
-
-    query: Tensor  # [B, H, Tq, D]
-    key: Tensor  # [B, H, Tk, D], as value and source
-    value: Tensor
-    source: Tensor  # scores of the keys' features
-    mask: Tensor | None  # with reach from mask_arguments
-    reach: Tensor | None
-    padding: Tensor | None  # bool [B, Tk]
-    seed: Tensor | None
-    kept: int  # of 2**16 weights, by dropout
-    token_scale: str  # activations of the scores: "identity" or "log_sigmoid"
-    source_scale: str
+    def backward(
+        self, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+    ) -> list[Tensor]:
+        """Return the gradients of query, key, value and source scores."""
+        context, weights, weighed, largest_source, denominator, largest = results
+        operands = mask_operands(given, self.origin)
+        gradients = [torch.empty_like(tensor) for tensor in given[:4]]
+        shape = given.query.shape
+        d_numerator = weights.new_empty(shape)
+        d_denominator = weights.new_empty(*shape[:3], weights.size(3))
+        q, k, v, s = map(rows_of, given[:4])
+        g, gv, d_c = map(rows_of, (weights, weighed, d_context))
+        c, d, d_n, d_d = map(rows_of, (context, denominator, d_numerator, d_denominator))
+        d_q, d_k, d_v, d_s = map(rows_of, gradients)
+        inputs = q, k, g, gv, c, d, largest
+        self.of_queries(*inputs, *operands, d_c, d_n, d_d, d_q, *self.numbers)
+        sources = q, k, v, s, g, gv, largest, largest_source
+        self.of_keys(*sources, *operands, d_n, d_d, d_k, d_v, d_s, *self.numbers)
+        return gradients
 
 
 def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Return empty results of :func:`forward`."""
+    """Return empty results of :meth:`Plan.forward`."""
     query = given.query
     batch, heads, queries, features = query.shape
     keys, half = given.key.size(2), query.dtype == torch.float16
@@ -90,53 +113,7 @@ def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tens
     return torch.empty_like(query), weights, weighed, largest_source, denominator, largest
 
 
-def find_plan(given: Given) -> Plan:
-    """Return the plan of a call."""
-    return plan_of(given.token_scale, given.source_scale, kind_of(*given[:8]))
-
-
-def forward(plan: Plan, given: Given, results: tuple[Tensor, ...]) -> None:
-    """Write context, G, G V, largest source scores, denominators, and largest scores of pairs."""
-    context, weights, weighed, largest_source, denominator, largest = results
-    mask, padding, dropout = operands = _operands(plan, given)
-    heads, _, keys, _ = plan.numbers
-    q, k, v, s = map(rows_of, given[:4])
-    c, g, gv, d = map(rows_of, (context, weights, weighed, denominator))
-    plan.find_largest(s, padding, largest_source, heads, keys)
-    plan.weigh_sources(v, s, padding, largest_source, g, gv, dropout, heads, keys)
-    plan.attend(q, k, g, gv, c, d, largest, *operands, *plan.numbers)
-
-
-def backward(
-    plan: Plan, layout: int, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
-) -> list[Tensor]:
-    """Return the gradients of query, key, value and source scores."""
-    context, weights, weighed, largest_source, denominator, largest = results
-    operands = _operands(plan, given)
-    gradients = [torch.empty_like(tensor) for tensor in given[:4]]
-    shape = given.query.shape
-    d_numerator = weights.new_empty(shape)
-    d_denominator = weights.new_empty(*shape[:3], weights.size(3))
-    q, k, v, s = map(rows_of, given[:4])
-    g, gv, d_c = map(rows_of, (weights, weighed, d_context))
-    c, d, d_n, d_d = map(rows_of, (context, denominator, d_numerator, d_denominator))
-    d_q, d_k, d_v, d_s = map(rows_of, gradients)
-    inputs = q, k, g, gv, c, d, largest, *operands, d_c
-    plan.of_queries(*inputs, d_n, d_d, d_q, *plan.numbers, layout=layout)
-    inputs = q, k, v, s, g, gv, largest, largest_source, *operands
-    plan.of_keys(*inputs, d_n, d_d, d_k, d_v, d_s, *plan.numbers, layout=layout)
-    return gradients
-
-
-def _operands(plan: Plan, given: Given) -> tuple[Any, ...]:
-    """Return mask, padding and dropout as kernel arguments."""
-    mask = mask_operand(given.mask, given.reach, plan.origin)
-    return mask, given.padding, drawn(given.seed, given.kept)
-
-
-differentiable = DifferentiableKernels(
-    "tensorized_attention", Given, 4, find_plan, forward, backward, allocate
-)
+differentiable = DifferentiableKernels("tensorized_attention", Given, 4, Plan, allocate)
 
 
 def tensorized_attention_triton(
