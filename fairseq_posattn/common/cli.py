@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
@@ -61,6 +61,17 @@ number_list.__name__ = "list of numbers"  # for argparse's errors
 def name_list(text: str) -> list[str]:
     """Return names separated by commas, as an argparse type."""
     return text.split(",")
+
+
+def value_of(words: Sequence[str], flag: str) -> str:
+    """Return the last value of a flag in a command line, as argparse would; "" for none."""
+    value = ""
+    for previous, word in zip(["", *words], words, strict=False):
+        if previous == flag:
+            value = word
+        elif word.startswith(f"{flag}="):
+            value = word.partition("=")[2]
+    return value
 
 
 def add_count(
