@@ -63,6 +63,17 @@ def name_list(text: str) -> list[str]:
     return text.split(",")
 
 
+def value_of(words: Sequence[str], flag: str) -> str:
+    """Return the last value of a flag in a command line, as argparse would; "" for none."""
+    value = ""
+    for previous, word in zip(["", *words], words, strict=False):
+        if previous == flag:
+            value = word
+        elif word.startswith(f"{flag}="):
+            value = word.partition("=")[2]
+    return value
+
+
 def add_count(
     parser: argparse._ActionsContainer, flag: str, default: int | None, about: str
 ) -> None:

@@ -250,7 +250,8 @@ def build_within_file_size(
     except OSError:
         raise
     except UsageError as error:
-        raise UsageError(str(error) if names in str(error) else f"{names}: {error}") from error
+        is_named = any(str(name) in str(error) for name in filenames)
+        raise UsageError(str(error) if is_named else f"{names}: {error}") from error
     except Exception as error:
         raise UsageError(
             f"{names}: its model cannot be built, or does not fit its weights or the dictionaries "

@@ -8,12 +8,9 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.fused import Masks, Sum, uses_kernels
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
-from fairseq_posattn.model.mechanisms import (
-    MECHANISMS,
-    LayerDescription,
-    configure_concatenated_heads,
-)
+from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
 from fairseq_posattn.model.multihead import (
+    ConcatenatedHeads,
     IncrementalState,
     MultiheadCrossAttention,
     MultiheadSelfAttention,
@@ -159,7 +156,8 @@ class DecoderLayer(Layer):
 
 
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:
-    dim, heads = layer.embed_dim, configure_concatenated_heads(config)
+    activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
+    dim, heads = layer.embed_dim, ConcatenatedHeads(activation, config.heads_dropout)
     if name == FEED_FORWARD:
         sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
     elif name == CROSS:

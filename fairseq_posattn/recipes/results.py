@@ -14,11 +14,12 @@ from statistics import fmean
 from typing import Any
 
 from fairseq_posattn import __version__
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER, SUMMARY_SCORES
-from fairseq_posattn.recipes.runs import Run, value_of
+from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 

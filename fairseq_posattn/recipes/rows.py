@@ -6,12 +6,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
-from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 MADE_WITH = ["hardware", "precision", "versions", "date"]

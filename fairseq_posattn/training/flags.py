@@ -12,14 +12,9 @@ from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.source2token import SOURCES
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
-from fairseq_posattn.model.mechanisms import (
-    ACTIVATIONS,
-    HEADS_ACTIVATIONS,
-    MECHANISMS,
-    RELU_IN_DMAN,
-)
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
 
@@ -46,9 +41,9 @@ class MechanismConfig(FairseqDataclass):
         "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
         "that it does not support is an error",
     )
-    heads_activation: ChoiceEnum([RELU_IN_DMAN, *HEADS_ACTIVATIONS]) = flag(
-        RELU_IN_DMAN,
-        f"activation of the concatenated heads: '{RELU_IN_DMAN}' in dman and sman only, F in Mask "
+    heads_activation: ChoiceEnum([mechanisms.RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(
+        mechanisms.RELU_IN_DMAN,
+        "activation of the concatenated heads: 'relu_in_dman' in dman and sman only, F in Mask "
         "Attention Networks' eq. 5; any other in every attention sublayer: 'relu' in the released "
         "translation code, 'gelu' in the released summarization code",
     )
@@ -128,8 +123,8 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     encoder_sublayers: str = flag(
         "san,ffn",
-        f"sublayers of a layer in order, separated by commas, from {', '.join(MECHANISMS)}, "
-        f"{FEED_FORWARD}",
+        "sublayers of a layer in order, separated by commas, from "
+        f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
@@ -162,7 +157,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, drawn for "
         "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
     )
-    map_activation: ChoiceEnum(list(ACTIVATIONS)) = flag(
+    map_activation: ChoiceEnum(list(mechanisms.ACTIVATIONS)) = flag(
         "elu", "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head"
     )
     attention_dropout: float = flag(

@@ -12,7 +12,9 @@ import pytest
 import torch
 from fairseq import options
 from fairseq.logging import progress_bar
+from fairseq_cli import generate
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
 from fairseq_posattn.compat.patching import quietly
 from fairseq_posattn.training.presets import ARCHITECTURES
@@ -96,14 +98,20 @@ def test_settings_may_change_when_a_run_of_wandb_is_resumed(monkeypatch):
     assert progress_bar.wandb.config == {"max_update": 20}
 
 
-def test_the_line_of_all_settings_is_left_to_the_log_file(capsys):
+@pytest.mark.parametrize("hides", [False, True])
+def test_the_line_of_all_settings_is_left_to_the_log_file(capsys, hides):
+    arguments = ["data", "--path", "x.pt", "--task", "translation", "--cpu"]
+    args = options.parse_args_and_arch(options.get_generation_parser(), arguments)
     with bare_root() as root:
         logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
-        console.hide_settings()
-        root.info({"common": {"seed": 1}})
-        root.info("message")
+        if hides:
+            console.hide_settings()
+        with pytest.raises(UsageError, match="data: there is no such folder"):
+            generate.main(args)  # logs them first
         root.info(torch.nn.Embedding(2, 3))  # as fairseq-train prints the model
-    assert capsys.readouterr().out == "message\nEmbedding(2, 3)\n"
+    *settings, model = capsys.readouterr().out.splitlines()
+    assert model == "Embedding(2, 3)"
+    assert ("'common_eval'" in "".join(settings)) != hides
 
 
 def test_stale_warnings_are_ignored():

@@ -16,13 +16,15 @@ from types import SimpleNamespace
 import numpy
 import pytest
 import torch
-from fairseq import checkpoint_utils
+from fairseq import checkpoint_utils, options
 from fairseq.data import Dictionary
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerConfig, TransformerDecoderBase
 from fairseq.models.transformer import TransformerModelBase as Transformer
 from fairseq.trainer import Trainer
+from fairseq_cli import validate
 from omegaconf import OmegaConf
 from small_trainings import save_checkpoint
 
@@ -261,6 +263,42 @@ def test_nonfinite_weights_are_refused(changed):
         load([path])
     (model,), *_ = inspect.unwrap(load.func)([path], **load.keywords)  # fairseq's own
     assert not all(weight.isfinite().all() for weight in model.parameters())
+
+
+def test_the_file_of_an_ensemble_that_differs_is_named(changed):
+    path, name = changed(lambda weight: weight[:-1].clone())
+    with pytest.raises(UsageError, match=f"^{path} has other weights than the model, {name} among"):
+        load([str(FIXTURE / "checkpoint.pt"), path])
+    with pytest.raises(RuntimeError, match=name) as error:
+        inspect.unwrap(load.func)([str(FIXTURE / "checkpoint.pt"), path], **load.keywords)
+    assert path not in str(error.value)
+
+
+def test_an_error_of_validation_names_the_checkpoint(tmp_path):
+    state, path = read_checkpoint(FIXTURE / "checkpoint.pt"), str(tmp_path / "other.pt")
+    state["cfg"]["criterion"] = {"_name": "adaptive_loss"}
+    state["cfg"]["task"]["data"] = str(FIXTURE / "data")
+    torch.save(state, path)
+    flags = [str(FIXTURE / "data"), "--path", path, "--cpu", "--batch-size", "8"]
+    flags += ["--task", "sentence_prediction", "--criterion", "sentence_prediction"]
+    args = options.parse_args_and_arch(options.get_validation_parser(), flags)
+    cfg = convert_namespace_to_omegaconf(args)
+    with pytest.raises(UsageError, match=f"^{path} cannot be validated with the criterion and the"):
+        validate.main(cfg)
+    with pytest.raises(Exception) as error:
+        inspect.unwrap(validate.main)(cfg)
+    assert path not in str(error.value)
+
+
+def test_a_model_that_is_larger_than_its_file_is_not_built(tmp_path):
+    state, path = read_checkpoint(GOOD), str(tmp_path / "deep.pt")
+    state["cfg"]["model"]["encoder_layers"] = 400
+    torch.save(state, path)
+    data = {"data": str(GOOD.parent / "data")}
+    with pytest.raises(UsageError, match=f"^{path} is refused: .* larger than the file"):
+        load.func([path], data)
+    with pytest.raises(RuntimeError, match="encoder.layers.399"):  # fairseq builds all layers
+        inspect.unwrap(load.func)([path], data)
 
 
 @pytest.mark.filterwarnings("ignore:Casting complex values")

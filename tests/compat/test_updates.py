@@ -182,3 +182,15 @@ def test_dummy_batches_count_nothing():
     for step, count in ((ours, 0), (inspect.unwrap(ours), 3)):
         _, size, logged = step(FairseqTask(None), *arguments, ignore_grad=True)
         assert size == logged["ntokens"] == count
+
+
+def test_a_missing_last_batch_removes_no_tokens_of_the_others(make_trainer, restore):
+    trainer = make_trainer()
+    trainer.task.load_dataset("train")
+    rows = trainer.task.dataset("train")
+    trainer._dummy_batch = batch = rows.collater([rows[0], rows[1]])
+    trainer.optimizer.multiply_grads = multiply = Mock()
+    trainer.train_step([batch, None])
+    restore(Trainer, "train_step")  # fairseq sums the gradients without dividing
+    trainer.train_step([batch, None])
+    assert [call.args for call in multiply.call_args_list] == [(1 / 2,), (1,)]

@@ -1,7 +1,7 @@
 """Run fairseq's commands in forked processes, which start at once and can be killed at any time.
 
-As a script: fairseq-train as if on two GPUs. It spawns a process for each, and each spawns
-processes that load data.
+As a script, ``forked_commands.py LEFT_OUT ARGUMENTS``: fairseq-train as if on two GPUs, without
+some patches. It spawns a process for each GPU, and each spawns processes that load data.
 """
 
 import atexit
@@ -223,6 +223,7 @@ if __name__ == "__main__":
     import torch
 
     torch.cuda.device_count = lambda: 2  # the number of processes that fairseq spawns
+    leave_out(*sys.argv.pop(1).split(","))
     multiprocessing.set_start_method("spawn")
 
     from fairseq_cli.train import cli_main

@@ -1,6 +1,7 @@
 """Checkpoints: validation in several processes, averaging, and those of an older version."""
 
 import argparse
+import functools
 import os
 import re
 import resource
@@ -12,6 +13,7 @@ import forked_commands
 import pytest
 import torch
 from fairseq import checkpoint_utils
+from kill_and_resume import ends_of
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
@@ -32,13 +34,21 @@ def trained(train_arguments, tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("processes", [1, 2])  # fairseq takes as many as there are GPUs
-def test_validate(corpus, user_dir, trained, processes):
-    path = trained / "checkpoint_last.pt"
-    options = ["--user-dir", user_dir, "--path", path, "--cpu", "--max-tokens", "100"]
-    options += ["--task", "translation", "--distributed-world-size", processes]
+def test_validation_is_in_one_process(corpus, user_dir, trained, tmp_path):
+    """fairseq takes as many processes as there are GPUs, and one without a batch fails."""
+    path, logs = trained / "checkpoint_last.pt", [tmp_path / "0.log", tmp_path / "1.log"]
+    options = [corpus, "--user-dir", user_dir, "--path", path, "--cpu", "--batch-size", "12"]
+    options += ["--required-batch-size-multiple", "1", "--task", "translation"]
+    options += ["--distributed-world-size", "2"]
     loss = read_checkpoint(path)["extra_state"]["val_loss"]
-    assert f"| loss {loss:g} |" in forked_commands.output_of("validate", corpus, *options)
+    assert f"| loss {loss:g} |" in forked_commands.output_of("validate", *options)
+    options += ["--distributed-no-spawn", "--distributed-backend", "gloo"]
+    options += ["--distributed-init-method", f"file://{tmp_path / 'meeting'}"]
+    without = functools.partial(forked_commands.leave_out, "validate_in_one_process")
+    start = functools.partial(forked_commands.start, "validate", before=without)
+    ranks = [["--distributed-rank", rank] for rank in range(2)]
+    assert all(ends_of([start(options + rank, log) for rank, log in zip(ranks, logs, strict=True)]))
+    assert "KeyError: 'net_input'" in logs[1].read_text()
 
 
 def average(*arguments):

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import forked_commands
 import pytest
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, ends_of
@@ -110,21 +111,36 @@ def test_ctrl_c_before_the_first_update(tmp_path):
     assert plugin_messages(log) == ["stopped by Ctrl-C"]
 
 
-def test_sigterm_to_the_first_process_stops_the_spawned_ones(tmp_path):
+@pytest.mark.parametrize("number, code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
+def test_fairseq_ends_without_saving(tmp_path, number, code):
+    without = functools.partial(forked_commands.leave_out, "listen", "end_in_one_line")
+    [process], [log] = Training(tmp_path, flags=ENDLESS, before=without).start(tmp_path / "saved")
+    wait_for(log, "epoch 001:      1 /")
+    os.kill(process.pid, number)
+    assert ends_of([process]) == [code]
+    assert not (tmp_path / "saved" / "checkpoint_last.pt").exists()
+    assert ("Traceback" in log.read_text()) == (number == signal.SIGINT)
+
+
+@pytest.mark.parametrize(
+    "without, code, name", [((), 143, "SIGTERM"), (("pass_on_sigterm",), -signal.SIGTERM, "Ctrl-C")]
+)
+def test_sigterm_to_the_first_process_stops_the_spawned_ones(tmp_path, without, code, name):
+    """Without the patch the first one ends alone, and Linux interrupts the others."""
     training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1", "--num-workers", "1"))
     program = Path(__file__).with_name("forked_commands.py")
     flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
     arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
     log = tmp_path / "log"
     with open(log, "w") as output:
-        words = [sys.executable, str(program), *map(str, arguments)]
+        words = [sys.executable, str(program), ",".join(without), *map(str, arguments)]
         process = subprocess.Popen(words, stdout=output, stderr=output)
     wait_for(log, "epoch 001:      2 /")
     process.send_signal(signal.SIGTERM)
-    assert process.wait() == 143, log.read_text()
+    assert process.wait() == code, log.read_text()
     assert "training on 2 devices" in log.read_text()
-    *_, end = plugin_messages(log)
-    assert end.startswith(f"stopped by SIGTERM after {updates_in(tmp_path / 'saved')} updates; ")
+    wait_for(log, f"stopped by {name} after ")
+    assert f" after {updates_in(tmp_path / 'saved')} updates; " in plugin_messages(log)[-1]
 
 
 def limit_files(size):

@@ -125,11 +125,15 @@ def test_an_ensembles_best_hypotheses_are_fairseqs(folder, user_dir, capsys):
 
 
 def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
-    """Unpatched, fairseq translates all sentences in each."""
     given = ["--batch-size", "9", "--num-shards", "2", "--shard-id"]
     shards = [by_fairseq(folder, user_dir, "generate", *given, number) for number in ("0", "1")]
     assert all(shards)
     agree(sorted(sum(shards, [])), sorted(generated))
+    without = partial(forked_commands.leave_out, "translate_shard")
+    agree(by_fairseq(folder, user_dir, "generate", *given, "0", before=without), generated)
+    given += ["0", "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]
+    with pytest.raises(AssertionError, match="ZeroDivisionError"):  # nothing is left
+        by_fairseq(folder, user_dir, "generate", *given, before=without)
 
 
 def test_prefixes_are_those_of_fairseq_generate(folder, user_dir, generated, capsys):

@@ -14,13 +14,7 @@ from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import glorot_linear, map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
-from fairseq_posattn.model.mechanisms import (
-    MECHANISMS,
-    REPLACE_POSITIONS,
-    LayerDescription,
-    describe_layer,
-    get_linear_dropout,
-)
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
 from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
@@ -53,7 +47,7 @@ class TransformerEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
-def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> LayerDescription:
+def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> mechanisms.LayerDescription:
     """Return the description of a layer of C = ``hidden_dim`` features with these sublayers."""
     heads = cfg.encoder_attention_heads
     if hidden_dim % heads:
@@ -61,7 +55,7 @@ def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> LayerDescr
             f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
             "--encoder-hidden-dim or those of a token"
         )
-    return describe_layer(
+    return mechanisms.describe_layer(
         *(cfg, names),
         embed_dim=hidden_dim,
         num_heads=heads,
@@ -75,12 +69,13 @@ def build(cfg: Namespace, dim: int) -> TransformerEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
     sublayers = cfg.encoder_sublayers
     names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
+    is_placed = mechanisms.REPLACE_POSITIONS.isdisjoint(names)
     layer = describe_encoder_layer(cfg, hidden_dim, names)
     return TransformerEncoder(
         dim,
         hidden_dim,
         [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)],
-        positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
+        positions=is_placed and not cfg.no_token_positional_embeddings,
         normalize_after=cfg.encoder_normalize_before,
         scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
     )
@@ -129,8 +124,8 @@ def build_attention(cfg: Namespace, dim: int) -> AttentionEncoder:
         dim,
         hidden_dim,
         cfg.encoder_attention_heads,
-        MECHANISMS["san"](cfg, describe_encoder_layer(cfg, hidden_dim, ["san"])),
+        mechanisms.MECHANISMS["san"](cfg, describe_encoder_layer(cfg, hidden_dim, ["san"])),
         bias=not cfg.no_attention_bias,
-        map_dropout=get_linear_dropout(cfg),
+        map_dropout=mechanisms.get_linear_dropout(cfg),
         positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
     )
