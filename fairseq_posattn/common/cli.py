@@ -107,6 +107,26 @@ def add_model(parser: argparse.ArgumentParser, several: str = "", **options: Any
     parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
 
 
+def run(
+    parser: argparse.ArgumentParser,
+    work: Callable[[argparse.Namespace], object],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Call ``work`` with the options of a command line; return the exit status of :func:`end`.
+
+    ``work`` imports PyTorch, so that ``--help`` need not. Its ArgumentErrors are errors of usage.
+    """
+    options = parser.parse_args(arguments)
+
+    def checked() -> object:
+        try:
+            return work(options)
+        except argparse.ArgumentError as error:
+            parser.error(str(error))
+
+    return end(parser.prog, checked)
+
+
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
     """Run the command ``prog``, print user errors as one line, and return the exit status.
 
