@@ -36,9 +36,7 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
     if ffn_last and names[-1] != FEED_FORWARD:
         raise ValueError(f"{flag} {text}: the last sublayer must be {FEED_FORWARD}")
     if cross and names.count(CROSS) != 1:
-        raise ValueError(
-            f"{flag} {text}: {CROSS} must occur exactly once, not {names.count(CROSS)} times"
-        )
+        raise ValueError(f"{flag} {text}: {CROSS} must occur once, not {names.count(CROSS)} times")
     return names
 
 

@@ -149,10 +149,8 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     known = {name.lower(): one for name, one in named.items()}
     names = wanted.split(",") if wanted else list(known)
     if missing := next((name for name in names if name.lower() not in known), None):
-        names_known = ", ".join(named)
-        raise UsageError(
-            f"--{kind}s {wanted}: there is no {kind} {missing!r}; the {kind}s are: {names_known}"
-        )
+        choices = ", ".join(named)
+        raise UsageError(f"--{kind}s {wanted}: there is no {kind} {missing!r}; known: {choices}")
     return tuple(known[name.lower()] for name in names)
 
 

@@ -56,9 +56,7 @@ def record(run: Run) -> str:
 def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
-        raise UsageError(
-            f"{run.folder}: {missing:,} hypotheses are missing; repeat --steps generate,score"
-        )
+        raise UsageError(f"{run.folder}: lacks {missing:,} hypotheses; add --steps generate,score")
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)

@@ -63,10 +63,7 @@ def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None 
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
     costs = dict(_read(entry, "cost.json"))
-    runs = [
-        {**result, "cost": costs.get(numbers, {})}
-        for numbers, result in _read(entry, "result.json")
-    ]
+    runs = [{**run, "cost": costs.get(key, {})} for key, run in _read(entry, "result.json")]
     scores = {}
     for name in entry.metrics:
         measured = [number for run in runs if (number := _score(run, name)) is not None]

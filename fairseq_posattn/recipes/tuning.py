@@ -95,10 +95,8 @@ def tune(
     runs = []
     for rate_to_try, seed in product(rates, range(1, seeds + 1)):
         run = run_of(_with_rate(row, rate_to_try), seed)
-        if dependent := length_dependent_schedule(run.settings):
-            raise UsageError(
-                f"--tune: --lr-scheduler {dependent} depends on the length of training"
-            )
+        if kind := length_dependent_schedule(run.settings):
+            raise UsageError(f"--tune: --lr-scheduler {kind} depends on the length of training")
         label = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
     return Tuning(name, row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs))

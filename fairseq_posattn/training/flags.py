@@ -83,9 +83,7 @@ class MechanismConfig(FairseqDataclass):
     mtsa_source_layers: int = flag(
         2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
     )
-    mtsa_source_bias: float = flag(
-        0.0, "initial value of the last bias of the source2token scores", "mtsa"
-    )
+    mtsa_source_bias: float = flag(0.0, "initial value of the last source2token bias", "mtsa")
     mtsa_divide_source: bool = flag(
         False, "divide source2token scores by the square root of a head's features", "mtsa"
     )
@@ -128,9 +126,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "transformer",
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
-    encoder_attention_heads: int = flag(
-        16, "number of attention heads", "transformer", "attention", "mtsa"
-    )
+    encoder_attention_heads: int = flag(16, "attention heads", "transformer", "attention", "mtsa")
     encoder_ffn_embed_dim: int = flag(
         1024, "hidden features of a feed-forward sublayer", "transformer"
     )
@@ -188,13 +184,9 @@ class SentenceEncoderConfig(MechanismConfig):
         "with self attention over the Bi-LSTM",
         "cspan",
     )
-    cspan_no_residual: bool = flag(
-        False, "do not add the semantic attention to the result", "cspan"
-    )
+    cspan_no_residual: bool = flag(False, "do not add semantic attention to the result", "cspan")
     lstm_layers: int = flag(1, "number of recurrent layers", "cspan", "lstm", "bilstm", "bigru")
-    cnn_widths: str = flag(
-        "3,4,5", "tokens spanned by each convolution or layer", "cnn", "hierarchical_cnn"
-    )
+    cnn_widths: str = flag("3,4,5", "tokens of each convolution", "cnn", "hierarchical_cnn")
     block_length: int = flag(
         0, "tokens of a block; 0 for the cube root of twice a sentence's tokens", "bi_blosan"
     )

@@ -58,7 +58,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
 
 ENCODERS = {
     "none": lambda cfg, dim: NoEncoder(dim),
-    "transformer": transformer.build,
+    "transformer": transformer.TransformerEncoder,
     "attention": transformer.build_attention,
     "mpsan": build_mpsan,
     "cspan": cspan.build,

@@ -20,20 +20,24 @@ from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayer
 
 
 class TransformerEncoder(nn.Module):
-    """Transformer layers of C = ``hidden_dim`` features, after a linear layer if ``dim`` is not C.
+    """Transformer layers of C = ``output_dim`` features, after a linear layer if ``dim`` is not C.
 
-    With ``positions`` sinusoids are added to the input times ``scale``. With ``normalize_after`` a
-    layer norm follows the last layer.
+    Sinusoids are added to the scaled input, unless a sublayer replaces positions.
     """
 
-    def __init__(self, dim, hidden_dim, layers, positions, normalize_after, scale=1.0):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
+        self.output_dim = cfg.encoder_hidden_dim or dim
+        sublayers = cfg.encoder_sublayers
+        names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
+        layer = describe_encoder_layer(cfg, self.output_dim, names)
+        layers = [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)]
+        self.input_map = glorot_linear(dim, self.output_dim) if dim != self.output_dim else None
         self.layers = nn.ModuleList(layers)
-        self.positions = positions
-        self.scale = scale
-        self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
-        self.output_dim = hidden_dim
+        is_placed = mechanisms.REPLACE_POSITIONS.isdisjoint(names)
+        self.positions = is_placed and not cfg.no_token_positional_embeddings
+        self.scale = self.output_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0
+        self.layer_norm = nn.LayerNorm(self.output_dim) if cfg.encoder_normalize_before else None
 
     @model_pass
     def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -62,22 +66,6 @@ def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> mechanisms
         ffn_dim=cfg.encoder_ffn_embed_dim,
         max_positions=cfg.max_positions,
         normalize_before=cfg.encoder_normalize_before,
-    )
-
-
-def build(cfg: Namespace, dim: int) -> TransformerEncoder:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    sublayers = cfg.encoder_sublayers
-    names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
-    is_placed = mechanisms.REPLACE_POSITIONS.isdisjoint(names)
-    layer = describe_encoder_layer(cfg, hidden_dim, names)
-    return TransformerEncoder(
-        dim,
-        hidden_dim,
-        [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)],
-        positions=is_placed and not cfg.no_token_positional_embeddings,
-        normalize_after=cfg.encoder_normalize_before,
-        scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
     )
 
 

@@ -30,9 +30,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
     pooling_queries: int = flag(16, "number of learned queries", "--pooling multi_query")
     pooling_window: int = flag(5, "tokens of a window", "--pooling window_max")
-    word_ngrams: int = flag(
-        1, "with --encoder none: add embeddings of n-grams up to this n; 1 for none"
-    )
+    word_ngrams: int = flag(1, "with --encoder none: embed n-grams up to this n, too; 1 for none")
     ngram_buckets: int = flag(2_000_000, "number of buckets that n-grams are hashed to", "none")
     head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none")
     head_highway_layers: int = flag(0, "number of highway layers before the classes")
@@ -48,9 +46,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     hierarchical: bool = flag(
         False, "encode the sentences of a document, then their sequence, by separate encoders"
     )
-    sentence_separator: str = flag(
-        "<sep>", "token between the sentences of a document, for --hierarchical"
-    )
+    sentence_separator: str = flag("<sep>", "token between sentences, for --hierarchical")
     sentence_ends: str = flag(
         "", "tokens that end a sentence, such as '. ! ?', for --hierarchical without separators"
     )

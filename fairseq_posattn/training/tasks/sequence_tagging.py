@@ -58,11 +58,8 @@ class SequenceTaggingTask(FairseqTask):
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split; raise UsageError if it is missing or a row is malformed."""
-        dictionaries = dict(zip(COLUMNS, (self.words, self.flags, self.tags), strict=True))
-        columns = [
-            read_column(self.cfg.data, name, split, dictionary, combine)
-            for name, dictionary in dictionaries.items()
-        ]
+        named = zip(COLUMNS, (self.words, self.flags, self.tags), strict=True)
+        columns = [read_column(self.cfg.data, name, split, one, combine) for name, one in named]
         check_rows(split, *columns, marked=self.flags.index(MARKED), unknown=self.tags.unk())
         lengths, eos = columns[0].sizes, self.words.eos()
         words, flags, tags = (data.StripTokenDataset(column, eos) for column in columns)
