@@ -25,8 +25,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import check
-from fairseq_posattn.compat.names import flag, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.checks import check, flag, nearest, needs_task, tasks_of
 from fairseq_posattn.compat.patching import around, instead, training_loop
 
 logger = logging.getLogger(__name__)
@@ -219,11 +218,7 @@ KNOWN = (
         r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
         "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
     ),
-    (
-        "ConfigCompositionException",
-        r"Error merging override \w+\.(\w+)=null",
-        "--{0} is missing",
-    ),
+    ("ConfigCompositionException", r"Error merging override \w+\.(\w+)=null", "--{0} is missing"),
     (
         "ConfigAttributeError",  # fairseq gives defaults on command lines only
         r"Missing key \w+\s+full_key: (\w+\.\w+)",
