@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ class Declaration:
     causal: bool
     check: Callable[[Arguments], None] | None
     refuse: Callable[[str, Arguments], str | None] | None
+    checked: dict[object, Any] = field(default_factory=dict, init=False)  # results of checks
 
 
 class Kind(NamedTuple):

@@ -5,19 +5,33 @@ import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, NamedTuple, ParamSpec
 
 import torch
+from torch import Tensor
 
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels.support import constant, kernel_reason
+from fairseq_posattn.attention.masks import DistanceMask
 from fairseq_posattn.attention.shapes import Shapes
 
 # Fastest first on a GPU. On a CPU the reference is the fastest in training.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
+# Kinds of calls whose checks are cached for each function.
+CACHED = 1024
 
 Parameters = ParamSpec("Parameters")
+
+
+class Checked(NamedTuple):
+    """Results of the checks of a call, the same for every call of its :func:`kind_of`."""
+
+    impl: str | None  # None: chosen for each call
+    options: tuple[bool, float, bool]  # the last fields of Call
+    names: tuple[str, ...]  # arguments of the equation
+    expanded: dict[str, Any]  # from Shapes.fit
 
 
 class Attention(auto.Declaration):
@@ -30,27 +44,41 @@ class Attention(auto.Declaration):
             ValueError: a shape, a type or the dropout is wrong; ``impl`` is unknown or cannot serve
                 this call.
         """
-        options = {n: arguments[n] for n in Options.__annotations__ if n in arguments}
-        tensors = {n: a for n, a in arguments.items() if n not in options}
+        kind = None if is_recorded() else kind_of(arguments)  # symbols cannot be keys
+        checked = self.checked.get(kind)
+        if checked is None:
+            checked = self._check(arguments)
+            if kind is not None:
+                if len(self.checked) == CACHED:
+                    self.checked.clear()
+                self.checked[kind] = checked
+        given = arguments
+        if checked.expanded:
+            given = {**given, **{n: given[n].expand(to) for n, to in checked.expanded.items()}}
+        call = Call(checked.impl or "auto", given.get("key_padding_mask"), *checked.options)
+        equation = {name: given[name] for name in checked.names}
+        if checked.impl is None:
+            call = replace(call, impl=self._choose(call, equation))
+        return self.attend(call, **equation)
+
+    def _check(self, arguments: Arguments) -> Checked:
+        names = tuple(name for name in arguments if name not in Options.__annotations__)
+        equation = {name: arguments[name] for name in names}
         if self.check is not None:
-            self.check(tensors)
-        padding = options.get("key_padding_mask")
-        fitted = self.shapes.broadcast({**tensors, "key_padding_mask": padding})
-        padding = fitted.pop("key_padding_mask")
+            self.check(equation)
+        expanded = self.shapes.fit(arguments)
+        padding = arguments.get("key_padding_mask")
         if padding is not None and padding.dtype != torch.bool:
             raise ValueError(f"key_padding_mask is {padding.dtype}; it must be torch.bool")
-        dropout_p = options.get("dropout_p", 0.0)
+        dropout_p = arguments.get("dropout_p", 0.0)
         if not 0 <= dropout_p <= 1:
             raise ValueError(f"dropout_p is {dropout_p}; it must be from 0 to 1")
-        call = Call(
-            impl=options.get("impl", "auto"),
-            key_padding_mask=padding,
-            causal=options.get("causal", False),
-            dropout_p=dropout_p if options.get("training", True) else 0.0,
-            need_weights=options.get("need_weights", False),
-        )
-        impl = self._choose(call, fitted)
-        return self.attend(call if impl == call.impl else replace(call, impl=impl), **fitted)
+        dropout_p = dropout_p if arguments.get("training", True) else 0.0
+        options = arguments.get("causal", False), dropout_p, arguments.get("need_weights", False)
+        call = Call(arguments.get("impl", "auto"), padding, *options)
+        is_chosen = call.impl == "auto" and on_gpu(arguments)
+        impl = None if is_chosen else self._choose(call, equation)
+        return Checked(impl, options, names, expanded)
 
     def _choose(self, call: Call, arguments: Arguments) -> str:
         known = self.implementations[::-1]
@@ -89,6 +117,19 @@ class Attention(auto.Declaration):
     @constant
     def _check_kernels(self, *kind: Any) -> str | None:
         return auto.self_check_reason(self, auto.Kind(*kind))
+
+
+def kind_of(arguments: Arguments) -> tuple[object, ...]:
+    """Return all that the checks of a call depend on."""
+    return *arguments, *map(_described, arguments.values())
+
+
+def _described(one: Any) -> object:
+    if isinstance(one, Tensor):
+        return one.dtype, one.shape, one.device, one.requires_grad
+    if isinstance(one, DistanceMask):
+        return one.line.size(0), one.query_length, one.key_length
+    return one
 
 
 def on_gpu(arguments: Arguments) -> bool:

@@ -1,4 +1,4 @@
-"""Declared shapes of an attention function's tensors, checked and broadcast before every call.
+"""Declared shapes of an attention function's tensors, checked and broadcast in every call.
 
 A shape is a string such as ``"B H Tq D"``. Kernels rely on it: they would read beyond a tensor that
 is too short.
@@ -13,7 +13,6 @@ All other dimensions must be equal wherever they have the same name.
 """
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import torch
@@ -34,38 +33,16 @@ class Shapes:
         self.spread = spread or {}
         self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
         self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
-        self._fit = lru_cache(maxsize=256)(self._fit_uncached)
 
-    def broadcast(self, arguments: Arguments) -> dict[str, Any]:
-        """Return the arguments, with tensors expanded to their common sizes.
+    def fit(self, arguments: Arguments) -> dict[str, Any]:
+        """Return arguments to expand to common sizes: shapes of tensors, heads of distance masks.
 
         Raises:
             ValueError: a tensor does not fit the others, or a mask them.
         """
-        tensors: dict[str, Any] = {name: arguments.get(name) for name in self.dimensions}
-        shapes = tuple(None if t is None else t.shape for t in tensors.values())
-        # Under torch.compile sizes are symbols, which cannot be keys of a cache.
-        fit = self._fit_uncached if torch.compiler.is_compiling() else self._fit
-        sizes, expanded = fit(shapes)
-        fitted = dict(arguments)
-        for name, shape in expanded.items():
-            fitted[name] = tensors[name].expand(shape)
-        for name, dimensions in self.masks.items():
-            mask = arguments.get(name)
-            if mask is not None:
-                fitted[name] = _fit_mask(name, mask, _named(dimensions, sizes), sizes)
-        return fitted
-
-    def _fit_uncached(
-        self, shapes: tuple[torch.Size | None, ...]
-    ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-        """Return the sizes of all dimensions, and the shapes of tensors to expand."""
         sizes: dict[str, int] = {}
-        given = [
-            (name, self._dimensions_of(name, shape, sizes), shape)
-            for name, shape in zip(self.dimensions, shapes, strict=True)
-            if shape is not None
-        ]
+        shapes = {n: arguments[n].shape for n in self.dimensions if arguments.get(n) is not None}
+        given = [(n, self._dimensions_of(n, shape, sizes), shape) for n, shape in shapes.items()]
         for name, dimensions, shape in given:
             for dimension, size in zip(dimensions, shape, strict=True):
                 broadcast = dimension in BROADCAST or dimension.startswith("*")
@@ -76,13 +53,18 @@ class Shapes:
                     raise _misfit(name, shape, dimensions, sizes)
             if {"Tq", "Tk"} <= sizes.keys():
                 sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
-        targets = {name: tuple(sizes[d] for d in dimensions) for name, dimensions, _ in given}
-        expanded = {
-            name: targets[name]
-            for name, _, shape in given
-            if not all(_sure(a == b) for a, b in zip(targets[name], shape, strict=True))
-        }
-        return sizes, expanded
+        expanded: dict[str, Any] = {}
+        for name, dimensions, shape in given:
+            target = tuple(sizes[dimension] for dimension in dimensions)
+            if not all(_sure(a == b) for a, b in zip(target, shape, strict=True)):
+                expanded[name] = target
+        for name, dimensions in self.masks.items():
+            mask = arguments.get(name)
+            if mask is not None:
+                heads = _fit_mask(name, mask, _named(dimensions, sizes), sizes)
+                if heads is not None:
+                    expanded[name] = heads
+        return expanded
 
     def _dimensions_of(self, name: str, shape: torch.Size, sizes: dict[str, int]) -> list[str]:
         dimensions = self.dimensions[name]
@@ -142,19 +124,20 @@ def _sure(condition: Any) -> bool:
 
 def _fit_mask(
     name: str, mask: Tensor | DistanceMask, dimensions: list[str], sizes: Mapping[str, int]
-) -> Tensor | DistanceMask:
+) -> int | None:
+    """Check a mask; return the heads to expand it to, if any."""
     target = [sizes[dimension] for dimension in dimensions]
     if isinstance(mask, DistanceMask):
         heads = target[1] if len(target) > 3 else 1
         shape = [mask.line.size(0), mask.query_length, mask.key_length]
         if shape[1:] == target[-2:] and shape[0] in (1, heads):
-            return mask.expand(heads)
+            return heads if shape[0] != heads else None
         dimensions, target = ["H", "Tq", "Tk"], [heads, *target[-2:]]
     else:
         shape = list(mask.shape)
         fits = zip(reversed(shape), reversed(target), strict=False)
         misfits = (_sure(ours != 1) and _sure(ours != theirs) for ours, theirs in fits)
         if len(shape) <= len(target) and not any(misfits):
-            return mask
+            return None
     expected = f"expected one that broadcasts to [{', '.join(dimensions)}], here {target}"
     raise ValueError(f"{name} has shape {shape}; {expected}")

@@ -15,7 +15,7 @@ The exported model's scores are compared with the checkpoint's before the folder
 """
 
 import logging
-from functools import partial
+from argparse import ArgumentError
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,17 +49,14 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Export; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)
-    for given, needed in (("text", "int8"), ("labels", "text")):
-        if getattr(args, given) and not getattr(args, needed):
-            parser.error(f"--{given} needs --{needed}")
-    return cli.end(parser.prog, partial(export, args))
+    return cli.run(make_parser(prog), export, arguments)
 
 
 def export(args):
     """Write the folder and print its contents."""
+    for given, needed in (("text", "int8"), ("labels", "text")):
+        if getattr(args, given) and not getattr(args, needed):
+            raise ArgumentError(None, f"--{given} needs --{needed}")
     graph = args.onnx or args.int8
     for package in ("transformers", "safetensors", *(ONNX if graph else ())):
         if find_spec(package) is None:

@@ -8,9 +8,8 @@ validate and with --finetune-from-model, not to resume training. Checkpoints who
 or dictionaries differ are refused.
 """
 
-from argparse import Namespace
+from argparse import ArgumentError, Namespace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -46,30 +45,28 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Average checkpoints; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)
-    if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
-        if args.checkpoint_upper_bound is not None:
-            parser.error(
-                "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints"
-            )
-    elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
-        parser.error(
-            f"--inputs {' '.join(args.inputs)}: to count checkpoints, name one existing folder"
-        )
-    return cli.end(parser.prog, partial(average, args))
+    return cli.run(make_parser(prog), average, arguments)
 
 
 def average(args):
     """Write the average that a command line describes."""
+    count = args.num_epoch_checkpoints or args.num_update_checkpoints
+    if count is None and args.checkpoint_upper_bound is not None:
+        raise ArgumentError(
+            None,
+            "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints",
+        )
+    if count and (len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir()):
+        named = " ".join(args.inputs)
+        problem = f"--inputs {named}: to count checkpoints, name one existing folder"
+        raise ArgumentError(None, problem)
     import torch
 
     from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
     compat.apply()
-    kind = "epoch" if args.num_epoch_checkpoints else "update"
-    if count := args.num_epoch_checkpoints or args.num_update_checkpoints:
+    if count:
+        kind = "epoch" if args.num_epoch_checkpoints else "update"
         paths = last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
     else:
         paths = [find_checkpoint(path) for path in args.inputs]

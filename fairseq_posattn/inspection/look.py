@@ -14,7 +14,7 @@ serves the page to this machine alone, with a field to type into.
 import contextlib
 import logging
 import sys
-from functools import partial
+from argparse import ArgumentError
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -50,18 +50,15 @@ def port(text):
 
 
 def main(arguments=None, prog=None):
-    """Write the page, or serve it; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    if args.output is None and args.serve is None:
-        parser.error("--output, --serve: nothing to do; give one of them")
-    if args.sentences is None and (args.output or args.targets):
-        parser.error("--output and --targets need --sentences FILE")
-    return cli.end(parser.prog, partial(look, args))
+    return cli.run(make_parser(prog), look, arguments)
 
 
 def look(args):
     """Write and serve the page."""
+    if args.output is None and args.serve is None:
+        raise ArgumentError(None, "--output, --serve: nothing to do; give one of them")
+    if args.sentences is None and (args.output or args.targets):
+        raise ArgumentError(None, "--output and --targets need --sentences FILE")
     from fairseq_posattn.inspection.page.server import HOST, LookServer, page
     from fairseq_posattn.inspection.page.view import open_view
 

@@ -39,10 +39,8 @@ class SequenceEncoder(nn.Module):
         self.dropout = Dropout(get_input_dropout(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         dim = self.encoder.output_dim
-        self.pooling = POOLINGS[str(cfg.pooling)](
-            *(dim, cfg.pooling_queries, cfg.pooling_window),
-            *(build_activation(cfg), get_linear_dropout(cfg)),
-        )
+        options = dim, cfg.pooling_queries, cfg.pooling_window, build_activation(cfg)
+        self.pooling = POOLINGS[str(cfg.pooling)](*options, get_linear_dropout(cfg))
         self.output_dim = getattr(self.pooling, "output_dim", dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:

@@ -149,6 +149,6 @@ def test_the_error_states_the_shape_and_the_expected_one():
     query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
     message = r"^key_padding_mask has shape \[3, 7\]; expected \[B, Tk\], here \[3, 6\]$"
     with pytest.raises(ValueError, match=message):
-        shapes.broadcast({"query": query, "key": key, "key_padding_mask": torch.zeros(3, 7)})
+        shapes.fit({"query": query, "key": key, "key_padding_mask": torch.zeros(3, 7)})
     with pytest.raises(ValueError, match=r"key has shape \[3, 6, 4\]; expected \[B, H, Tk, D\]"):
-        shapes.broadcast({"query": query, "key": key[:, 0]})
+        shapes.fit({"query": query, "key": key[:, 0]})

@@ -3,13 +3,6 @@ import pytest
 from fairseq_posattn.model.transformer_layer import parse_sublayers
 
 
-@pytest.mark.parametrize(
-    "text", ["ffn,san,ffn", "san,san,ffn", "dman,dman,ffn", "san,dman,ffn", "dman,san,ffn"]
-)
-def test_the_stackings_of_the_papers_table_3(text):
-    assert parse_sublayers(text, flag="--encoder-sublayers", cross=False) == text.split(",")
-
-
 def test_spaces_are_allowed():
     names = parse_sublayers("dman, san, cross, ffn", flag="--decoder-sublayers", cross=True)
     assert names == ["dman", "san", "cross", "ffn"]
@@ -23,8 +16,8 @@ def test_spaces_are_allowed():
         ("san", False, "--x san: the last sublayer must be ffn"),
         ("ffn,san", False, "--x ffn,san: the last sublayer must be ffn"),
         ("san,cross,ffn", False, "--x san,cross,ffn: an encoder has no cross attention"),
-        ("san,ffn", True, "--x san,ffn: cross must occur exactly once, not 0 times"),
-        ("cross,cross,ffn", True, "exactly once, not 2 times"),
+        ("san,ffn", True, "--x san,ffn: cross must occur once, not 0 times"),
+        ("cross,cross,ffn", True, "must occur once, not 2 times"),
     ],
 )
 def test_a_wrong_list_is_one_line(text, cross, complaint):

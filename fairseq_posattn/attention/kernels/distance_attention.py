@@ -144,11 +144,11 @@ def _prepare(given: Given, line: Tensor, *others: Tensor) -> tuple[Any, ...]:
     if given.mechanism == "dman":
         assert table is not None and given.row is not None
         entries = table.size(0)
-        biases = Biases(plane_of(given.row), given.head)
+        biases = Biases(*plane_of(given.row), given.head)
         return plan, biases, Table(table, entries // 2, entries), cells, mask
     largest = largest_coefficient(given.query.dtype)
     mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
-    return plan, Biases(None, None), mapping, cells, mask
+    return plan, Biases(None, None, None, None), mapping, cells, mask
 
 
 differentiable = DifferentiableKernels("distance_attention", Given, 6, forward, backward, allocate)

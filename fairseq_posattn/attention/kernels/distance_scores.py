@@ -33,9 +33,12 @@ CHUNK = tl.constexpr(512)
 
 
 class Biases(NamedTuple):
-    """Biases of DMAN's queries, ``Plane [B, Tq]``, and heads ``[H]``; None for DA."""
+    """Biases of DMAN's queries ``[B, Tq]``, with their strides, and heads ``[H]``; None for DA."""
 
+    # Not a Plane: Triton 3.6 loses the constants of a tuple within a tuple.
     query: Any
+    sentence: int | None
+    position: int | None
     head: Any
 
 
@@ -63,7 +66,7 @@ def adjusted_backward(gradient, dots, positive, factor, cell, scale, MECHANISM: 
 def load_row(BIASES, b, h, query, queries):
     """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; DA has none."""
     if BIASES.query is not None:
-        pointers = BIASES.query.start + b * BIASES.query.first + query * BIASES.query.second
+        pointers = BIASES.query + b * BIASES.sentence + query * BIASES.position
         bias = tl.load(pointers, mask=query < queries, other=0.0)
         bias = bias.to(tl.float32) + tl.load(BIASES.head + h).to(tl.float32)
         return tl.exp(-ops.minimum(ops.maximum(bias, -LARGEST_LOGIT), LARGEST_LOGIT))

@@ -17,7 +17,6 @@ and prints it with its roles in brackets:
 """
 
 import sys
-from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -58,10 +57,7 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Predict; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(predict, args))
+    return cli.run(make_parser(prog), predict, arguments)
 
 
 def predict(args):

@@ -82,10 +82,7 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
 
 
 def main(arguments=None, prog=None, about=__doc__, decoding=options.DECODING):
-    """Translate or summarize; return the exit status."""
-    parser = make_parser(prog, about, decoding)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(translate, args))
+    return cli.run(make_parser(prog, about, decoding), translate, arguments)
 
 
 def translate(args):

@@ -27,8 +27,6 @@ const attention = () => sentence().attention[state.place];
 const rows = () => sentence().rows;
 const query = () => (state.pointed === null ? state.word : state.pointed);
 
-/* --- Numbers ------------------------------------------------------------------------------- */
-
 /* One head or the mean of all: a row for each query, or one row if words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
@@ -55,8 +53,6 @@ function plotPoints() {
   const points = line.map((number, at) => [at - (line.length - 1) / 2, number]);
   return points.filter(([, number]) => number !== null).map(([at, number]) => [at, value(number)]);
 }
-
-/* --- Choices ------------------------------------------------------------------------------- */
 
 /* A row of radio buttons; `options` are [value, ...label]. */
 function choose(id, title, options, chosen, change) {
@@ -127,8 +123,6 @@ function thumbnail(head) {
   return canvas;
 }
 
-/* --- Words --------------------------------------------------------------------------------- */
-
 const TITLES = {
   source: "Source",
   words: "Sentence",
@@ -196,8 +190,6 @@ function move(event, words, rightToLeft) {
   event.preventDefault();
   words[to].focus();
 }
-
-/* --- Attention ----------------------------------------------------------------------------- */
 
 function showAttention() {
   const here = place();
@@ -284,8 +276,6 @@ function curve(points) {
   return svg;
 }
 
-/* --- Output -------------------------------------------------------------------------------- */
-
 function showOutcome() {
   const { text, outcome } = sentence();
   const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
@@ -299,8 +289,6 @@ function showOutcome() {
   }
   $("outcome").replaceChildren(...shown);
 }
-
-/* --- The whole ----------------------------------------------------------------------------- */
 
 function show() {
   $("main").hidden = !data.sentences.length;

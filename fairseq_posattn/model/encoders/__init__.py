@@ -11,13 +11,9 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import bi_blosan, cnn, cspan, mtsa, recurrent, transformer
 from fairseq_posattn.model.encoders.cspan import check_hidden_dim
-from fairseq_posattn.model.mechanisms import (
-    build_activation,
-    get_linear_dropout,
-    select_implementation,
-)
 
 
 class NoEncoder(nn.Module):
@@ -39,15 +35,15 @@ def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
         dim,
         hidden_dim // 2,
         dropout=cfg.dropout,
-        map_dropout=get_linear_dropout(cfg),
-        activation=build_activation(cfg),
-        impl=select_implementation(directional_attention, cfg),
+        map_dropout=mechanisms.get_linear_dropout(cfg),
+        activation=mechanisms.build_activation(cfg),
+        impl=mechanisms.select_implementation(directional_attention, cfg),
     )
 
 
 def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
     check_hidden_dim("mpsan", cfg, dim)
-    linear_dropout = get_linear_dropout(cfg)
+    linear_dropout = mechanisms.get_linear_dropout(cfg)
     return MultiplePositionalSelfAttention(
         dim,
         cfg.mpsan_masks.split(","),
@@ -55,14 +51,14 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
         multi_dimensional=cfg.mpsan_multi_dimensional,
         dropout=0.0 if linear_dropout else cfg.dropout,
         map_dropout=linear_dropout,
-        activation=build_activation(cfg),
-        impl=select_implementation(additive_attention, cfg),
+        activation=mechanisms.build_activation(cfg),
+        impl=mechanisms.select_implementation(additive_attention, cfg),
     )
 
 
 ENCODERS = {
     "none": lambda cfg, dim: NoEncoder(dim),
-    "transformer": transformer.build,
+    "transformer": transformer.TransformerEncoder,
     "attention": transformer.build_attention,
     "mpsan": build_mpsan,
     "cspan": cspan.build,

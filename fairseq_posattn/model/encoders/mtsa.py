@@ -16,13 +16,8 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders.transformer import describe_encoder_layer
-from fairseq_posattn.model.mechanisms import (
-    Builder,
-    build_activation,
-    get_linear_dropout,
-    read_mtsa,
-)
 from fairseq_posattn.model.multihead import check_heads
 
 
@@ -83,13 +78,14 @@ class TensorizedEncoder(nn.Module):
 def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
     hidden_dim = cfg.encoder_hidden_dim or dim
     scores = str(cfg.mtsa_scores)
-    activation, map_dropout = build_activation(cfg), get_linear_dropout(cfg)
+    activation, map_dropout = mechanisms.build_activation(cfg), mechanisms.get_linear_dropout(cfg)
     attention = None
     if scores != "none":
         if scores == "token2token":
             cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
         layer = describe_encoder_layer(cfg, hidden_dim, ["mtsa"])
-        builder = Builder(TensorizedAttention, partial(read_mtsa, activation=activation))
+        read = partial(mechanisms.read_mtsa, activation=activation)
+        builder = mechanisms.Builder(TensorizedAttention, read)
         attention = builder(cfg, layer, map_dropout=map_dropout)
     return TensorizedEncoder(
         dim,

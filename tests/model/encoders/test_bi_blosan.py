@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import leaves
+from reference import assert_same_with_gradients, leaves, shaken
 
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN, cut_into_blocks
@@ -15,11 +15,7 @@ PADDING = torch.arange(7) >= torch.tensor(LENGTHS)[:, None]
 
 def model(block_length=0, **options):
     torch.manual_seed(0)
-    module = BiBloSAN(3, 4, block_length, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    return shaken(BiBloSAN(3, 4, block_length, **options))
 
 
 def affine(linear, x):
@@ -76,14 +72,7 @@ def test_equals_the_equations(block_length, activation):
     expected = [
         by_position(module, tokens[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
     ]
-    output, expected = module(tokens, PADDING)[~PADDING], torch.cat(expected)
-    torch.testing.assert_close(output, expected)
-    direction = torch.randn_like(output)
-    ours, theirs = (
-        torch.autograd.grad(one, inputs, direction, materialize_grads=True)
-        for one in (output, expected)
-    )
-    torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(module(tokens, PADDING)[~PADDING], torch.cat(expected), inputs)
 
 
 def test_blocks_of_the_length_that_takes_least_memory():

@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import assert_same_with_gradients, leaves
+from reference import assert_same_with_gradients, leaves, shaken
 
 from fairseq_posattn.model.encoders.cspan import (
     FUSIONS,
@@ -28,11 +28,7 @@ def test_equals_the_equation():
 
 def model(fusion="cascaded", **options):
     torch.manual_seed(0)
-    module = SemanticPositionalAttention(4, fusion=fusion, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    return shaken(SemanticPositionalAttention(4, fusion=fusion, **options))
 
 
 def by_equations(module, fusion, residual, tokens):

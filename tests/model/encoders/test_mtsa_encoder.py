@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import leaves
+from reference import leaves, shaken
 
 from fairseq_posattn.attention import SourceMaps, TensorizedAttention
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder
@@ -18,11 +18,7 @@ OTHERS = torch.zeros(4, 4).fill_diagonal_(-math.inf)
 def encoder(token2token=True, **options):
     torch.manual_seed(0)
     options = {"source": SourceMaps("value", activation=F.elu), "fusion_gate": True, **options}
-    module = TensorizedEncoder(3, 4, 2, TensorizedAttention(2, 2, **options), token2token).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    return shaken(TensorizedEncoder(3, 4, 2, TensorizedAttention(2, 2, **options), token2token))
 
 
 def by_equations(module, tokens, mask):

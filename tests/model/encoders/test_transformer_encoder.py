@@ -4,6 +4,7 @@ from reference import Draws
 
 from fairseq_posattn.attention.san import DotProductAttention
 from fairseq_posattn.model.encoders.transformer import AttentionEncoder, TransformerEncoder
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
 
@@ -55,9 +56,10 @@ def test_nothing_but_padding_gives_zero():
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_positions_are_added_after_tokens_are_mapped_and_scaled(scale):
-    encoder = TransformerEncoder(3, 4, [], positions=True, normalize_after=False, scale=scale)
+@pytest.mark.parametrize("name, scale", [("none", 1.0), ("sqrt", 2.0)])
+def test_positions_are_added_after_tokens_are_mapped_and_scaled(name, scale):
+    sizes = {"encoder_hidden_dim": 4, "encoder_attention_heads": 2, "encoder_layers": 0}
+    encoder = TransformerEncoder(SentenceEncoderConfig(**sizes, embedding_scale=name), 3)
     tokens, padding = torch.randn(2, 6, 3), torch.zeros(2, 6, dtype=torch.bool)
     added = encoder(tokens, padding) - scale * encoder.input_map(tokens)
     torch.testing.assert_close(added, sinusoids(6).expand(2, 6, 4), atol=1e-5, rtol=0)
