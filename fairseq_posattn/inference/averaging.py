@@ -27,11 +27,9 @@ WRITTEN = {
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    about = (
-        "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; with "
-        "--num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
-        "(fairseq's --save-dir)"
-    )
+    about = "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
+    about += "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
+    about += "(fairseq's --save-dir)"
     parser.add_argument("--inputs", nargs="+", required=True, metavar="PATH", help=about)
     about = "checkpoint to write"
     parser.add_argument("--output", required=True, type=output_file, metavar="FILE", help=about)

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from fairseq_posattn.common.cli import add_count, add_data, positive
 from fairseq_posattn.common.files import output_file, writing
@@ -56,25 +56,17 @@ def add_text(parser) -> None:
 def add_speed(parser, batch_size: int, buffer_size: int) -> None:
     """Add the options of speed, with their defaults."""
     add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
-    about = (
-        "lines to read at most before the first is answered; lines of similar length share a batch"
-    )
+    about = "lines to read at most before the first is answered; similar lengths share a batch"
     add_count(parser, "--buffer-size", buffer_size, about)
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
 
 
 @contextlib.contextmanager
-def opened(args) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield the input file and its name."""
-    if args.input == "-":
-        yield sys.stdin.buffer, "standard input"
-    else:
-        with open(args.input, "rb") as file:
-            yield file, args.input
-
-
-@contextlib.contextmanager
-def answering(args, file: IO[bytes], name: str) -> Iterator[tuple[Iterator[list[bytes]], Any]]:
-    """Yield groups of the lines of ``file``, and the file for the answers."""
-    with writing(args.output) if args.output else contextlib.nullcontext(sys.stdout) as out:
-        yield arriving_lines(file.fileno(), args.buffer_size, name), out
+def answering(args) -> Iterator[tuple[Iterator[list[bytes]], str, Any]]:
+    """Yield groups of lines of the input as they arrive, its name, and the file for the answers."""
+    with contextlib.ExitStack() as files:
+        file, name = sys.stdin.buffer, "standard input"
+        if args.input != "-":
+            file, name = files.enter_context(open(args.input, "rb")), args.input
+        out = files.enter_context(writing(args.output)) if args.output else sys.stdout
+        yield arriving_lines(file.fileno(), args.buffer_size, name), name, out
