@@ -246,18 +246,15 @@ def _check_labels(path, labels, expected, num_classes, task):
     for row in range(len(labels)):
         tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]
         number = tokens[0] - dictionary.nspecial if len(tokens) == 1 else None
-        wrong = None
+        if number in range(num_classes):
+            continue
         if number is None:
             wrong = f"has {len(tokens)} labels; give it one"
         elif number < 0:
             wrong = f"its label is not in {names}; correct it, or prepare it with training's labels"
-        elif number >= num_classes:
-            wrong = (
-                f"its label is number {number + 1} of {names}, and --num-classes is "
-                f"{num_classes}: give --num-classes {known}"
-            )
-        if wrong:
-            raise UsageError(f"{path}: row {row + 1}: {wrong}")
+        else:
+            wrong = f"its label is number {number + 1} of {names}: give --num-classes {known}"
+        raise UsageError(f"{path}: row {row + 1}: {wrong}")
 
 
 def _check_scores(path, expected, num_classes, encodes_pairs):

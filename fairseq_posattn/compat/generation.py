@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
-from fairseq_posattn.compat.names import check_data
+from fairseq_posattn.compat.checks import check_data
 from fairseq_posattn.compat.patching import around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter

@@ -18,7 +18,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.names import flag
+from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)

@@ -126,9 +126,9 @@ def essentials(state):
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
+    from fairseq_posattn.compat.checks import flag
     from fairseq_posattn.compat.data import KEY, NAMES
     from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
-    from fairseq_posattn.compat.names import flag
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE
