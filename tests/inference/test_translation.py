@@ -165,7 +165,7 @@ def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, change
         translation, "load", lambda *args, **options: passed.append(options) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-        main([str(CHECKPOINT), "--cpu"])
+        main([str(CHECKPOINT), "--cpu", "--input", os.devnull])
     ours = {"device": "cpu", "attention": None, "int8": False}
     assert passed.pop() == {**ours, **fairseqs(), **changed}
 

@@ -24,7 +24,7 @@ from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import decode_lines, warn
-from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.lines import file_lines
 
 SUMMARIZE = """Summarize plain text, one text a line, with a trained model.
 
@@ -138,18 +138,14 @@ def split_checkpoints(given):
     return [given] if Path(given).exists() else given.split(":")
 
 
-def prefix_lines(path):
-    """Yield the lines of the file of --prefixes."""
-    with open(path, "rb") as file:
-        yield from read_lines(file, path, allow_empty=True)
-
-
 def requests(groups, name, args):
     """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
 
     Raise UsageError if there are more prefixes than lines.
     """
-    number, prefixes = 0, prefix_lines(args.prefixes) if args.prefixes else None
+    number, prefixes = 0, None
+    if args.prefixes:
+        prefixes = file_lines(args.prefixes, allow_empty=True)
     for lines in groups:
         texts, error = decode_lines(lines, name, number)
         number += len(lines)
