@@ -63,7 +63,6 @@ def export(args):
             raise UsageError(
                 f"{package} is not installed; python -m pip install 'fairseq-posattn[export]'"
             )
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()

@@ -94,8 +94,7 @@ def average_checkpoints(paths):
     """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
 
     Means are computed in float64 and stored in the weights' precision, at least float32. Integer
-    buffers are the newest checkpoint's. A file that cannot be read, or differs in model, languages
-    or dictionaries, raises UsageError.
+    buffers are the newest checkpoint's.
     """
     import torch
 

@@ -75,12 +75,7 @@ def write(args):
 
 
 def rank(args) -> Iterator[Impression]:
-    """Yield the impressions of a split, in order, with a dot-product score for each candidate.
-
-    Raises:
-        UsageError: the checkpoint is no recommender, the data does not match, or a score is not
-            finite.
-    """
+    """Yield the impressions of a split, in order, with a dot-product score for each candidate."""
     import numpy
 
     from fairseq_posattn.inference import trained_model  # imports fairseq
