@@ -58,11 +58,6 @@ def number_list(text: str) -> list[int]:
 number_list.__name__ = "list of numbers"  # for argparse's errors
 
 
-def name_list(text: str) -> list[str]:
-    """Return names separated by commas, as an argparse type."""
-    return text.split(",")
-
-
 def value_of(words: Sequence[str], flag: str) -> str:
     """Return the last value of a flag in a command line, as argparse would; "" for none."""
     value = ""
@@ -104,7 +99,9 @@ def add_model(parser: argparse.ArgumentParser, several: str = "", **options: Any
     add_checkpoint(parser, several, **options)
     parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
     about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
-    parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
+    parser.add_argument(
+        "--sublayers", type=lambda names: names.split(","), metavar="NAME,...", help=about
+    )
 
 
 def run(
@@ -140,10 +137,8 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     except UsageError as error:
         reason = str(error)
     except UnicodeEncodeError as error:
-        character = ascii(error.object[error.start])
-        reason = (
-            f"standard output: its encoding {error.encoding} lacks {character}; set PYTHONUTF8=1"
-        )
+        sign = ascii(error.object[error.start])
+        reason = f"standard output: its encoding {error.encoding} lacks {sign}; set PYTHONUTF8=1"
     except BrokenPipeError:  # as with | head
         _write_no_more()
         return 0

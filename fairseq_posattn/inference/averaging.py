@@ -27,11 +27,9 @@ WRITTEN = {
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    about = (
-        "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; with "
-        "--num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
-        "(fairseq's --save-dir)"
-    )
+    about = "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
+    about += "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
+    about += "(fairseq's --save-dir)"
     parser.add_argument("--inputs", nargs="+", required=True, metavar="PATH", help=about)
     about = "checkpoint to write"
     parser.add_argument("--output", required=True, type=output_file, metavar="FILE", help=about)
@@ -52,10 +50,8 @@ def average(args):
     """Write the average that a command line describes."""
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
     if count is None and args.checkpoint_upper_bound is not None:
-        raise ArgumentError(
-            None,
-            "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints",
-        )
+        needed = "--num-epoch-checkpoints or --num-update-checkpoints"
+        raise ArgumentError(None, f"--checkpoint-upper-bound needs {needed}")
     if count and (len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir()):
         named = " ".join(args.inputs)
         problem = f"--inputs {named}: to count checkpoints, name one existing folder"
@@ -128,9 +124,9 @@ def essentials(state):
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
+    from fairseq_posattn.compat.checks import flag
     from fairseq_posattn.compat.data import KEY, NAMES
     from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
-    from fairseq_posattn.compat.names import flag
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE

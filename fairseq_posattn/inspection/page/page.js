@@ -54,6 +54,11 @@ function plotPoints() {
   return points.filter(([, number]) => number !== null).map(([at, number]) => [at, value(number)]);
 }
 
+function set(choices) {
+  Object.assign(state, choices);
+  show();
+}
+
 /* A row of radio buttons; `options` are [value, ...label]. */
 function choose(id, title, options, chosen, change) {
   const field = $(id);
@@ -77,8 +82,7 @@ function goTo(wanted) {
   const now = { ...place(), ...wanted };
   const likeness = (one) => 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name);
   const degrees = data.model.places.map((one) => hasAll(wanted)(one) * (1 + likeness(one)));
-  state.place = degrees.indexOf(Math.max(...degrees));
-  show();
+  set({ place: degrees.indexOf(Math.max(...degrees)) });
 }
 
 function showChoices() {
@@ -97,10 +101,7 @@ function showChoices() {
     const name = head === MEAN ? "mean" : `${head + 1}`;
     return [head, thumbnail(head), name, ...(note ? [element("small", {}, note)] : [])];
   };
-  choose("head", "Head", heads.map(label), state.head, (head) => {
-    state.head = head;
-    show();
-  });
+  choose("head", "Head", heads.map(label), state.head, (head) => set({ head }));
   const option = ({ text }, index) => element("option", { value: index }, `${index + 1}. ${text}`);
   $("sentence").replaceChildren(...data.sentences.map(option));
   $("sentence").value = state.sentence;
@@ -339,17 +340,13 @@ async function ask(event) {
     if (answer.error) return;
     data.model = answer.model;
     data.sentences = [...data.sentences, answer.sentence].slice(-MOST_SENTENCES);
-    Object.assign(state, { sentence: data.sentences.length - 1, word: 0 });
-    show();
+    set({ sentence: data.sentences.length - 1, word: 0 });
   } catch {
     $("answer").textContent = "The server does not answer; it has been stopped.";
   }
 }
 
-$("sentence").addEventListener("change", (event) => {
-  Object.assign(state, { sentence: Number(event.target.value), word: 0 });
-  show();
-});
+$("sentence").addEventListener("change", ({ target }) => set({ sentence: Number(target.value), word: 0 }));
 $("ask").hidden = !data.asks;
 $("asked").textContent = data.asks;
 $("ask").addEventListener("submit", ask);
