@@ -84,10 +84,8 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
             if isinstance(heads, int) and isinstance(width, int) and width % heads:
                 yield f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
     if (s.word_ngrams or 1) > 1 and str(s.pooling) == "window_max":
-        yield (
-            f"--word-ngrams {s.word_ngrams}: --pooling window_max takes neighboring words, which "
-            "n-grams are not: give --pooling mean, max or mean_max, or leave n-grams out"
-        )
+        other = "give --pooling mean, max or mean_max, or leave n-grams out"
+        yield f"--word-ngrams {s.word_ngrams}: --pooling window_max takes words: {other}"
     has_gpu = torch.cuda.is_available() and not s.cpu
     if s.fp16 and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or has_gpu):
         yield "--fp16" + NEEDS_GPU
@@ -96,10 +94,8 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
-        yield (
-            "--attention-impl sdpa: it returns no attention weights, and validation asks a decoder "
-            "for them: give auto, which uses sdpa where possible, or --disable-validation"
-        )
+        weights = "it returns no attention weights, which validation asks a decoder for"
+        yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
 
 
 def generation_mistakes(s: _Settings) -> Iterator[str]:
@@ -120,19 +116,14 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
         yield f"--nbest {s.nbest}: a beam of {s.beam} has no more than {s.beam}; raise --beam"
     is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
-        yield (
-            "--replace-unk: it needs --print-alignment hard, to know the source of an unknown word"
-        )
+        yield "--replace-unk: it needs --print-alignment hard; give it"
     if s.replace_unk is not None and (s.post_process if is_interactive else s.bpe or s.tokenizer):
         yield (
             "--replace-unk: --bpe, --tokenizer and, in fairseq-interactive, --post-process join "
             "the subwords of the source before one is looked up; leave them out"
         )
     if s.constraints and not is_interactive:
-        yield (
-            "--constraints: fairseq-generate cannot read them; fairseq-interactive reads them from "
-            "its input, after a TAB"
-        )
+        yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 
 
 def check(settings: Mapping):

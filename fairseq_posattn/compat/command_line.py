@@ -196,8 +196,7 @@ KNOWN = (
     (
         "Exception",
         r"The dataset is empty",
-        "no sentence is left: all are longer than --max-tokens or the model's positions, or the "
-        "data is empty",
+        "no sentence is left: all are too long, or there is none",
     ),
     (
         "FileExistsError",

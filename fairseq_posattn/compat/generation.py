@@ -77,10 +77,8 @@ def translate_shard(main, cfg, *args, **kwargs):
     try:
         return main(cfg, *args, **kwargs)
     except ZeroDivisionError as error:  # of the timer, which never ran
-        raise UsageError(
-            f"--gen-subset {cfg.dataset.gen_subset}: there is nothing to translate: all sentences "
-            "are too long for the model, or --num-shards is more than there are batches"
-        ) from error
+        reason = "there is nothing to translate: all is too long, or --num-shards too large"
+        raise UsageError(f"--gen-subset {cfg.dataset.gen_subset}: {reason}") from error
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

@@ -93,10 +93,8 @@ def keep_trained_options(add_defaults, cfg):
             logger.info(f"{path} {why} {option}, which stays {value!r}")
     for option in known:
         if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
-            logger.warning(
-                f"{path} was trained with {flag(option)} {trained[option]}; training continues "
-                f"with {model[option]}"
-            )
+            before = f"{path} was trained with {flag(option)} {trained[option]}"
+            logger.warning(f"{before}; training continues with {model[option]}")
 
 
 def file_to_train_on(cfg):

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.options import DECODING, add_search
+from fairseq_posattn.inference.options import DECODING, add_search, search_settings
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
 # Options of the search that generation_config.json has.
@@ -63,15 +63,13 @@ def export(args):
             raise UsageError(
                 f"{package} is not installed; python -m pip install 'fairseq-posattn[export]'"
             )
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
     lines, labels = read_examples(args.text, args.labels)
-    names = [flag[2:].replace("-", "_") for flag in SEARCH]
-    decoding = {name: getattr(args, name) for name in names}
+    decoding = search_settings(args, SEARCH)
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
     contents = f"{args.folder}: weights, configuration, tokenizer and model card"
     difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"

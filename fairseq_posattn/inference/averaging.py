@@ -50,10 +50,8 @@ def average(args):
     """Write the average that a command line describes."""
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
     if count is None and args.checkpoint_upper_bound is not None:
-        raise ArgumentError(
-            None,
-            "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints",
-        )
+        needed = "--num-epoch-checkpoints or --num-update-checkpoints"
+        raise ArgumentError(None, f"--checkpoint-upper-bound needs {needed}")
     if count and (len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir()):
         named = " ".join(args.inputs)
         problem = f"--inputs {named}: to count checkpoints, name one existing folder"
@@ -96,8 +94,7 @@ def average_checkpoints(paths):
     """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
 
     Means are computed in float64 and stored in the weights' precision, at least float32. Integer
-    buffers are the newest checkpoint's. A file that cannot be read, or differs in model, languages
-    or dictionaries, raises UsageError.
+    buffers are the newest checkpoint's.
     """
     import torch
 

@@ -10,10 +10,8 @@ from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
-DECODING = {
-    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
-    "attention": "words",
-}
+DECODING = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200, "min_len": 1}
+DECODING |= {"no_repeat_ngram_size": 0, "attention": "words"}
 SEARCH = {
     "--beam": (positive, "beam size"),
     "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
@@ -28,8 +26,7 @@ def add_search(group, decoding, flags=SEARCH):
     """Add these of SEARCH to a parser's group; ``decoding`` has defaults by fairseq's names."""
     for flag in flags:
         kind, about = SEARCH[flag]
-        name = flag[2:].replace("-", "_")
-        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
+        default = decoding[setting(flag)]
         if flag == "--max-len-b" and "--max-len-a" not in flags:
             about = "maximum output length in subwords"
         group.add_argument(
@@ -37,11 +34,13 @@ def add_search(group, decoding, flags=SEARCH):
         )
 
 
-def search_settings(args):
-    """Return the fields of fairseq's GenerationConfig that a command line sets."""
-    names = [flag[2:].replace("-", "_") for flag in SEARCH]
-    settings = {name: getattr(args, name) for name in [*names, "nbest", "constraints"]}
-    return settings | {"prefix_size": args.prefix_size or 0}
+def search_settings(args, flags=SEARCH) -> dict[str, float]:
+    """Return the values of these of SEARCH, by fairseq's names."""
+    return {setting(flag): getattr(args, setting(flag)) for flag in flags}
+
+
+def setting(flag: str) -> str:
+    return flag[2:].replace("-", "_")
 
 
 def add_text(parser) -> None:

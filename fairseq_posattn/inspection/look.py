@@ -12,7 +12,6 @@ serves the page to this machine alone, with a field to type into.
 """
 
 import contextlib
-import logging
 from argparse import ArgumentError
 
 from fairseq_posattn.common import cli
@@ -61,7 +60,6 @@ def look(args):
     from fairseq_posattn.inspection.page.server import HOST, LookServer, page
     from fairseq_posattn.inspection.page.view import open_view
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     if args.output:
         check_writable(args.output, "--output")
     decoding = DECODING | {"beam": args.beam, "attention": None}

@@ -3,6 +3,7 @@ import torch
 from reference import Draws
 
 from fairseq_posattn.model.classifier import PAIR_FEATURES, ClassificationHead
+from fairseq_posattn.training.models import PosAttnClassifierConfig
 
 
 @pytest.mark.parametrize(
@@ -21,9 +22,9 @@ def test_pair_features(name, expected):
 
 def test_a_highway_carries_what_its_maps_lose(monkeypatch):
     """MTSA's published code; with ReLU here."""
-    head = ClassificationHead(
-        6, 3, 4, 1, dropout=0.5, activation=torch.nn.ReLU(), drop_carried=False
-    )
+    cfg = PosAttnClassifierConfig(head_dim=4, head_highway_layers=1, dropout=0.5)
+    cfg.dropout_places, cfg.map_activation = "maps", "relu"
+    head = ClassificationHead(cfg, 6, 3)
     x = torch.randn(2, 6, dtype=torch.float64)
     draws = Draws(monkeypatch)
     scores = head.double()(x)

@@ -174,7 +174,7 @@ def test_shortened_sentences_are_accepted(load_task, task):
 @pytest.mark.parametrize(
     ("task", "limit", "start"),
     [
-        (PAIRS, "5", "input1/valid: row 1 has 6 tokens with its end, and --max-positions"),
+        (PAIRS, "5", "input1/valid: row 1 has 6 tokens with its end: raise --max-pos"),
         (STOCK, "9", "input0/valid and input1/valid: row 1 has 10 tokens"),
     ],
 )

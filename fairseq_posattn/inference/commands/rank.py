@@ -36,11 +36,9 @@ def make_parser(prog=None):
     parser.add_argument("--data", metavar="FOLDER", help=about)
     about = "split: train, valid, test or submission (without labels) (default: %(default)s)"
     parser.add_argument("--split", default="test", metavar="NAME", help=about)
-    for flags, about in (
-        (("--scores", "--output"), "write labels and scores"),
-        (("--submission",), "write ranks, as prediction.txt"),
-    ):
-        parser.add_argument(*flags, type=output_file, metavar="FILE", help=about)
+    file = {"type": output_file, "metavar": "FILE"}
+    parser.add_argument("--scores", "--output", help="write labels and scores", **file)
+    parser.add_argument("--submission", help="write ranks, as prediction.txt", **file)
     cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
@@ -77,12 +75,7 @@ def write(args):
 
 
 def rank(args) -> Iterator[Impression]:
-    """Yield the impressions of a split, in order, with a dot-product score for each candidate.
-
-    Raises:
-        UsageError: the checkpoint is no recommender, the data does not match, or a score is not
-            finite.
-    """
+    """Yield the impressions of a split, in order, with a dot-product score for each candidate."""
     import numpy
 
     from fairseq_posattn.inference import trained_model  # imports fairseq

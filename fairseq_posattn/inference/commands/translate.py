@@ -94,6 +94,9 @@ def translate(args):
             device="cpu" if args.cpu else None,
             attention=args.attention if args.json and args.attention != "none" else None,
             int8=args.int8,
+            nbest=args.nbest,
+            constraints=args.constraints,
+            prefix_size=args.prefix_size or 0,
             **options.search_settings(args),
         )
         if translator.lines.manifest is None:

@@ -1,8 +1,8 @@
 """Encoders of token embeddings, by the names of ``--encoder``.
 
 An encoder maps ``[B, T, C]``, padded on the right, and a padding mask, bool ``[B, T]``, to
-``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module and a function
-``build`` that makes it from the flags for ``dim`` input features, and a line in ``ENCODERS``.
+``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module, which is built
+from the flags and ``dim``, the features of its input, and a line in ``ENCODERS``.
 """
 
 from argparse import Namespace
@@ -59,15 +59,15 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
 ENCODERS = {
     "none": lambda cfg, dim: NoEncoder(dim),
     "transformer": transformer.TransformerEncoder,
-    "attention": transformer.build_attention,
+    "attention": transformer.AttentionEncoder,
     "mpsan": build_mpsan,
-    "cspan": cspan.build,
-    "mtsa": mtsa.build,
+    "cspan": cspan.SemanticPositionalAttention,
+    "mtsa": mtsa.TensorizedEncoder,
     "disan": build_disan,
-    "bi_blosan": bi_blosan.build,
+    "bi_blosan": bi_blosan.BiBloSAN,
     **dict.fromkeys(recurrent.NETWORKS, recurrent.build),
-    "cnn": cnn.build,
-    "hierarchical_cnn": cnn.build_hierarchical,
+    "cnn": cnn.NGramConvolutions,
+    "hierarchical_cnn": cnn.HierarchicalCNN,
 }
 
 # Encoders that drop features of their input before each linear layer, or have no linear layer.

@@ -10,12 +10,11 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import glorot_linear, map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.model import mechanisms
-from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
+from fairseq_posattn.model.multihead import PackedLinear, merge_heads
 from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
 
@@ -76,24 +75,15 @@ class AttentionEncoder(nn.Module):
     ``map_dropout`` zeroes features before a projection, drawn per head.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        bias: bool = True,
-        map_dropout: float = 0.0,
-        positions: bool = False,
-    ):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        check_heads(output_dim, num_heads)
-        self.num_heads = num_heads
-        self.map_dropout = map_dropout
-        self.positions = positions
-        self.output_dim = output_dim
-        self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
-        self.mechanism = mechanism
+        self.num_heads = cfg.encoder_attention_heads
+        self.map_dropout = mechanisms.get_linear_dropout(cfg)
+        self.positions = cfg.attention_positions and not cfg.no_token_positional_embeddings
+        self.output_dim = cfg.encoder_hidden_dim or dim
+        layer = describe_encoder_layer(cfg, self.output_dim, ["san"])
+        self.qkv_proj = PackedLinear(dim, self.output_dim, parts=3, bias=not cfg.no_attention_bias)
+        self.mechanism = mechanisms.MECHANISMS["san"](cfg, layer)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if self.positions:
@@ -104,16 +94,3 @@ class AttentionEncoder(nn.Module):
         parts = packed.chunk(3, dim=1)  # [B, H, T, D] each
         context = self.mechanism(tokens, *parts, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
-
-
-def build_attention(cfg: Namespace, dim: int) -> AttentionEncoder:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    return AttentionEncoder(
-        dim,
-        hidden_dim,
-        cfg.encoder_attention_heads,
-        mechanisms.MECHANISMS["san"](cfg, describe_encoder_layer(cfg, hidden_dim, ["san"])),
-        bias=not cfg.no_attention_bias,
-        map_dropout=mechanisms.get_linear_dropout(cfg),
-        positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
-    )

@@ -8,14 +8,16 @@ from reference import assert_same_with_gradients, leaves, shaken
 
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN, cut_into_blocks
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 LENGTHS = (7, 4, 1, 0)
 PADDING = torch.arange(7) >= torch.tensor(LENGTHS)[:, None]
 
 
-def model(block_length=0, **options):
+def model(**options):
     torch.manual_seed(0)
-    return shaken(BiBloSAN(3, 4, block_length, **options))
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=4, dropout=0.0, **options)
+    return shaken(BiBloSAN(cfg, 3))
 
 
 def affine(linear, x):
@@ -65,7 +67,7 @@ def by_position(module, tokens, size, activation):
     [(0, F.elu), (1, F.elu), (3, F.elu), (3, F.relu), (7, F.elu), (9, F.elu)],
 )
 def test_equals_the_equations(block_length, activation):
-    module = model(block_length, activation=activation)
+    module = model(block_length=block_length, map_activation=activation.__name__)
     (tokens,) = leaves((4, 7, 3))
     inputs = [tokens, *module.parameters()]
     sizes = [block_length or math.ceil((2 * length - 0.5) ** (1 / 3)) for length in LENGTHS[:3]]

@@ -3,6 +3,7 @@ import torch
 from reference import shaken
 
 from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolutions
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 PADDING = torch.tensor([[False] * 6, [False] * 3 + [True] * 3])
 
@@ -34,15 +35,14 @@ def hierarchical_by_position(module, tokens):
     return x @ module.output_map.weight.T + module.output_map.bias
 
 
-WIDTHS = [(3,), (3, 4, 5), (1, 2)]
-CASES = [(NGramConvolutions(3, 2 * len(widths), widths), by_position) for widths in WIDTHS]
-WIDTHS = [(5, 5, 5), (3,), (2, 4)]
-CASES += [(HierarchicalCNN(3, 4, widths), hierarchical_by_position) for widths in WIDTHS]
+CASES = [(NGramConvolutions, by_position, widths) for widths in ("3", "3,4,5", "1,2")]
+CASES += [(HierarchicalCNN, hierarchical_by_position, widths) for widths in ("5,5,5", "3", "2,4")]
 
 
-@pytest.mark.parametrize(("module", "by_windows"), CASES)
-def test_equals_its_windows_one_by_one(module, by_windows):
-    module, tokens = shaken(module), torch.randn(2, 6, 3, dtype=torch.float64)
+@pytest.mark.parametrize(("kind", "by_windows", "widths"), CASES)
+def test_equals_its_windows_one_by_one(kind, by_windows, widths):
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=6, cnn_widths=widths, dropout=0.0)
+    module, tokens = shaken(kind(cfg, 3)), torch.randn(2, 6, 3, dtype=torch.float64)
     features = module(tokens, PADDING)
     torch.testing.assert_close(features[0], by_windows(module, tokens[0]))
     torch.testing.assert_close(features[1, :3], by_windows(module, tokens[1, :3]))
