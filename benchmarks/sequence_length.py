@@ -13,43 +13,25 @@ from pathlib import Path
 
 import machine
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from fairseq_posattn.attention import (  # noqa: E402
-    DirectionalSelfAttention,
-    DotProductAttention,
-    SourceMaps,
-    TensorizedAttention,
-)
-from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN  # noqa: E402
-from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolutions  # noqa: E402
-from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder  # noqa: E402
-from fairseq_posattn.model.encoders.recurrent import BiLSTM, Recurrent  # noqa: E402
-from fairseq_posattn.model.encoders.transformer import AttentionEncoder  # noqa: E402
+from fairseq_posattn.model.encoders import ENCODERS  # noqa: E402
+from fairseq_posattn.training.flags import SentenceEncoderConfig  # noqa: E402
 
-HEADS = 4
-
-
-def mtsa(dim):
-    source = SourceMaps("value", activation=F.elu)
-    attention = TensorizedAttention(HEADS, dim // HEADS, source=source, fusion_gate=True)
-    return TensorizedEncoder(dim, dim, HEADS, attention)
-
-
+# Values of --encoder, by the names of the figure
 MECHANISMS = {
-    "Bi-LSTM": lambda dim: BiLSTM(dim, dim),
-    "Bi-GRU": lambda dim: Recurrent(nn.GRU, dim, dim, bidirectional=True),
-    "CNN": lambda dim: NGramConvolutions(dim, dim),
-    "Hrchy-CNN": lambda dim: HierarchicalCNN(dim, dim, (5, 5, 5)),
-    "multi-head": lambda dim: nn.Sequential(
-        AttentionEncoder(dim, dim, HEADS, DotProductAttention()), nn.Linear(dim, dim)
-    ),
-    "MTSA": mtsa,
-    "DiSAN": lambda dim: DirectionalSelfAttention(dim, dim // 2),
-    "Bi-BloSAN": lambda dim: BiBloSAN(dim, dim),
+    **{"Bi-LSTM": "bilstm", "Bi-GRU": "bigru", "CNN": "cnn", "Hrchy-CNN": "hierarchical_cnn"},
+    **{"multi-head": "attention", "MTSA": "mtsa", "DiSAN": "disan", "Bi-BloSAN": "bi_blosan"},
 }
+OPTIONS = {"encoder_attention_heads": 4, "mtsa_source": "value", "mtsa_fusion_gate": True}
+
+
+def build(name, dim):
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=dim, dropout=0.0, **OPTIONS)
+    cfg.cnn_widths = "5,5,5" if name == "Hrchy-CNN" else cfg.cnn_widths
+    encoder = ENCODERS[MECHANISMS[name]](cfg, dim)
+    return nn.Sequential(encoder, nn.Linear(dim, dim)) if name == "multi-head" else encoder
 
 
 def training_step(module, shape, device):
@@ -65,7 +47,7 @@ def measure(arguments):
         for name in arguments.mechanisms:
             if name in left_out:
                 continue
-            module = MECHANISMS[name](features).to(device)
+            module = build(name, features).to(device)
             first = training_step(module, (2, 2, features), device)
             step = training_step(module, (arguments.sentences, length, features), device)
             peak = machine.peak_bytes(step, device, first)

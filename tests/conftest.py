@@ -38,6 +38,20 @@ def slow_folders():
     return SLOW_FOLDERS
 
 
+@pytest.fixture
+def write(tmp_path):
+    """Return ``write("name", content)``: the path of a file of this text, bytes or lines."""
+
+    def write(name, content):
+        if isinstance(content, list):
+            content = "".join(f"{line}\n" for line in content)
+        path = tmp_path / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return write
+
+
 @pytest.fixture(scope="session")
 def write_sentence_data():
     """Return ``write_sentence_data(folder, splits)``, which writes text and binarized data.

@@ -185,8 +185,8 @@ FAULTS_BY_FILE = {
         ("elif isinstance(part, PackedLinear)", "elif False", STARTS),
     ],
     "model/classifier.py": [
-        ("[Dropout(outer), Highway", "[nn.Identity(), Highway", DROPOUTS),
-        ("Highway(output_dim, activation, inner)", "Highway(output_dim, activation)", HEAD),
+        ("[Dropout(0.0 if inner else dropout), Highway", "[nn.Identity(), Highway", DROPOUTS),
+        ("Highway(dim, activation, inner)", "Highway(dim, activation)", HEAD),
         ("mapped = self.activation(", "mapped = F.elu(", HEAD),
         ("gate * mapped + (1 - gate) * x", "(1 - gate) * mapped + gate * x", HEAD),
         ("second, first - second", "second, second - first", HEAD),
@@ -205,8 +205,8 @@ FAULTS_BY_FILE = {
         ("(lengths - self.window).clamp(min=0)", "lengths", POOLING),
     ],
     "model/embeddings.py": [
-        ("prefix * HASH_FACTOR + token", "prefix + token", NGRAMS),
-        ("absent.append(padding[:, n - 1 :])", "absent.append(padding[:, : 1 - words])", NGRAMS),
+        ("prefix * HASH_FACTOR + last", "prefix + last", NGRAMS),
+        ("absent.append(padding[:, n - 1 :])", "absent.append(padding[:, : 1 - n])", NGRAMS),
     ],
     "model/sentence_batches.py": [
         ("F.pad(closes, (1, 0), value=True)", "F.pad(separates, (1, 0), value=True)", BATCHES),
@@ -225,13 +225,13 @@ FAULTS_BY_FILE = {
         ("0.0 if linear_dropout else cfg.dropout", "cfg.dropout", DROPOUTS),
         ("        map_dropout=linear_dropout,\n", "", DROPOUTS),
         ("        dropout=cfg.dropout,\n", "", DROPOUTS),
-        ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
+        ("        map_dropout=mechanisms.get_linear_dropout(cfg),\n", "", DROPOUTS),
         ("0.0 if within else float(cfg.dropout)", "0.0", DROPOUTS),
         ('"none", ', "", DROPOUTS),
     ],
     "model/encoders/transformer.py": [
         ("max_positions=cfg.max_positions", "max_positions=cfg.max_positions + 1", FLAGS),
-        ("        map_dropout=get_linear_dropout(cfg),\n", "", DROPOUTS),
+        ("mechanisms.get_linear_dropout(cfg)", "0.0", DROPOUTS),
         (
             "tokens if self.input_map is None else self.input_map(tokens)",
             "tokens",
@@ -244,9 +244,9 @@ FAULTS_BY_FILE = {
         ),
     ],
     "model/encoders/mtsa.py": [
-        ("map_dropout=map_dropout)", ")", DROPOUTS),
-        ("        activation=activation,\n", "", MTSA_LOOPS),
-        ("        bias=not cfg.no_attention_bias,\n", "", MTSA_LOOPS),
+        ("map_dropout=self.map_dropout)", ")", DROPOUTS),
+        ("read_mtsa, activation=self.activation", "read_mtsa", MTSA_LOOPS),
+        ("None if cfg.no_attention_bias else 0.0", "0.0", MTSA_LOOPS),
         (
             "self.value_map.weight.chunk(num_heads)",
             "[self.value_map.weight]",

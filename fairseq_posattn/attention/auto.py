@@ -48,6 +48,7 @@ class Declaration:
     attend: Callable[..., Attended]  # takes a Call, and the arguments by name
     shapes: Shapes
     implementations: tuple[str, ...]
+    sdpa_on_cpu: bool
     causal: bool
     check: Callable[[Arguments], None] | None
     refuse: Callable[[str, Arguments], str | None] | None

@@ -17,8 +17,9 @@ from fairseq_posattn.attention.kernels.support import constant, kernel_reason
 from fairseq_posattn.attention.masks import DistanceMask
 from fairseq_posattn.attention.shapes import Shapes
 
-# Fastest first on a GPU. On a CPU the reference is the fastest in training.
+# Fastest first on a GPU. On a CPU the reference is the fastest in training, and for fewer queries.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
+SDPA_QUERIES = 128
 # Kinds of calls whose checks are cached for each function.
 CACHED = 1024
 
@@ -86,7 +87,7 @@ class Attention(auto.Declaration):
         known = self.implementations[::-1]
         if call.impl == "auto":
             if not on_gpu(arguments):
-                return "reference"
+                return self._choose_on_cpu(call, arguments)
             able = (i for i in self.implementations if self._refusal(i, call, arguments) is None)
             if call.need_weights or torch.compiler.is_compiling() or not auto.is_timed():
                 return next(able)
@@ -102,6 +103,11 @@ class Attention(auto.Declaration):
             choices = ", ".join(["auto", *others])
             raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
         return call.impl
+
+    def _choose_on_cpu(self, call: Call, arguments: Arguments) -> str:
+        if not self.sdpa_on_cpu or call.need_weights or torch.is_grad_enabled() or is_recorded():
+            return "reference"
+        return "sdpa" if arguments["query"].size(-2) >= SDPA_QUERIES else "reference"
 
     def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
         """Return why an implementation cannot serve a call, or None if it can."""
@@ -131,7 +137,7 @@ def kind_of(arguments: Arguments) -> tuple[object, ...]:
         else one
         for one in arguments.values()
     ]
-    return *arguments, *described
+    return *arguments, torch.is_grad_enabled(), *described
 
 
 def on_gpu(arguments: Arguments) -> bool:
@@ -152,6 +158,7 @@ def attention(
     *,
     vectors: bool = True,
     sdpa: bool = False,
+    sdpa_on_cpu: bool = False,
     kernel: str | None = None,
     causal: bool = True,
     check: Callable[[Arguments], None] | None = None,
@@ -169,6 +176,7 @@ def attention(
         shapes: shapes of the other tensors by name (see :mod:`fairseq_posattn.attention.shapes`).
         vectors: add the shapes of query, key and value; default True.
         sdpa: the equation also serves ``impl="sdpa"``.
+        sdpa_on_cpu: ``auto`` takes it for long texts on a CPU, where no gradient is needed.
         kernel: ``module:function`` in ``attention/kernels`` that serves ``impl="triton"``.
         causal: the function takes ``causal``; default True.
         check: raises ValueError for wrong arguments; called before shapes are checked.
@@ -187,6 +195,7 @@ def attention(
             attend=_with_kernel(equation, kernel),
             shapes=Shapes(spread, **named),
             implementations=(*kernels, *(("sdpa",) if sdpa else ()), "reference"),
+            sdpa_on_cpu=sdpa_on_cpu,
             causal=causal,
             check=check,
             refuse=refuse,

@@ -28,6 +28,7 @@ MASK_FLOOR = 1e-10
 @attention(
     {"query_bias": "B Tq", "distance_bias": "2N-1", "head_bias": "H"},
     sdpa=True,
+    sdpa_on_cpu=True,
     kernel="distance_attention:dynamic_mask_attention_triton",
 )
 def dynamic_mask_attention(

@@ -15,7 +15,7 @@ from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention, separate_mask
 
 
-@attention(sdpa=True)
+@attention(sdpa=True, sdpa_on_cpu=True)
 def dot_product_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
 ) -> Attended:

@@ -15,7 +15,7 @@ from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
 
 
-@attention({"content_bias": "H D", "position_bias": "H D"}, sdpa=True)
+@attention({"content_bias": "H D", "position_bias": "H D"}, sdpa=True, sdpa_on_cpu=True)
 def adapted_attention(
     call: Call,
     query: Tensor,

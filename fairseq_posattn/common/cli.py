@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
@@ -58,9 +58,15 @@ def number_list(text: str) -> list[int]:
 number_list.__name__ = "list of numbers"  # for argparse's errors
 
 
-def name_list(text: str) -> list[str]:
-    """Return names separated by commas, as an argparse type."""
-    return text.split(",")
+def value_of(words: Sequence[str], flag: str) -> str:
+    """Return the last value of a flag in a command line, as argparse would; "" for none."""
+    value = ""
+    for previous, word in zip(["", *words], words, strict=False):
+        if previous == flag:
+            value = word
+        elif word.startswith(f"{flag}="):
+            value = word.partition("=")[2]
+    return value
 
 
 def add_count(
@@ -93,7 +99,29 @@ def add_model(parser: argparse.ArgumentParser, several: str = "", **options: Any
     add_checkpoint(parser, several, **options)
     parser.add_argument("--layers", type=number_list, metavar="L,...", help="layers (default: all)")
     about = "sublayers, as in --encoder-sublayers (default: all attention sublayers)"
-    parser.add_argument("--sublayers", type=name_list, metavar="NAME,...", help=about)
+    parser.add_argument(
+        "--sublayers", type=lambda names: names.split(","), metavar="NAME,...", help=about
+    )
+
+
+def run(
+    parser: argparse.ArgumentParser,
+    work: Callable[[argparse.Namespace], object],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """Call ``work`` with the options of a command line; return the exit status of :func:`end`.
+
+    ``work`` imports PyTorch, so that ``--help`` need not. Its ArgumentErrors are errors of usage.
+    """
+    options = parser.parse_args(arguments)
+
+    def checked() -> object:
+        try:
+            return work(options)
+        except argparse.ArgumentError as error:
+            parser.error(str(error))
+
+    return end(parser.prog, checked)
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
@@ -109,10 +137,8 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
     except UsageError as error:
         reason = str(error)
     except UnicodeEncodeError as error:
-        character = ascii(error.object[error.start])
-        reason = (
-            f"standard output: its encoding {error.encoding} lacks {character}; set PYTHONUTF8=1"
-        )
+        sign = ascii(error.object[error.start])
+        reason = f"standard output: its encoding {error.encoding} lacks {sign}; set PYTHONUTF8=1"
     except BrokenPipeError:  # as with | head
         _write_no_more()
         return 0

@@ -83,6 +83,22 @@ def duration(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{max(0, round(seconds))} s"
 
 
+class Remaining:
+    """Remaining time of some work, estimated from the fractions done; ``clock`` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self.first: tuple[float, float] | None = None  # time and fraction
+
+    def after(self, fraction: float) -> str:
+        """Return the remaining time; "" at the first fraction and at the end."""
+        now = self.clock()
+        start, first = self.first = self.first or (now, fraction)
+        if not first < fraction < 1:
+            return ""
+        return duration((now - start) / (fraction - first) * (1 - fraction))
+
+
 def ending_with_this(number: signal.Signals) -> Callable[[], object]:
     """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
     return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)

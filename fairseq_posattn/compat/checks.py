@@ -1,18 +1,25 @@
-"""Settings that fairseq's commands refuse: numbers out of range, conflicts, missing companions.
+"""Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names.
 
-fairseq finds most of them late: in a traceback, after an epoch, or not at all.
+fairseq finds most of them late: in a traceback, by the name of another file, after an epoch, or not
+at all.
 """
 
 import ast
+import glob
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 import numpy
 import torch
+from fairseq import utils
+from fairseq.data import data_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.registry import REGISTRIES
+from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.names import check_data, check_metric, check_names, flag
 
 # By the range in words: a test, which is false for NaN, and patterns of settings' names.
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -77,10 +84,8 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
             if isinstance(heads, int) and isinstance(width, int) and width % heads:
                 yield f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
     if (s.word_ngrams or 1) > 1 and str(s.pooling) == "window_max":
-        yield (
-            f"--word-ngrams {s.word_ngrams}: --pooling window_max takes neighboring words, which "
-            "n-grams are not: give --pooling mean, max or mean_max, or leave n-grams out"
-        )
+        other = "give --pooling mean, max or mean_max, or leave n-grams out"
+        yield f"--word-ngrams {s.word_ngrams}: --pooling window_max takes words: {other}"
     has_gpu = torch.cuda.is_available() and not s.cpu
     if s.fp16 and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or has_gpu):
         yield "--fp16" + NEEDS_GPU
@@ -89,10 +94,8 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
-        yield (
-            "--attention-impl sdpa: it returns no attention weights, and validation asks a decoder "
-            "for them: give auto, which uses sdpa where possible, or --disable-validation"
-        )
+        weights = "it returns no attention weights, which validation asks a decoder for"
+        yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
 
 
 def generation_mistakes(s: _Settings) -> Iterator[str]:
@@ -113,19 +116,14 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
         yield f"--nbest {s.nbest}: a beam of {s.beam} has no more than {s.beam}; raise --beam"
     is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
-        yield (
-            "--replace-unk: it needs --print-alignment hard, to know the source of an unknown word"
-        )
+        yield "--replace-unk: it needs --print-alignment hard; give it"
     if s.replace_unk is not None and (s.post_process if is_interactive else s.bpe or s.tokenizer):
         yield (
             "--replace-unk: --bpe, --tokenizer and, in fairseq-interactive, --post-process join "
             "the subwords of the source before one is looked up; leave them out"
         )
     if s.constraints and not is_interactive:
-        yield (
-            "--constraints: fairseq-generate cannot read them; fairseq-interactive reads them from "
-            "its input, after a TAB"
-        )
+        yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 
 
 def check(settings: Mapping):
@@ -162,3 +160,191 @@ def check_ranges(settings: Mapping):
                     is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
                     if is_number and not holds(number):
                         raise UsageError(f"{flag(name)} {number}: it must be {text}")
+
+
+# --- Names of architectures, tasks, criterions, metrics, languages and splits --------------------
+
+
+def flag(name: str) -> str:
+    """Return a setting's name as users type it."""
+    return "--" + name.replace("_", "-")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """Return the known names that are similar to a name, in words."""
+    near = ", ".join(get_close_matches(name, known, cutoff=0.5))
+    return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is similar")
+
+
+SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
+TAGGING, NEWS = ("sequence_tagging",), ("news_recommendation",)
+TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
+# Tasks of this plugin's models, with all their architectures, and of its criterions.
+TASKS_OF = {
+    "arch": {
+        "posattn_classifier": SENTENCES,
+        **{"posattn_tagger": TAGGING, "posattn_recommender": NEWS},
+    },
+    "criterion": {
+        **dict.fromkeys(("sentence_classification", "relatedness", "rating_regression"), SENTENCES),
+        **{"sequence_tagging": TAGGING, "news_recommendation": NEWS},
+    },
+}
+# Tasks with which these are refused; others may be a user's own.
+KNOWN_TASKS = {*SENTENCES, *TAGGING, *NEWS, *TRANSLATION}
+KNOWN_TASKS |= {"language_modeling", "translation_multi_simple_epoch"}
+# Options without which a task of fairseq fails.
+REQUIRED = {
+    "online_backtranslation": "mono_langs",
+    "translation_from_pretrained_bart": "langs",
+    "translation_multi_simple_epoch": "lang_pairs",
+}
+
+
+def registries() -> dict[str, Mapping[str, type]]:
+    """Return the registered classes by name, for each setting that names one."""
+    kinds = ("criterion", "optimizer", "lr_scheduler")
+    return {
+        "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
+        "task": TASK_REGISTRY,
+        **{kind: REGISTRIES[kind]["registry"] for kind in kinds},
+    }
+
+
+def check_names(settings: Mapping):
+    """Raise a :class:`UsageError` for unknown names, and a task that does not go with another."""
+    known = registries()
+    for kind, names in known.items():
+        name = settings.get(kind)
+        if name is None and kind in ("arch", "task"):
+            group = "model" if kind == "arch" else kind
+            raise UsageError(f"{flag(kind)} is missing: in a YAML file it is {group}'s _name")
+        if name is not None and name not in names:
+            raise UsageError(f"{flag(kind)} {name}: unknown; {nearest(name, names)}")
+    task = settings["task"]
+    for kind in ("arch", "criterion"):
+        tasks = tasks_of(kind, settings.get(kind))
+        if tasks and task in KNOWN_TASKS - {*tasks}:
+            raise UsageError(f"{flag(kind)} {settings[kind]}: {needs_task(tasks, task)}")
+    option = REQUIRED.get(task)
+    if option and not settings.get(option):
+        raise UsageError(f"--task {task}: it needs {flag(option)}; give it")
+
+
+def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:
+    """Return the tasks of an ``arch`` or a ``criterion`` of this plugin; empty for others."""
+    classes = registries()[kind]
+    for owner, tasks in TASKS_OF[kind].items():
+        if name in classes and issubclass(classes[name], classes[owner]):
+            return tasks
+    return ()
+
+
+def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
+    """Return the end of a message about a wrong ``--task``, or about none."""
+    wrong = f", not {given} (translation is the default)" if given else ""
+    return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
+
+
+# Metrics in validation, and those among them to minimize. Other criterions may log anything.
+METRICS = {
+    "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
+    "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
+    "label_smoothed_cross_entropy_fused": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
+    "sentence_prediction": (
+        *("loss", "nll_loss", "accuracy", "f1", "acc_and_f1", "mcc"),
+        *("pearson", "spearman", "pearson_and_spearman"),
+    ),
+    "sentence_classification": ("loss", "accuracy", "macro_f1"),
+    "relatedness": ("loss", "pearson", "spearman", "mse"),
+    "rating_regression": ("loss", "rmse", "mae"),
+    "sequence_tagging": ("loss", "f1", "precision", "recall", "complete", "accuracy"),
+    "news_recommendation": ("loss", "auc", "mrr", "ndcg5", "ndcg10", "skipped"),
+}
+LOWER = {"loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"}
+
+
+def check_metric(settings: Mapping):
+    """Raise a :class:`UsageError` for a metric that is not logged, or in the wrong direction.
+
+    fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
+    """
+    wanted, criterion = settings.get("best_checkpoint_metric"), settings.get("criterion")
+    known = METRICS.get(criterion)
+    if wanted is None or known is None or settings.get("task") not in KNOWN_TASKS:
+        return
+    given = f"--best-checkpoint-metric {wanted}"
+    if wanted not in known:
+        raise UsageError(f"{given}: with --criterion {criterion} it is one of {', '.join(known)}")
+    smoothed = criterion.startswith("label_smoothed")
+    option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
+    if option and not settings.get(option):
+        raise UsageError(f"{given}: give {flag(option)}, too")
+    if bool(settings.get("maximize_best_checkpoint_metric")) == (wanted in LOWER):
+        fix = "lower, the better: leave out" if wanted in LOWER else "higher, the better: give"
+        raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
+
+
+# By task, the files of dictionaries and of a split.
+FILES = {
+    **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
+    **dict.fromkeys(SENTENCES, ("input0/dict.txt", "input0/{split}.*")),
+    "language_modeling": ("dict.txt", "{split}.*"),
+}
+
+
+def check_data(settings: Mapping, subsets: tuple[str, ...]):
+    """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split."""
+    data, task = settings.get("data"), settings.get("task")
+    if not isinstance(data, str) or "://" in data or task not in FILES:
+        return
+    folders = utils.split_paths(data)
+    for folder in folders:
+        if not os.path.isdir(folder):
+            raise UsageError(f"{folder or 'the data'}: there is no such folder; prepare the data")
+    folder, dictionary = folders[0], FILES[task][0]
+    if not _glob(folder, dictionary):
+        others = (other for other in (*TRANSLATION, *SENTENCES) if _glob(folder, FILES[other][0]))
+        other = next(others, None)
+        hint = f"; it is data of --task {other}" if other else ": prepare the data first"
+        raise UsageError(f"{folder} is not data of --task {task}: it has no {dictionary}{hint}")
+    pair = _languages(folder, settings) if task in TRANSLATION else ("", "")
+    for subset in subsets:
+        languages = pair if subset != "gen_subset" else pair[:1]  # translating needs the source
+        for split in filter(None, str(settings.get(subset) or "").split(",")):
+            if not all(_splits(folder, task, split, pair, language) for language in languages):
+                known = ", ".join(_splits(folder, task, "*", pair, languages[-1]))
+                what = f"no such split{f' from {pair[0]} to {pair[1]}' if pair[0] else ''}"
+                raise UsageError(f"{flag(subset)} {split}: {folder} has {what}, only {known}")
+
+
+def _languages(folder, settings) -> tuple[str, str]:
+    """Return source and target, which fairseq infers from file names unless both are given."""
+    pair = (settings.get("source_lang"), settings.get("target_lang"))
+    known = sorted(path.split(".")[-2] for path in _glob(folder, "dict.*.txt"))
+    for name, language in zip(("--source-lang", "--target-lang"), pair, strict=True):
+        if language not in (None, *known):
+            lacks = f"no dict.{language}.txt, only dictionaries of {', '.join(known)}"
+            raise UsageError(f"{name} {language}: {folder} has {lacks}")
+    if None not in pair:
+        return pair
+    guessed = tuple(data_utils.infer_language_pair(folder))
+    compared = zip(pair, guessed, strict=True)
+    if any(inferred is None or given not in (None, inferred) for given, inferred in compared):
+        both = f"give both --source-lang and --target-lang, of {', '.join(known)}"
+        raise UsageError(f"{folder}: its files do not name the pair of languages; {both}")
+    return guessed
+
+
+def _splits(folder, task, split, pair, language):
+    """Return the names of the splits that match, in either order of the languages."""
+    name = split if split == "*" else glob.escape(split)
+    names = set()
+    for languages in (pair, pair[::-1]):
+        pattern = FILES[task][1].format(split=name, pair="-".join(languages), language=language)
+        names |= {os.path.basename(path).split(".")[0] for path in _glob(folder, pattern)}
+    return sorted(names - {"dict", "preprocess"})  # preprocess.log
+
+
+def _glob(folder, pattern):
+    return glob.glob(os.path.join(glob.escape(folder), pattern))

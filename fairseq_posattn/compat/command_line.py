@@ -11,6 +11,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from traceback import walk_tb
 from types import TracebackType
 
 from fairseq import models, options, utils
@@ -24,9 +25,8 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import check
-from fairseq_posattn.compat.names import flag, nearest, needs_task, tasks_of
-from fairseq_posattn.compat.patching import around, training_loop
+from fairseq_posattn.compat.checks import check, flag, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.patching import around, instead, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +174,8 @@ def parts_of(options: Mapping) -> set[str]:
 # --- Errors by which fairseq's commands report a user's mistake -----------------------------------
 # Others may be bugs, and keep their traceback.
 
-# The type of an error, the beginning of its message, and the line, with the groups of the pattern.
+# The type of an error, the beginning of its message, and the line, with the groups of the pattern;
+# names of settings after -- become flags.
 KNOWN = (
     ("AssertionError", r"(--(?:sampling|replace-unk|batch-size) [^\n]*)", "{0}"),
     ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
@@ -187,7 +188,7 @@ KNOWN = (
     (
         "Exception",
         r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip",
-        "sentence {0}, counted from 0, is too long: it has {1:number} tokens and the model takes "
+        "sentence {0}, counted from 0, is too long: it has {1} tokens and the model takes "
         "{2}; train with a greater --max-source-positions and --max-target-positions, cut sources "
         "of binarized data to N tokens with --truncate-source --max-source-positions N, or leave "
         "it out with --skip-invalid-size-inputs-valid-test",
@@ -195,8 +196,7 @@ KNOWN = (
     (
         "Exception",
         r"The dataset is empty",
-        "no sentence is left: all are longer than --max-tokens or the model's positions, or the "
-        "data is empty",
+        "no sentence is left: all are too long, or there is none",
     ),
     (
         "FileExistsError",
@@ -217,19 +217,15 @@ KNOWN = (
         r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
         "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
     ),
-    (
-        "ConfigCompositionException",
-        r"Error merging override \w+\.(\w+)=null",
-        "--{0:flag} is missing",
-    ),
+    ("ConfigCompositionException", r"Error merging override \w+\.(\w+)=null", "--{0} is missing"),
     (
         "ConfigAttributeError",  # fairseq gives defaults on command lines only
         r"Missing key \w+\s+full_key: (\w+\.\w+)",
         "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
         "${{optimization.lr}}",
     ),
-    ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0:flag}: {1} has no such setting"),
-    ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0:flag} is missing"),
+    ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0}: {1} has no such setting"),
+    ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0} is missing"),
     (
         "InterpolationKeyError",
         r"Interpolation key 'criterion\.classification_head_name' not found",
@@ -239,14 +235,15 @@ KNOWN = (
     (
         "InterpolationKeyError",
         r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
-        "--{0:flag} does not support the task: {2} needs one with --{1:flag}",
+        "--{0} does not support the task: {2} needs one with --{1}",
     ),
 )
 
 
 def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
     """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
-    if not _passed_command(traceback):
+    files = (frame.f_code.co_filename for frame, _ in walk_tb(traceback))
+    if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
         return f"{os.fsdecode(error.filename) or 'a file without a name'}: {error.strerror}"
@@ -259,29 +256,12 @@ def explain(error: BaseException, traceback: TracebackType | None) -> str | None
         file = re.fullmatch(r"\[Errno \d+\] (.*): '(.*)'", text)
         if file:
             return f"{file[2]}: {file[1]}"
+    text = re.sub(r"np\.\w+\((\d+)\)", r"\1", text)  # NumPy 2 prints the type, too
     for name, pattern, line in KNOWN:
         if name in names and (match := re.match(pattern, text)):
-            return line.format(*(_Group(group or "") for group in match.groups()))
+            line = line.format(*match.groups())
+            return re.sub(r"(?<!\S)--\w+", lambda name: flag(name[0][2:]), line)
     return None
-
-
-def _passed_command(traceback):
-    """Return whether one of fairseq's commands is among the callers."""
-    while traceback is not None:
-        file = traceback.tb_frame.f_code.co_filename
-        if os.path.basename(os.path.dirname(file)) == "fairseq_cli":
-            return True
-        traceback = traceback.tb_next
-    return False
-
-
-class _Group(str):
-    """A group of a match, formatted as a ``flag`` or a ``number``."""
-
-    def __format__(self, form):
-        if form == "flag":
-            return self.replace("_", "-")
-        return re.sub(r"np\.\w+\((\d+)\)", r"\1", self)  # NumPy 2 prints the type, too
 
 
 # --- fairseq-hydra-train --------------------------------------------------------------------------
@@ -291,32 +271,20 @@ class _Group(str):
 
 
 @around(JobReturn, "return_value")
-def print_mistake_in_one_line(return_value, self):
-    """Call the hook for uncaught errors where Hydra raises its program's error."""
-    error = self._return_value
-    if isinstance(error, Exception) and (
-        isinstance(error, UsageError) or explain(error, error.__traceback__)
-    ):
-        sys.excepthook(type(error), error, error.__traceback__)
-        sys.exit(1)
+def raise_error_of_program(return_value, self):
+    """Raise the program's error without a line of its settings."""
+    if isinstance(self._return_value, Exception):
+        raise self._return_value
     return return_value(self)
 
 
-@around(hydra_utils, "run_and_report")
-def raise_error_of_settings(run_and_report, work):
-    """Raise UsageError for settings that Hydra cannot compose."""
-    mistakes = []
-
-    def note_mistake():
-        try:
-            return work()
-        except (CompactHydraException, MarkedYAMLError) as error:
-            mistakes.append(UsageError(describe(error)))
-
-    result = run_and_report(note_mistake)
-    if mistakes:
-        raise mistakes[0]
-    return result
+@instead(hydra_utils, "run_and_report")
+def raise_error_of_settings(work):
+    """Leave errors to the hook for uncaught ones; settings that do not compose are a UsageError."""
+    try:
+        return work()
+    except (CompactHydraException, MarkedYAMLError) as error:
+        raise UsageError(describe(error)) from error
 
 
 def describe(error: CompactHydraException | MarkedYAMLError) -> str:
@@ -324,15 +292,14 @@ def describe(error: CompactHydraException | MarkedYAMLError) -> str:
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark
         return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"
-    first, *rest = str(error).splitlines()
-    cause = error.__cause__
     if isinstance(error, OverrideParseException):
-        return f"{error.override}: it must be NAME=VALUE: {(rest or [first])[0]}"
+        return f"{error.override}: it must be NAME=VALUE: {' '.join(str(error).split())}"
+    first, *advice = str(error).splitlines()
+    cause = error.__cause__
     if not isinstance(cause, OmegaConfBaseException):
         return first
     line = f"{first.removesuffix('.')}: {str(cause).splitlines()[0]}"
-    if not isinstance(cause, (ConfigAttributeError, ConfigKeyError)):
-        return line
-    # Hydra's advice to append holds for groups without fixed names, such as the model.
-    advice = rest[0] if rest and "is not in struct" in line else None
-    return f"{line}; {advice or nearest(str(cause.key), list(cause.parent_node))}"
+    if "is not in struct" in line:  # a group without fixed names, such as the model's
+        return f"{line}; {' '.join(advice)}"
+    known = isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and list(cause.parent_node)
+    return f"{line}; {nearest(str(cause.key), known)}" if known else line

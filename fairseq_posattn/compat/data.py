@@ -106,11 +106,9 @@ def check(task, expected, names=tuple(NAMES)):
     actual = fingerprints(task)
     for name in names:
         if expected and name in expected and name in actual and expected[name] != actual[name]:
-            settings = task.cfg or task.args  # of fairseq's older tasks
-            raise UsageError(
-                f"the dictionary of {NAMES[name]} in {settings.data} differs from the checkpoint's "
-                "in size, order or content; name the folder of the data that it was trained on"
-            )
+            folder = (task.cfg or task.args).data  # args of fairseq's older tasks
+            differs = f"in {folder} differs from the checkpoint's; name the data of its training"
+            raise UsageError(f"the dictionary of {NAMES[name]} {differs}")
 
 
 @around(Trainer, "state_dict")
@@ -195,9 +193,9 @@ def check_split(task, split, combine=False):
                     raise UsageError(f"{path}: row {row + 1} is empty; give it at least one word")
         elif name == "input0" or encodes_pairs:
             raise UsageError(f"{path}: there is no such binarized data; prepare it first")
-    expected = next((path, len(rows)) for path, rows in lengths.items())
+    expected = next(iter(lengths.items()))
     for path, rows in lengths.items():
-        _require_equal((path, len(rows)), expected)
+        _require_equal(path, rows, *expected)
     if cfg.shorten_method == "none" or (
         cfg.shorten_data_split_list and split not in cfg.shorten_data_split_list.split(",")
     ):
@@ -205,10 +203,11 @@ def check_split(task, split, combine=False):
             lengths = {" and ".join(map(str, lengths)): sum(lengths.values())}
         for path, sizes in lengths.items():
             for row in numpy.flatnonzero(sizes > cfg.max_positions)[:1]:
-                raise UsageError(
-                    f"{path}: row {row + 1} has {sizes[row]} tokens with its end, and --max-"
-                    f"positions is {cfg.max_positions}: raise it, or give --shorten-method truncate"
+                long = f"row {row + 1} has {sizes[row]} tokens with its end"
+                fix = (
+                    f"raise --max-positions {cfg.max_positions}, or give --shorten-method truncate"
                 )
+                raise UsageError(f"{path}: {long}: {fix}")
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
     else:
@@ -224,19 +223,17 @@ def _load(path, dictionary, combine):
         data_utils.logger.disabled = False
 
 
-def _require_equal(given, expected):
-    if given[1] != expected[1]:
-        raise UsageError(
-            f"{given[0]} has {given[1]:,} rows and {expected[0]} has {expected[1]:,}: a row of "
-            "each makes an example, so prepare both from texts with as many lines"
-        )
+def _require_equal(path, rows, other, expected):
+    if len(rows) != len(expected):
+        differ = f"has {len(rows):,} rows and {other} has {len(expected):,}"
+        raise UsageError(f"{path} {differ}: prepare both from texts with as many lines")
 
 
 def _check_labels(path, labels, expected, num_classes, task):
     """Check that each row has one label, in the dictionary and among the model's classes."""
     if labels is None:
         raise UsageError(f"{path}: there are no such labels; prepare them first")
-    _require_equal((path, len(labels)), expected)
+    _require_equal(path, labels, *expected)
     dictionary, names = task.label_dictionary, path.parent / "dict.txt"
     known = len(list_symbols(dictionary))
     if num_classes > known:
@@ -246,18 +243,15 @@ def _check_labels(path, labels, expected, num_classes, task):
     for row in range(len(labels)):
         tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]
         number = tokens[0] - dictionary.nspecial if len(tokens) == 1 else None
-        wrong = None
+        if number in range(num_classes):
+            continue
         if number is None:
             wrong = f"has {len(tokens)} labels; give it one"
         elif number < 0:
             wrong = f"its label is not in {names}; correct it, or prepare it with training's labels"
-        elif number >= num_classes:
-            wrong = (
-                f"its label is number {number + 1} of {names}, and --num-classes is "
-                f"{num_classes}: give --num-classes {known}"
-            )
-        if wrong:
-            raise UsageError(f"{path}: row {row + 1}: {wrong}")
+        else:
+            wrong = f"its label is number {number + 1} of {names}: give --num-classes {known}"
+        raise UsageError(f"{path}: row {row + 1}: {wrong}")
 
 
 def _check_scores(path, expected, num_classes, encodes_pairs):
@@ -268,7 +262,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
     lines = path.read_text(encoding="utf-8").splitlines()
-    _require_equal((path, len(lines)), expected)
+    _require_equal(path, lines, *expected)
     wanted = 1 if encodes_pairs else num_classes
     for number, line in enumerate(lines, start=1):
         try:

@@ -17,7 +17,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
-from fairseq_posattn.compat.names import check_data
+from fairseq_posattn.compat.checks import check_data
 from fairseq_posattn.compat.patching import around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
@@ -77,10 +77,8 @@ def translate_shard(main, cfg, *args, **kwargs):
     try:
         return main(cfg, *args, **kwargs)
     except ZeroDivisionError as error:  # of the timer, which never ran
-        raise UsageError(
-            f"--gen-subset {cfg.dataset.gen_subset}: there is nothing to translate: all sentences "
-            "are too long for the model, or --num-shards is more than there are batches"
-        ) from error
+        reason = "there is nothing to translate: all is too long, or --num-shards too large"
+        raise UsageError(f"--gen-subset {cfg.dataset.gen_subset}: {reason}") from error
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

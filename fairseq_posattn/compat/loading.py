@@ -2,13 +2,11 @@
 
 import argparse
 import ast
-import collections
 import contextlib
 import functools
 import operator
 import os
 import sys
-from fnmatch import fnmatchcase
 
 import fairseq
 import torch
@@ -35,10 +33,8 @@ MINIMUM_TORCH = (2, 10)
 def require_safe_torch():
     """Raise ImportError if PyTorch is older than :data:`MINIMUM_TORCH`."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
-        raise ImportError(
-            f"fairseq_posattn needs PyTorch 2.10 or newer, not {torch.__version__}, which a "
-            "checkpoint from elsewhere can harm (CVE-2026-24747)"
-        )
+        unsafe = f"{torch.__version__}, which checkpoints can harm (CVE-2026-24747)"
+        raise ImportError(f"fairseq_posattn needs PyTorch 2.10 or newer, not {unsafe}")
 
 
 # --- Settings that fairseq passes to eval ---------------------------------------------------------
@@ -152,14 +148,11 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
 def load_ema_from_checkpoint(path):
     """Load averaged weights in float32 as the model, from a file that ``torch.load`` refuses."""
     state = read_checkpoint(path)
-    averaged = state.get("extra_state", {}).get("ema")
-    if not averaged:
+    weights = (state.get("extra_state", {}).get("ema") or {}).items()
+    if not weights:
         raise UsageError(f"{path} holds no averaged weights: train with --store-ema")
-    state["model"] = collections.OrderedDict(
-        (name, weight.float() if weight.dtype is torch.half else weight.clone())
-        for name, weight in averaged.items()
-    )
-    return state
+    model = {name: one.float() if one.dtype is torch.half else one for name, one in weights}
+    return {**state, "model": model}
 
 
 @around(TransformerDecoderBase, "upgrade_state_dict_named")
@@ -176,7 +169,7 @@ TIMES, EXTRA_BYTES = 4, 256 << 20
 # A tensor takes some 250 bytes of a file beside its numbers.
 BYTES_PER_TENSOR, EXTRA_TENSORS = 100, 5_000
 # A model computes tables, such as sinusoidal positions, of no more than length * width numbers.
-LENGTHS, WIDTHS = ("*positions", "*distance"), ("*_dim", "*_channels")
+LENGTHS, WIDTHS = ("positions", "distance"), ("_dim", "_channels")
 REFUSED = "is refused: its settings describe a model that is larger than the file"
 
 
@@ -191,12 +184,12 @@ def check_declared_sizes(path, state):
         group if isinstance(group, dict) else vars(group or argparse.Namespace())
         for group in map(cfg.get, ("args", "task", "model"))
     ]
-    largest = {LENGTHS: 1, WIDTHS: 1}
+    length, width = 1, 1
     for name, value in (item for group in groups for item in group.items()):
-        for patterns in largest:
-            if isinstance(value, int) and any(fnmatchcase(str(name), one) for one in patterns):
-                largest[patterns] = max(largest[patterns], value)
-    if 4 * largest[LENGTHS] * largest[WIDTHS] > TIMES * os.path.getsize(path) + EXTRA_BYTES:
+        if isinstance(value, int):
+            length = max(length, value if str(name).endswith(LENGTHS) else 1)
+            width = max(width, value if str(name).endswith(WIDTHS) else 1)
+    if 4 * length * width > TIMES * os.path.getsize(path) + EXTRA_BYTES:
         raise UsageError(f"{path} {REFUSED}")
 
 
@@ -253,10 +246,8 @@ def build_within_file_size(
         is_named = any(str(name) in str(error) for name in filenames)
         raise UsageError(str(error) if is_named else f"{names}: {error}") from error
     except Exception as error:
-        raise UsageError(
-            f"{names}: its model cannot be built, or does not fit its weights or the dictionaries "
-            f"({in_one_line(error)})"
-        ) from error
+        reason = "its model cannot be built, or does not fit its weights or the dictionaries"
+        raise UsageError(f"{names}: {reason} ({in_one_line(error)})") from error
     for filename, model in zip(filenames, loaded[0], strict=True):
         for name, weight in model.named_parameters():
             if not weight.isfinite().all():

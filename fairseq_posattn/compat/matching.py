@@ -18,7 +18,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.names import flag
+from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
@@ -93,10 +93,8 @@ def keep_trained_options(add_defaults, cfg):
             logger.info(f"{path} {why} {option}, which stays {value!r}")
     for option in known:
         if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
-            logger.warning(
-                f"{path} was trained with {flag(option)} {trained[option]}; training continues "
-                f"with {model[option]}"
-            )
+            before = f"{path} was trained with {flag(option)} {trained[option]}"
+            logger.warning(f"{before}; training continues with {model[option]}")
 
 
 def file_to_train_on(cfg):

@@ -25,7 +25,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.matching import LAST
-from fairseq_posattn.compat.patching import around, training_loop, wrap
+from fairseq_posattn.compat.patching import around, training_loop
 from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
@@ -154,25 +154,18 @@ SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 _state = SimpleNamespace(process=None, prints=True, received=0)
 
 
-@around(Trainer, "__init__")
-def listen(init, self, *args, **kwargs):
-    """Prepare for signals when a training starts; fairseq ends without saving."""
-    init(self, *args, **kwargs)
-    _state.process, _state.prints = os.getpid(), self.is_data_parallel_master
-    if loop := training_loop():
-        wrap(loop, "train", _while_training)
-        wrap(loop, "validate_and_save", _stop_after_signal)
-
-
-def _while_training(train, *args, **kwargs):
+@around(training_loop, "train")
+def listen(train, cfg, trainer, *args, **kwargs):
+    """Receive signals while an epoch is trained; fairseq ends without saving."""
     if threading.current_thread() is not threading.main_thread():
-        return train(*args, **kwargs)
+        return train(cfg, trainer, *args, **kwargs)
+    _state.process, _state.prints = os.getpid(), trainer.is_data_parallel_master
     before = {number: signal.getsignal(number) for number in SIGNALS}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # as in the background of a shell
             signal.signal(number, _receive)
     try:
-        return train(*args, **kwargs)
+        return train(cfg, trainer, *args, **kwargs)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -188,7 +181,8 @@ def _receive(number, frame):
         _print(f"{SIGNALS[number]}: stopping after this update; a second one stops at once")
 
 
-def _stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
+@around(training_loop, "validate_and_save")
+def stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
     """Stop here, where an update is complete."""
     losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
     number = _maximum(_state.received, trainer)

@@ -15,13 +15,13 @@ The exported model's scores are compared with the checkpoint's before the folder
 """
 
 import logging
-from functools import partial
+from argparse import ArgumentError
 from importlib.util import find_spec
 from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.options import DECODING, add_search
+from fairseq_posattn.inference.options import DECODING, add_search, search_settings
 from fairseq_posattn.text.lines import parallel_lines, read_file
 
 # Options of the search that generation_config.json has.
@@ -49,32 +49,27 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Export; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)
-    for given, needed in (("text", "int8"), ("labels", "text")):
-        if getattr(args, given) and not getattr(args, needed):
-            parser.error(f"--{given} needs --{needed}")
-    return cli.end(parser.prog, partial(export, args))
+    return cli.run(make_parser(prog), export, arguments)
 
 
 def export(args):
     """Write the folder and print its contents."""
+    for given, needed in (("text", "int8"), ("labels", "text")):
+        if getattr(args, given) and not getattr(args, needed):
+            raise ArgumentError(None, f"--{given} needs --{needed}")
     graph = args.onnx or args.int8
     for package in ("transformers", "safetensors", *(ONNX if graph else ())):
         if find_spec(package) is None:
             raise UsageError(
                 f"{package} is not installed; python -m pip install 'fairseq-posattn[export]'"
             )
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
     from fairseq_posattn.export import checkpoint
 
     lines, labels = read_examples(args.text, args.labels)
-    names = [flag[2:].replace("-", "_") for flag in SEARCH]
-    decoding = {name: getattr(args, name) for name in names}
+    decoding = search_settings(args, SEARCH)
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
     contents = f"{args.folder}: weights, configuration, tokenizer and model card"
     difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"

@@ -70,7 +70,6 @@ def _complete(path):
 
 
 def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:
-    """Return generated lines of the given lengths as inputs of the graph."""
     config, longest = graph.config, graph.longest
     generator = torch.Generator().manual_seed(len(lengths))
     pairs = 1 + graph.has_pairs

@@ -8,9 +8,8 @@ validate and with --finetune-from-model, not to resume training. Checkpoints who
 or dictionaries differ are refused.
 """
 
-from argparse import Namespace
+from argparse import ArgumentError, Namespace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -28,11 +27,9 @@ WRITTEN = {
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
-    about = (
-        "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; with "
-        "--num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
-        "(fairseq's --save-dir)"
-    )
+    about = "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
+    about += "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
+    about += "(fairseq's --save-dir)"
     parser.add_argument("--inputs", nargs="+", required=True, metavar="PATH", help=about)
     about = "checkpoint to write"
     parser.add_argument("--output", required=True, type=output_file, metavar="FILE", help=about)
@@ -46,30 +43,26 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Average checkpoints; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)
-    if args.num_epoch_checkpoints is None and args.num_update_checkpoints is None:
-        if args.checkpoint_upper_bound is not None:
-            parser.error(
-                "--checkpoint-upper-bound needs --num-epoch-checkpoints or --num-update-checkpoints"
-            )
-    elif len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir():
-        parser.error(
-            f"--inputs {' '.join(args.inputs)}: to count checkpoints, name one existing folder"
-        )
-    return cli.end(parser.prog, partial(average, args))
+    return cli.run(make_parser(prog), average, arguments)
 
 
 def average(args):
     """Write the average that a command line describes."""
+    count = args.num_epoch_checkpoints or args.num_update_checkpoints
+    if count is None and args.checkpoint_upper_bound is not None:
+        needed = "--num-epoch-checkpoints or --num-update-checkpoints"
+        raise ArgumentError(None, f"--checkpoint-upper-bound needs {needed}")
+    if count and (len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir()):
+        named = " ".join(args.inputs)
+        problem = f"--inputs {named}: to count checkpoints, name one existing folder"
+        raise ArgumentError(None, problem)
     import torch
 
     from fairseq_posattn import compat  # only here: --help needs no PyTorch
 
     compat.apply()
-    kind = "epoch" if args.num_epoch_checkpoints else "update"
-    if count := args.num_epoch_checkpoints or args.num_update_checkpoints:
+    if count:
+        kind = "epoch" if args.num_epoch_checkpoints else "update"
         paths = last_checkpoints(args.inputs[0], kind, count, args.checkpoint_upper_bound)
     else:
         paths = [find_checkpoint(path) for path in args.inputs]
@@ -101,8 +94,7 @@ def average_checkpoints(paths):
     """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
 
     Means are computed in float64 and stored in the weights' precision, at least float32. Integer
-    buffers are the newest checkpoint's. A file that cannot be read, or differs in model, languages
-    or dictionaries, raises UsageError.
+    buffers are the newest checkpoint's.
     """
     import torch
 
@@ -131,9 +123,9 @@ def essentials(state):
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
     a Namespace of all options, of which only those count that decide which weights exist.
     """
+    from fairseq_posattn.compat.checks import flag
     from fairseq_posattn.compat.data import KEY, NAMES
     from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
-    from fairseq_posattn.compat.names import flag
 
     saved, model = _settings(state.get("cfg")), model_options(state)
     counts = ("*",) if isinstance(model, dict) else STRUCTURE

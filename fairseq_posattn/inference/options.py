@@ -3,17 +3,15 @@
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 from fairseq_posattn.common.cli import add_count, add_data, positive
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
-DECODING = {
-    **{"beam": 5, "lenpen": 1.0, "max_len_b": 200, "no_repeat_ngram_size": 0},
-    "attention": "words",
-}
+DECODING = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200, "min_len": 1}
+DECODING |= {"no_repeat_ngram_size": 0, "attention": "words"}
 SEARCH = {
     "--beam": (positive, "beam size"),
     "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
@@ -28,8 +26,7 @@ def add_search(group, decoding, flags=SEARCH):
     """Add these of SEARCH to a parser's group; ``decoding`` has defaults by fairseq's names."""
     for flag in flags:
         kind, about = SEARCH[flag]
-        name = flag[2:].replace("-", "_")
-        default = decoding.get(name, {"max_len_a": 0, "min_len": 1}.get(name))
+        default = decoding[setting(flag)]
         if flag == "--max-len-b" and "--max-len-a" not in flags:
             about = "maximum output length in subwords"
         group.add_argument(
@@ -37,11 +34,13 @@ def add_search(group, decoding, flags=SEARCH):
         )
 
 
-def search_settings(args):
-    """Return the fields of fairseq's GenerationConfig that a command line sets."""
-    names = [flag[2:].replace("-", "_") for flag in SEARCH]
-    settings = {name: getattr(args, name) for name in [*names, "nbest", "constraints"]}
-    return settings | {"prefix_size": args.prefix_size or 0}
+def search_settings(args, flags=SEARCH) -> dict[str, float]:
+    """Return the values of these of SEARCH, by fairseq's names."""
+    return {setting(flag): getattr(args, setting(flag)) for flag in flags}
+
+
+def setting(flag: str) -> str:
+    return flag[2:].replace("-", "_")
 
 
 def add_text(parser) -> None:
@@ -56,25 +55,17 @@ def add_text(parser) -> None:
 def add_speed(parser, batch_size: int, buffer_size: int) -> None:
     """Add the options of speed, with their defaults."""
     add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
-    about = (
-        "lines to read at most before the first is answered; lines of similar length share a batch"
-    )
+    about = "lines to read at most before the first is answered; similar lengths share a batch"
     add_count(parser, "--buffer-size", buffer_size, about)
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
 
 
 @contextlib.contextmanager
-def opened(args) -> Iterator[tuple[IO[bytes], str]]:
-    """Yield the input file and its name."""
-    if args.input == "-":
-        yield sys.stdin.buffer, "standard input"
-    else:
-        with open(args.input, "rb") as file:
-            yield file, args.input
-
-
-@contextlib.contextmanager
-def answering(args, file: IO[bytes], name: str) -> Iterator[tuple[Iterator[list[bytes]], Any]]:
-    """Yield groups of the lines of ``file``, and the file for the answers."""
-    with writing(args.output) if args.output else contextlib.nullcontext(sys.stdout) as out:
-        yield arriving_lines(file.fileno(), args.buffer_size, name), out
+def answering(args) -> Iterator[tuple[Iterator[list[bytes]], str, Any]]:
+    """Yield groups of lines of the input as they arrive, its name, and the file for the answers."""
+    with contextlib.ExitStack() as files:
+        file, name = sys.stdin.buffer, "standard input"
+        if args.input != "-":
+            file, name = files.enter_context(open(args.input, "rb")), args.input
+        out = files.enter_context(writing(args.output)) if args.output else sys.stdout
+        yield arriving_lines(file.fileno(), args.buffer_size, name), name, out

@@ -159,7 +159,6 @@ class Predictor(LineReader):
         return f"Predictor({self.path!r}, [{names}], device={self.device})"
 
     def _names(self):
-        """Return the names of the model's outputs."""
         cfg = self.task.cfg
         if cfg.regression_target:
             return [str(score) for score in range(1, cfg.num_classes + 1)]

@@ -8,7 +8,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import heatmap, inputs, measures, parameters, places
-from fairseq_posattn.inspection.inputs import encoder_of
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
 # The mechanism that each `parameters --plot` needs, and how its numbers are drawn.
@@ -23,7 +22,7 @@ PLOTS = {
 def run_locality(args):
     trained, chosen = load_attention(args)
     texts = list(read_sentences(trained, args).values())
-    rows = measures.locality(encoder_of(trained), chosen, texts, args.windows)
+    rows = measures.locality(inputs.encoder_of(trained), chosen, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {len(texts)} sentences")
     print(measures.locality_table(rows))
@@ -40,7 +39,7 @@ def run_heatmap(args):
         )
     sentence = texts[args.line]
     labels = inputs.token_labels(sentence, trained.task.source_dictionary)
-    encoder = encoder_of(trained)
+    encoder = inputs.encoder_of(trained)
     numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
     write(numbers, args, heatmap.draw_attention)
 
@@ -79,7 +78,7 @@ def run_parameters(args):
     terms = None
     if has_sentences:
         texts = read_sentences(trained, args).values()
-        terms = parameters.median_query_terms(encoder_of(trained), runs[0], texts)
+        terms = parameters.median_query_terms(inputs.encoder_of(trained), runs[0], texts)
     numbers = {
         "weights": lambda: parameters.weight_numbers(*runs),
         "curves": lambda: parameters.curve_numbers(runs[0], args.distance),
@@ -111,7 +110,7 @@ def run_cost(args):
 def load_attention(args) -> tuple[TrainedModel, list[places.Place]]:
     """Return the model and the chosen places where its tokens attend to tokens."""
     trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
-    encoder_of(trained)
+    inputs.encoder_of(trained)
     return trained, places.choose(places.encoder_places(trained), args.layers, args.sublayers)
 
 
@@ -119,7 +118,7 @@ def read_sentences(trained: TrainedModel, args) -> dict:
     """Return the sentences that the options name, by line."""
     if args.split:
         return inputs.read_split(args.split, trained)
-    encoder_of(trained)
+    inputs.encoder_of(trained)
     return inputs.read_file(args.sentences, trained)
 
 

@@ -3,7 +3,6 @@
 import argparse
 import logging
 import os
-from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list, positive
@@ -104,10 +103,7 @@ def add_output(parser, pages=""):
 
 
 def main(arguments=None, prog=None):
-    """Analyze; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(analyze, args))
+    return cli.run(make_parser(prog), analyze, arguments)
 
 
 def analyze(args):

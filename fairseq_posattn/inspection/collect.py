@@ -40,23 +40,8 @@ class AttentionCall:
         return self.place.owner.token_source_weights(key, value, hidden=hidden)
 
 
-def collect(
-    encoder: nn.Module,
-    places: Sequence[Place],
-    sentences: Sequence[Tensor],
-    measure: Callable[[AttentionCall], object],
-) -> Iterator[tuple[int, list]]:
-    """Run an encoder over sentences ``[T]``, batched by length so that none is padded.
-
-    Yields the size of a batch, and the result of ``measure`` for each place. It is called during
-    the run, so that weights need not be stored.
-    """
-    for batch in batches_of_one_length(sentences):
-        yield len(batch), measure_batch(encoder, places, batch, measure)
-
-
 def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
-    """Yield batches ``[B, T]`` with every sentence once, shortest first."""
+    """Yield batches ``[B, T]`` with every sentence ``[T]`` once, shortest first, none padded."""
     by_length = defaultdict(list)
     for sentence in sentences:
         by_length[len(sentence)].append(sentence)
@@ -66,8 +51,11 @@ def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def measure_batch(encoder, places, batch: Tensor, measure) -> list:
-    """Return ``measure`` of each place's call, for a batch ``[B, T]`` without padding."""
+def measure_batch(encoder: nn.Module, places: Sequence[Place], batch: Tensor, measure) -> list:
+    """Return ``measure`` of each place's :class:`AttentionCall`, in a batch ``[B, T]``, unpadded.
+
+    It is called during the run, so that weights need not be stored.
+    """
     measured = {}
 
     def observe(index, call):

@@ -1,8 +1,6 @@
 """The sentences of ``posattn analysis``, as tensors of token ids."""
 
-import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 
 from fairseq import utils
@@ -18,7 +16,7 @@ from fairseq_posattn.inference.tokens import Lines
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
-from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.lines import file_lines
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
@@ -38,22 +36,20 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
     Text is plain if the model's data has preparation.json, else tokens separated by spaces. Blank
     lines are left out.
     """
-    name = f"--sentences {path}"
     encode, reader = _text_reader(trained)
     sentences = {}
-    with nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file:
-        for number, line in enumerate(read_lines(file, name, allow_empty=True), start=1):
-            try:
-                if line.strip():
-                    sentences[number] = encode(line)
-            except UsageError as error:
-                raise UsageError(f"{name}:{number}: {error}") from None
+    for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
+        try:
+            if line.strip():
+                sentences[number] = encode(line)
+        except UsageError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None
     if not sentences:
-        raise UsageError(f"{name}: no sentences in it")
+        raise UsageError(f"--sentences {path}: no sentences in it")
     if warning := reader.unknown.warning():
-        warn(f"{name}: {warning}")
+        warn(f"{path}: {warning}")
     if isinstance(reader, Lines):
-        reader.warn_of_cut_lines(name)
+        reader.warn_of_cut_lines(path)
     return sentences
 
 

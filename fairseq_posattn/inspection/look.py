@@ -12,16 +12,14 @@ serves the page to this machine alone, with a field to type into.
 """
 
 import contextlib
-import logging
-import sys
-from functools import partial
+from argparse import ArgumentError
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.text.lines import parallel_lines, read_lines
+from fairseq_posattn.text.lines import file_lines, parallel_lines
 
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
@@ -50,22 +48,18 @@ def port(text):
 
 
 def main(arguments=None, prog=None):
-    """Write the page, or serve it; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    if args.output is None and args.serve is None:
-        parser.error("--output, --serve: nothing to do; give one of them")
-    if args.sentences is None and (args.output or args.targets):
-        parser.error("--output and --targets need --sentences FILE")
-    return cli.end(parser.prog, partial(look, args))
+    return cli.run(make_parser(prog), look, arguments)
 
 
 def look(args):
     """Write and serve the page."""
+    if args.output is None and args.serve is None:
+        raise ArgumentError(None, "--output, --serve: nothing to do; give one of them")
+    if args.sentences is None and (args.output or args.targets):
+        raise ArgumentError(None, "--output and --targets need --sentences FILE")
     from fairseq_posattn.inspection.page.server import HOST, LookServer, page
     from fairseq_posattn.inspection.page.view import open_view
 
-    logging.disable(logging.INFO)  # fairseq logs its dictionaries
     if args.output:
         check_writable(args.output, "--output")
     decoding = DECODING | {"beam": args.beam, "attention": None}
@@ -120,14 +114,8 @@ def read_sentences(view, args):
 
 def read_texts(args):
     """Yield number, text and target of the lines that are not blank; without targets, None."""
-    with contextlib.ExitStack() as stack:
-        lines = {}
-        for option, path in (("--sentences", args.sentences), ("--targets", args.targets)):
-            if path == "-":
-                lines[option] = read_lines(sys.stdin.buffer, "standard input")
-            elif path is not None:
-                file = stack.enter_context(open(path, "rb"))
-                lines[f"{option} {path}"] = read_lines(file, path)
-        for number, (text, *target) in enumerate(parallel_lines(**lines), start=1):
-            if text.strip():
-                yield number, text, target[0] if target else None
+    given = {"--sentences": args.sentences, "--targets": args.targets}
+    sides = {f"{option} {path}": file_lines(path) for option, path in given.items() if path}
+    for number, (text, *target) in enumerate(parallel_lines(**sides), start=1):
+        if text.strip():
+            yield number, text, target[0] if target else None

@@ -1,4 +1,8 @@
-"""Measures of a model: share of its attention near the query, and a classifier's cost."""
+"""Measures of a model: share of its attention near the query, and a classifier's cost.
+
+Locality is that of Fan et al., 2021, "Mask Attention Networks", eq. 13 and Table 5; cost that of
+Shen et al., 2019, "Tensorized Self-Attention", Table 1.
+"""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,12 +15,14 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
-from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
 from fairseq_posattn.inspection.inputs import load_split
 from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 
-# --- Locality: Fan et al., 2021, "Mask Attention Networks", eq. 13 and Table 5 -------------------
+SENTENCES, WORDS = 64, 64  # of the generated batch
+PASSES = 3
+MEGABYTE = 1 << 20
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
@@ -39,15 +45,14 @@ def locality(
     :func:`attention_within` is averaged over sentences ``[T]``. All tokens that the encoder attends
     to count; classifiers do not see ``</s>``.
     """
-
-    def measure(call: AttentionCall) -> Tensor:
-        return attention_within(call.weights, windows).sum(0)  # [W]
-
     total = torch.zeros(len(places), len(windows), dtype=torch.float64)
     with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
-        for size, sums in collect(encoder, places, sentences, measure):
-            total += torch.stack(sums)
-            progress.update(size)
+        for batch in batches_of_one_length(sentences):
+            within = measure_batch(
+                encoder, places, batch, lambda call: attention_within(call.weights, windows)
+            )
+            total += torch.stack(within).sum(1)  # [places, W]
+            progress.update(len(batch))
     percents = 100 * total / len(sentences)
     return [
         {"window": window, **place.labels, "percent": value}
@@ -70,13 +75,6 @@ def locality_table(rows: Sequence[dict]) -> str:
             table.append([str(window), name, *numbers])
     alignment = ["right", "left", *["right"] * len(layers)]
     return tabulate(table, tablefmt="plain", colalign=alignment, disable_numparse=True)
-
-
-# --- Cost: Shen et al., 2019, "Tensorized Self-Attention", Table 1 -----------------------------
-
-SENTENCES, WORDS = 64, 64  # of the generated batch
-PASSES = 3
-MEGABYTE = 1 << 20
 
 
 def inference_seconds(

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
 from fairseq_posattn.attention.dman import MASK_FLOOR, DynamicMaskAttention, distance_line
 from fairseq_posattn.common.figures import COLORS, line_style, new_figure
-from fairseq_posattn.inspection.collect import AttentionCall, collect
+from fairseq_posattn.inspection.collect import AttentionCall, batches_of_one_length, measure_batch
 from fairseq_posattn.inspection.places import Place
 
 # The second parameter of DA, by the mapping that has one.
@@ -46,9 +46,6 @@ def parameters_text(parameters: dict[str, float]) -> str:
 
 def _title(sublayer: dict) -> str:
     return f"layer {sublayer['layer']}, {sublayer['sublayer']}"
-
-
-# --- DA: w and v -------------------------------------------------------------------------------
 
 
 def weight_numbers(*runs: Sequence[Place]) -> dict:
@@ -102,9 +99,6 @@ def draw_weights(numbers: dict):
             axis.grid(axis="y", alpha=0.3)
         row_axes[0].set_ylabel(MEANINGS[name])
     return figure
-
-
-# --- DA: the function of distance --------------------------------------------------------------
 
 
 @torch.no_grad()
@@ -167,9 +161,6 @@ def draw_curves(numbers: dict):
     return figure
 
 
-# --- DA: its matrix over a sentence ------------------------------------------------------------
-
-
 @torch.no_grad()
 def matrix_numbers(places: Sequence[Place], length: int) -> dict:
     """Return the coefficients of each head of DA sublayers in a sentence of T tokens.
@@ -178,19 +169,19 @@ def matrix_numbers(places: Sequence[Place], length: int) -> dict:
     each ``coefficients``, T rows of T, query by key, null where the query does not see the key.
     """
     position = torch.arange(length)
-    distance = position[:, None] - position
+    distance = (position[:, None] - position).abs()
     sublayers = []
     for place in places:
         owner = place.owner
-        lines = owner.coefficients(position)  # [H, T]
-        hidden = (distance < 0).tolist() if owner.causal else [[False] * length] * length
+        matrices = owner.coefficients(position)[:, distance].tolist()  # [H, T, T]
         heads = []
-        for index, parameters in enumerate(head_parameters(owner)):
-            rows = [
-                [None if one else value for value, one in zip(row, unseen, strict=True)]
-                for row, unseen in zip(lines[index][distance.abs()].tolist(), hidden, strict=True)
-            ]
-            heads.append({"head": index + 1, "parameters": parameters, "coefficients": rows})
+        for parameters, rows in zip(head_parameters(owner), matrices, strict=True):
+            if owner.causal:
+                rows = [
+                    row[: query + 1] + [None] * (length - query - 1)
+                    for query, row in enumerate(rows)
+                ]
+            heads.append({"head": len(heads) + 1, "parameters": parameters, "coefficients": rows})
         neutral = 0.0 if owner.adjustment.endswith("add") else 1.0
         sublayers.append({**place.labels, "neutral": neutral, "heads": heads})
     return {"sublayers": sublayers}
@@ -229,9 +220,6 @@ def draw_matrices(numbers: dict):
     return figure
 
 
-# --- DMAN: the mask ----------------------------------------------------------------------------
-
-
 def median_query_terms(
     encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor]
 ) -> list[float]:
@@ -239,8 +227,11 @@ def median_query_terms(
 
     The mask grows with this term, so at its median is the median of the mask.
     """
-    batches = [terms for _, terms in collect(encoder, places, sentences, AttentionCall.query_terms)]
-    return [torch.cat(terms).median().item() for terms in zip(*batches, strict=True)]
+    terms = [
+        measure_batch(encoder, places, batch, AttentionCall.query_terms)
+        for batch in batches_of_one_length(sentences)
+    ]
+    return [torch.cat(each).median().item() for each in zip(*terms, strict=True)]
 
 
 @torch.no_grad()

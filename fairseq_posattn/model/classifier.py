@@ -39,10 +39,8 @@ class SequenceEncoder(nn.Module):
         self.dropout = Dropout(get_input_dropout(cfg))
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
         dim = self.encoder.output_dim
-        self.pooling = POOLINGS[str(cfg.pooling)](
-            *(dim, cfg.pooling_queries, cfg.pooling_window),
-            *(build_activation(cfg), get_linear_dropout(cfg)),
-        )
+        options = dim, cfg.pooling_queries, cfg.pooling_window, build_activation(cfg)
+        self.pooling = POOLINGS[str(cfg.pooling)](*options, get_linear_dropout(cfg))
         self.output_dim = getattr(self.pooling, "output_dim", dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -164,31 +162,22 @@ class Highway(nn.Module):
 class ClassificationHead(nn.Module):
     """Optional hidden layer and highway layers, then a linear layer to the logits.
 
-    The ``activation`` of the former is ELU by default. ``dropout`` acts before each layer; with
-    ``drop_carried`` on a highway layer's whole input, not only that of its linear layers.
+    Dropout acts before each layer, before a highway layer on its whole input, or with
+    ``--dropout-places maps`` only on that of its linear layers.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        num_classes: int,
-        hidden_dim: int = 0,
-        highway_layers: int = 0,
-        dropout: float = 0.0,
-        activation: nn.Module | None = None,
-        drop_carried: bool = True,
-        bias: bool = True,
-    ):
+    def __init__(self, cfg: Namespace, dim: int, num_classes: int):
         super().__init__()
-        activation = activation or nn.ELU()
+        activation, dropout = build_activation(cfg), cfg.dropout
         layers: list[nn.Module] = []
-        if hidden_dim:
-            layers += [Dropout(dropout), glorot_linear(input_dim, hidden_dim), activation]
-        output_dim = hidden_dim or input_dim
-        for _ in range(highway_layers):
-            outer, inner = (dropout, 0.0) if drop_carried else (0.0, dropout)
-            layers += [Dropout(outer), Highway(output_dim, activation, inner)]
-        layers += [Dropout(dropout), glorot_linear(output_dim, num_classes, bias)]
+        if cfg.head_dim:
+            layers += [Dropout(dropout), glorot_linear(dim, cfg.head_dim), activation]
+            dim = cfg.head_dim
+        inner = get_linear_dropout(cfg)
+        for _ in range(cfg.head_highway_layers):
+            layers += [Dropout(0.0 if inner else dropout), Highway(dim, activation, inner)]
+        bias = not getattr(cfg, "no_class_bias", False)  # models exported before the option lack it
+        layers += [Dropout(dropout), glorot_linear(dim, num_classes, bias)]
         self.layers = nn.Sequential(*layers)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -199,16 +188,7 @@ class ClassificationHead(nn.Module):
 def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool):
     """Build the classification head for sentences or, with ``pairs``, sentence pairs."""
     _, width = PAIR_FEATURES[str(cfg.pair_features)]
-    return ClassificationHead(
-        encoder.output_dim * (width if pairs else 1),
-        classes,
-        hidden_dim=cfg.head_dim,
-        highway_layers=cfg.head_highway_layers,
-        dropout=cfg.dropout,
-        activation=build_activation(cfg),
-        drop_carried=not get_linear_dropout(cfg),
-        bias=not getattr(cfg, "no_class_bias", False),  # models exported before the option lack it
-    )
+    return ClassificationHead(cfg, encoder.output_dim * (width if pairs else 1), classes)
 
 
 def encode_features(

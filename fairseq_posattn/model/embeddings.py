@@ -60,10 +60,6 @@ class NGramEmbedding(nn.Module):
         self.vectors = nn.Embedding(buckets, dim)
         nn.init.uniform_(self.vectors.weight, -1 / dim, 1 / dim)
 
-    def bucket(self, prefix: Tensor, token: Tensor) -> Tensor:
-        """Return the bucket of an n-gram from the bucket of its prefix and its last token."""
-        return (prefix * HASH_FACTOR + token) % self.vectors.num_embeddings
-
     def forward(self, tokens: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
         """Embed all bigrams from left to right, then all trigrams, and so on.
 
@@ -78,7 +74,8 @@ class NGramEmbedding(nn.Module):
         bucket = tokens
         for n in range(2, self.longest + 1):
             last = tokens[:, n - 1 :]
-            bucket = self.bucket(bucket[:, : last.size(1)], last)
+            prefix = bucket[:, : last.size(1)]
+            bucket = (prefix * HASH_FACTOR + last) % self.vectors.num_embeddings
             buckets.append(bucket)
             absent.append(padding[:, n - 1 :])
         return self.vectors(torch.cat(buckets, dim=1)), torch.cat(absent, dim=1)

@@ -31,8 +31,7 @@ def read_config(folder: str) -> str:
     path = Path(folder, "config.json")
     config = json.loads(path.read_text(encoding="utf-8"))
     if config.get("model_type") != OpenAIGPTConfig.model_type:
-        message = f"{path}: its model_type is not openai-gpt; take Hugging Face's openai-gpt"
-        raise UsageError(message)
+        raise UsageError(f"{path}: model_type is not openai-gpt; take Hugging Face's openai-gpt")
     return json.dumps({name: config[name] for name in SETTINGS if name in config})
 
 
@@ -48,8 +47,7 @@ class PretrainedLanguageModel(nn.Module):
             known = {name: value for name, value in json.loads(config).items() if name in SETTINGS}
             settings = OpenAIGPTConfig(vocab_size=vocab_size, **known)
         except Exception as error:  # transformers raises various exceptions
-            message = f"--language-model-config: invalid settings of GPT ({error})"
-            raise UsageError(message) from error
+            raise UsageError(f"--language-model-config: invalid GPT settings ({error})") from error
         self.gpt = OpenAIGPTModel(settings)
         self.marks = marks
         self.longest = settings.n_positions - 1  # tokens of a sentence, the end included

@@ -16,7 +16,6 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.declare import declaration_of
-from fairseq_posattn.model.multihead import ConcatenatedHeads
 
 # Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
 # by the mechanisms dman and sman themselves.
@@ -63,12 +62,6 @@ def build_activation(cfg: Namespace) -> nn.Module:
 def get_linear_dropout(cfg: Namespace) -> float:
     """Return the probability of zeroing a feature before each linear layer, drawn separately."""
     return float(cfg.dropout) if str(cfg.dropout_places) == "maps" else 0.0
-
-
-def configure_concatenated_heads(config: Namespace) -> ConcatenatedHeads:
-    """Return the activation and dropout of the concatenated heads."""
-    activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
-    return ConcatenatedHeads(activation, config.heads_dropout)
 
 
 def select_implementation(function: Callable[..., Attended], config: Namespace) -> str:

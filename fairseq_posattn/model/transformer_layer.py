@@ -8,12 +8,9 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.fused import Masks, Sum, uses_kernels
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
-from fairseq_posattn.model.mechanisms import (
-    MECHANISMS,
-    LayerDescription,
-    configure_concatenated_heads,
-)
+from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
 from fairseq_posattn.model.multihead import (
+    ConcatenatedHeads,
     IncrementalState,
     MultiheadCrossAttention,
     MultiheadSelfAttention,
@@ -39,9 +36,7 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
     if ffn_last and names[-1] != FEED_FORWARD:
         raise ValueError(f"{flag} {text}: the last sublayer must be {FEED_FORWARD}")
     if cross and names.count(CROSS) != 1:
-        raise ValueError(
-            f"{flag} {text}: {CROSS} must occur exactly once, not {names.count(CROSS)} times"
-        )
+        raise ValueError(f"{flag} {text}: {CROSS} must occur once, not {names.count(CROSS)} times")
     return names
 
 
@@ -159,7 +154,8 @@ class DecoderLayer(Layer):
 
 
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:
-    dim, heads = layer.embed_dim, configure_concatenated_heads(config)
+    activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
+    dim, heads = layer.embed_dim, ConcatenatedHeads(activation, config.heads_dropout)
     if name == FEED_FORWARD:
         sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
     elif name == CROSS:

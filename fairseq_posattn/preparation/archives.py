@@ -93,8 +93,6 @@ class Archive:
 
 
 class Archives(Archive):
-    """Several archives as one."""
-
     def __init__(self, folder, archives):
         super().__init__(folder)
         self.archives = archives
@@ -168,8 +166,6 @@ class Tar(Archive):
 
 
 class Zip(Archive):
-    """A zip archive."""
-
     def members(self):
         with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             for item in archive.infolist():

@@ -19,6 +19,7 @@ class Corpus:
     name: str  # on the command line
     summary: str  # one line for --help
     source: str | None = None  # what --source accepts; None if other options name the files
+    licensed: bool = False  # it cannot be downloaded
     word_rule: str  # name of the tokenization rule
     published: dict = field(default_factory=dict)  # number of examples of each split, where known
     recipe: str | None = None  # recipe that trains on it; None for custom corpora

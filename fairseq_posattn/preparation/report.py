@@ -60,9 +60,8 @@ def report_splits(splits, sides, key=lambda texts: texts):
             shared += example in trained
         number = counts[0].total()
         each = [f"{median(count.elements()):g}, {max(count):,}" for count in counts]
-        columns = "  ".join(
-            f"{one:>{len(side) + 17}}" for side, one in zip(sides, each, strict=True)
-        )
+        cells = (f"{one:>{len(side) + 17}}" for side, one in zip(sides, each, strict=True))
+        columns = "  ".join(cells)
         in_train = "-" if split == "train" else f"{shared:,}"
         print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
         if shared:

@@ -1,12 +1,13 @@
 """Command lines of a table of classifiers, taggers or recommenders."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, choose, count_gpus
 from fairseq_posattn.recipes.recipe import (
@@ -34,7 +35,7 @@ class ClassificationPlan(Plan):
     ) -> None:
         super().__init__(recipe, options, data_bin, checkpoints)
         named = {dataset.name: dataset for dataset in recipe.datasets}
-        self._datasets = choose("dataset", options.datasets, named)
+        self.datasets: tuple[Dataset, ...] = choose("dataset", options.datasets, named)
 
     def _places(self, data_bin: Path) -> tuple[str, str, Path]:
         return self.recipe.regime, "data", data_bin
@@ -46,7 +47,7 @@ class ClassificationPlan(Plan):
 
     def preparation(self) -> Iterator[Step]:
         """Yield the commands that prepare missing data sets."""
-        for dataset in self._datasets if self.options.prepare else ():
+        for dataset in self.datasets if self.options.prepare else ():
             if self._missing(dataset):
                 yield Step("prepare", tuple(self._prepare(dataset)))
 
@@ -59,7 +60,7 @@ class ClassificationPlan(Plan):
 
     def require_data(self, say: Say) -> None:
         """Raise UsageError, with the command that prepares it, if a data set is missing."""
-        for dataset in self._datasets:
+        for dataset in self.datasets:
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
             if missing := self._missing(dataset):
@@ -86,41 +87,36 @@ class ClassificationPlan(Plan):
 
     def _features(self, dataset: Dataset) -> int | None:
         """Return the features of a data set's word vectors, or those expected after preparation."""
-        vectors = self._place(dataset) / VECTORS
-        if vectors.exists():
-            with open(vectors, encoding="utf-8") as lines:
-                return int(lines.readline().split()[1])
-        return dataset.features if self.only_shows and not vectors.parent.exists() else None
+        place = self._place(dataset)
+        expected = dataset.features if self.only_shows and not place.exists() else None
+        return features(place) or expected
 
     def _vectors(self, dataset: Dataset) -> list[str]:
         if dataset.language_model:
             return ["--language-model", str(self.data / LANGUAGE_MODEL)]
-        features = self._features(dataset)
-        if features is None:
+        dim = self._features(dataset)
+        if dim is None:
             return ["--encoder-embed-dim", str(dataset.features)]
         path = str(self._place(dataset) / VECTORS)  # folds share it
-        return ["--encoder-embed-path", path, "--encoder-embed-dim", str(features)]
+        return ["--encoder-embed-path", path, "--encoder-embed-dim", str(dim)]
 
     def _tiny_data(self) -> list[str]:
-        names = [self._place(dataset).name for dataset in self._datasets]
+        names = [self._place(dataset).name for dataset in self.datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         return ["datasets", str(self.data), *missing] if missing else []
 
     def runs(self) -> list[Run]:
         """Return the selected runs, the first seed on all data sets first."""
-        seeds = {one.name: self._training(one).seeds for one in self._datasets}
+        seeds = {one.name: self._training(one).seeds for one in self.datasets}
         return [
             self._run(dataset, row, seed, fold)
             for seed in range(1, max(seeds.values()) + 1)
-            for dataset in self._datasets
+            for dataset in self.datasets
             if seed <= seeds[dataset.name]
             for row in self.rows
             if seed == 1 or not row.baseline
             for fold in self._folds(dataset)
         ]
-
-    def _models(self) -> Iterable[tuple[Row, Dataset]]:
-        return [(row, dataset) for dataset in self._datasets for row in self.rows]
 
     def _folds(self, dataset: Dataset) -> list[int] | list[None]:
         """Return the selected folds; one None without cross validation."""
@@ -143,10 +139,6 @@ class ClassificationPlan(Plan):
             interval = min(training.interval or updates, updates)
             training = replace(training, epochs=0, updates=updates, interval=interval)
         return training
-
-    def _training_flags(self, row: Row, dataset: Dataset | None) -> str:
-        assert dataset is not None
-        return self._training(dataset, row).flags
 
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run:
         assert dataset is not None
@@ -224,7 +216,7 @@ class ClassificationPlan(Plan):
         listed = self.options.list
         for dataset in recipe.datasets:
             columns = slice(first, first := first + len(dataset.metrics))
-            if listed and dataset not in self._datasets:
+            if listed and dataset not in self.datasets:
                 continue
             for row in self.rows if listed else recipe.rows:
                 unknown = ["-"] * len(dataset.metrics)

@@ -1,7 +1,7 @@
 """Command lines of a table of translation or summarization."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -111,14 +111,8 @@ class GenerationPlan(Plan):
         with_text = self.options.rows or self._has_references()
         return [self._run(row) for row in self.rows if with_text or not row.lead]
 
-    def _models(self) -> Iterable[tuple[Row, None]]:
-        return [(row, None) for row in self.rows]
-
     def _run(self, row: Row) -> Run:
         return self._lead(row) if row.lead else self._model(self._tuned(row))
-
-    def _training_flags(self, row: Row, dataset: Dataset | None) -> str:
-        return self._settings.training
 
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run:
         run = self._model(row)

@@ -116,9 +116,7 @@ def _steps(text: str) -> tuple[str, ...]:
     steps = tuple(text.split(","))
     if unknown := next((step for step in steps if step not in STEPS), None):
         known = ", ".join(STEPS)
-        raise argparse.ArgumentTypeError(
-            f"{text}: there is no step {unknown!r}; the steps are: {known}"
-        )
+        raise argparse.ArgumentTypeError(f"{text}: there is no step {unknown!r}; known: {known}")
     return steps
 
 
@@ -172,9 +170,7 @@ def read_options(
         raise UsageError("--tune selects the learning rate: remove --lr after --")
     if options.tune and (lengths := names & {"--max-update", "--max-epoch"}):
         instead = "--max-update" if isinstance(recipe, GenerationRecipe) else "--epochs"
-        raise UsageError(
-            f"{min(lengths)} after -- would change the trials of --tune; give {instead} before --"
-        )
+        raise UsageError(f"{min(lengths)} after -- would change --tune; give {instead} before --")
     return options
 
 
@@ -207,9 +203,8 @@ def make_parser(
             more = {"metavar": metavar, "type": TYPES.get(name) or TYPES[types[name]]}
         names = [_flag(name), *(["--parallel"] if name == "jobs" else [])]
         parser.add_argument(*names, help=" ".join(text.split()).format(**values), **more)
-    parser.add_argument_group(
-        "-- FLAGS", "flags of fairseq-train, added to every row's after the recipe's"
-    )
+    about = "flags of fairseq-train, added to every row's after the recipe's"
+    parser.add_argument_group("-- FLAGS", about)
     return parser
 
 

@@ -2,9 +2,10 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +43,7 @@ class Plan(ABC):
 
     recipe: Recipe
     averages = True  # intermediate checkpoints are needed
+    datasets: Sequence[Dataset | None] = (None,)  # of which each has all rows
 
     def __init__(self, recipe: Recipe, options: Options, data_bin: Path, checkpoints: Path) -> None:
         self.recipe = recipe
@@ -81,17 +83,12 @@ class Plan(ABC):
         """Yield all rows of the recipe's tables; with ``--list`` the selected ones."""
 
     @abstractmethod
-    def _models(self) -> Iterable[tuple[Row, Dataset | None]]: ...
-
-    @abstractmethod
-    def _training_flags(self, row: Row, dataset: Dataset | None) -> str: ...
-
-    @abstractmethod
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
 
     def tunings(self) -> list[Tuning]:
         """Return the trials of learning rates that precede the runs."""
-        return [tuning for model in self._models() if (tuning := self._tuning(*model))]
+        models = product(self.datasets, self.rows)
+        return [tuning for data, row in models if (tuning := self._tuning(row, data))]
 
     def _tuning(self, row: Row, dataset: Dataset | None = None) -> Tuning | None:
         """Return the trials of a row; None without ``--tune`` and for rows without training."""
@@ -105,7 +102,7 @@ class Plan(ABC):
             trial = replace(trial, folds=1, max_update=options.tune_updates)
             return type(self)(self.recipe, trial, Path(), Path())._trial(rated, seed, dataset)
 
-        flags = self._training_flags(row, dataset)
+        flags = self._trial(row, 1, dataset).values["train"]
         name = f"{dataset.name}, {row.name}" if dataset else row.name
         return tune(row, flags, options.tune, options.tune_seeds, run_of, name)
 
@@ -152,10 +149,8 @@ def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, .
     known = {name.lower(): one for name, one in named.items()}
     names = wanted.split(",") if wanted else list(known)
     if missing := next((name for name in names if name.lower() not in known), None):
-        names_known = ", ".join(named)
-        raise UsageError(
-            f"--{kind}s {wanted}: there is no {kind} {missing!r}; the {kind}s are: {names_known}"
-        )
+        choices = ", ".join(named)
+        raise UsageError(f"--{kind}s {wanted}: there is no {kind} {missing!r}; known: {choices}")
     return tuple(known[name.lower()] for name in names)
 
 
@@ -181,8 +176,8 @@ def assign_gpus(jobs: int, gpus: int, available: int) -> list[Mapping[str, str]]
     ]
 
 
-def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[int, int, str]:
-    """Share an update of ``batches`` times ``size`` tokens (or sentences) among ``workers``.
+def share(size: int, batches: int, workers: int) -> tuple[int, int, str]:
+    """Share an update of ``batches`` times ``size`` tokens among ``workers``.
 
     Return the size and the number of a worker's batches, the fewest of at most ``size``, and a
     description.
@@ -193,9 +188,9 @@ def share(size: int, batches: int, workers: int, unit: str = "tokens") -> tuple[
     uneven = "" if total == requested else f", not {requested}, which cannot be shared evenly"
     about = (
         f"an update is {workers} worker(s) x {frequency} batch(es) (--update-freq) x {shared} "
-        f"{unit} = {total} {unit}{uneven}"
+        f"tokens = {total} tokens{uneven}"
     )
-    if unit == "tokens" and shared < min(size, LONGEST_SENTENCE):
+    if shared < min(size, LONGEST_SENTENCE):
         about += f"\nwarning: a sentence of more than {shared} tokens will stop training; "
         about += "use fewer workers"
     return shared, frequency, about

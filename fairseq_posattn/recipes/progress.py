@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 from threading import Lock
 
-from fairseq_posattn.common.progress import duration
+from fairseq_posattn.common.progress import Remaining, duration
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.training.training_log import read_line, scores_of
 
@@ -41,29 +41,12 @@ class Progress:
         return f", all {self._runs} runs in about {duration(seconds)}"
 
 
-class StepProgress:
-    """Remaining time of one step."""
-
-    def __init__(self, clock: Clock = time.monotonic) -> None:
-        self._clock = clock
-        self._first: tuple[float, float] | None = None
-
-    def _time_left(self, fraction: float) -> str:
-        """Return the remaining time; "" at the first position and at the end."""
-        now = self._clock()
-        start, first = self._first = self._first or (now, fraction)
-        if not first < fraction < 1:
-            return ""
-        return f"; done in about {duration((now - start) / (fraction - first) * (1 - fraction))}"
-
-
-class TrainingProgress(StepProgress):
+class TrainingProgress:
     """Progress of one training, which counts among all runs."""
 
     def __init__(self, run: Run, all_runs: Progress) -> None:
-        super().__init__(all_runs.clock)
-        self._run = run
-        self._all = all_runs
+        self._run, self._all = run, all_runs
+        self._remaining = Remaining(all_runs.clock)
         self._reached: float | None = None
 
     def read(self, line: str) -> str | None:
@@ -86,26 +69,28 @@ class TrainingProgress(StepProgress):
         # What the log begins with was done before this run resumed.
         self._all.advance(fraction - (self._reached or 0), took_time=self._reached is not None)
         self._reached = fraction
-        left = self._time_left(fraction)
-        return f"{position}: {news}{left}{self._all.left() if left else ''}"
+        left = self._remaining.after(fraction)
+        return f"{position}: {news}" + (f"; done in about {left}{self._all.left()}" if left else "")
 
     def finish(self) -> None:
         """Count the training as done, even if it stopped early."""
         self._all.advance(1 - (self._reached or 0))
 
 
-class GenerationProgress(StepProgress):
+class GenerationProgress:
     """Progress of fairseq-generate, a line every ``PAUSE`` seconds."""
 
-    _last = 0.0
+    def __init__(self, clock: Clock = time.monotonic) -> None:
+        self._remaining = Remaining(clock)
+        self._last = 0.0
 
     def read(self, line: str) -> str | None:
         """Return a progress line for a line of the log, if one is due."""
         match = BATCH.search(line)
         if match is None:
             return None
-        now, done, batches = self._clock(), int(match[1]), int(match[2])
-        if self._first and done < batches and now - self._last < PAUSE:
+        now, done, batches = self._remaining.clock(), int(match[1]), int(match[2])
+        if self._remaining.first and done < batches and now - self._last < PAUSE:
             return None
-        self._last = now
-        return f"batch {done:,} of {batches:,}{self._time_left(done / batches)}"
+        self._last, left = now, self._remaining.after(done / batches)
+        return f"batch {done:,} of {batches:,}" + (f"; done in about {left}" if left else "")

@@ -14,11 +14,12 @@ from statistics import fmean
 from typing import Any
 
 from fairseq_posattn import __version__
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.options import PRECISIONS
 from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER, SUMMARY_SCORES
-from fairseq_posattn.recipes.runs import Run, value_of
+from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
@@ -55,9 +56,7 @@ def record(run: Run) -> str:
 def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
-        raise UsageError(
-            f"{run.folder}: {missing:,} hypotheses are missing; repeat --steps generate,score"
-        )
+        raise UsageError(f"{run.folder}: lacks {missing:,} hypotheses; add --steps generate,score")
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)

@@ -6,12 +6,12 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
 from fairseq_posattn.recipes.results import read_object
-from fairseq_posattn.recipes.runs import value_of
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
 MADE_WITH = ["hardware", "precision", "versions", "date"]
@@ -63,10 +63,7 @@ def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None 
 
 def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
     costs = dict(_read(entry, "cost.json"))
-    runs = [
-        {**result, "cost": costs.get(numbers, {})}
-        for numbers, result in _read(entry, "result.json")
-    ]
+    runs = [{**run, "cost": costs.get(key, {})} for key, run in _read(entry, "result.json")]
     scores = {}
     for name in entry.metrics:
         measured = [number for run in runs if (number := _score(run, name)) is not None]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.training import presets
@@ -149,15 +150,3 @@ def length_dependent_schedule(settings: Sequence[str]) -> str | None:
         return schedule if value_of(words, "--phase-ratio") else None
     is_open = schedule in SCHEDULES and not value_of(words, SCHEDULES[schedule])
     return schedule if is_open else None
-
-
-def value_of(words: Sequence[str], *flags: str) -> str:
-    """Return the last value of a flag under any of its names, as argparse would; "" for none."""
-    value = ""
-    for previous, word in zip(["", *words], words, strict=False):
-        name, _, attached = word.partition("=")
-        if previous in flags:
-            value = word
-        elif attached and name in flags:
-            value = attached
-    return value

@@ -96,7 +96,6 @@ def _paper(row: TableRow, metrics: Iterable[str]) -> str:
 
 
 def _measured(row: TableRow, metrics: Sequence[str], best: bool) -> dict[str, str]:
-    """Return the cells of a measured row."""
     cells = {
         "ours": " / ".join(ours(row, name) for name in metrics),
         "runs": counted_runs(row, metrics[0]),

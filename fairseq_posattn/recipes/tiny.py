@@ -298,14 +298,12 @@ def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Examp
     model = folder.with_name("openai-gpt")
     texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]
     write_language_model(model, " ".join(texts))
-    keys = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
     with tempfile.TemporaryDirectory() as source:
         for split, file in TRANSFER[name].items():
-            rows = [
-                (LABELS[number % 3], one["input0"], one["input1"])
-                for number, one in enumerate(examples[split])
-            ]
-            lines = [json.dumps(dict(zip(keys, row, strict=True))) + "\n" for row in rows]
+            lines = []
+            for number, one in enumerate(examples[split]):
+                parses = {f"sentence{n + 1}_binary_parse": one[f"input{n}"] for n in (0, 1)}
+                lines.append(json.dumps({"gold_label": LABELS[number % 3], **parses}) + "\n")
             write_text(Path(source, file), "".join(lines))
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]
         _prepare("classification", [name.removesuffix("_gpt"), *options])

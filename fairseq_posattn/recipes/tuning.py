@@ -3,7 +3,6 @@
 Validation at the end of these updates selects the rate; the test set is not used.
 """
 
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
@@ -12,9 +11,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import Row
-from fairseq_posattn.recipes.runs import Run, length_dependent_schedule, value_of
+from fairseq_posattn.recipes.runs import Run, length_dependent_schedule
 from fairseq_posattn.training.training_log import read_line
 
 Outcome = dict[str, Any]  # "tuning" of results/README.md
@@ -87,7 +87,7 @@ def tune(
     name: str,
 ) -> Tuning:
     """Return the trials of a row, runs of ``run_of``, with each rate and the seeds from 1."""
-    words = shlex.split(f"{flags} {row.flags}")
+    words = f"{flags} {row.flags}".split()
     rate, schedule = value_of(words, "--lr"), value_of(words, "--lr-scheduler")
     if schedule == "manual" or not rate or "," in rate:
         actual = "--lr-scheduler manual" if schedule == "manual" else f"--lr {rate or 'none'}"
@@ -95,10 +95,8 @@ def tune(
     runs = []
     for rate_to_try, seed in product(rates, range(1, seeds + 1)):
         run = run_of(_with_rate(row, rate_to_try), seed)
-        if dependent := length_dependent_schedule(run.settings):
-            raise UsageError(
-                f"--tune: --lr-scheduler {dependent} depends on the length of training"
-            )
+        if kind := length_dependent_schedule(run.settings):
+            raise UsageError(f"--tune: --lr-scheduler {kind} depends on the length of training")
         label = f"{run.name}, learning rate {rate_to_try}"
         runs.append(replace(run, name=label, steps=run.steps[:1], trial=True))
     return Tuning(name, row, float(rate), tuple(rates), tuple(range(1, seeds + 1)), tuple(runs))

@@ -123,11 +123,6 @@ def running_text(
     """
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:
-        if len(raw_references) != len(references):
-            raise UsageError(
-                f"--raw-references: {len(raw_references):,} lines for {len(references):,} scored "
-                "sentences; give one line for each"
-            )
         references = list(raw_references)
     elif sides.references:
         references = detokenize_lines(references, language or "en")

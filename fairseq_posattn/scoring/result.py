@@ -95,14 +95,12 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
     return {name: sum(counts[name] for counts in each) for name in each[0]}
 
 
-# --- Statistics of sentences ----------------------------------------------------------------------
-# The file is JSON: {"test set": fingerprint, "metrics": {name: [[...], ...]}}, numbers for each
-# sentence, as Group takes them.
-
-
 @dataclass(frozen=True)
 class Kept:
-    """The statistics of a run."""
+    """The statistics of a run, numbers for each sentence, as :class:`.Group` takes them.
+
+    In a file they are JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``.
+    """
 
     test_set: str  # the fingerprint of the references
     metrics: Mapping[str, Statistics]  # by their names in ``posattn score --json``

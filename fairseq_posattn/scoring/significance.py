@@ -209,6 +209,5 @@ def _share(values: Floats, observed: float) -> float:
 
 
 def _middle(values: Floats) -> tuple[float, float]:
-    """Return the middle 95%."""
     low, high = numpy.percentile(values, [2.5, 97.5])
     return float(low), float(high)

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
 from typing import IO, Any
@@ -86,7 +87,10 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
 
 
 def file_lines(path: StrPath, allow_empty: bool = False) -> Iterator[str]:
-    """Yield the lines of a file; raises as :func:`read_lines`."""
+    """Yield the lines of a file, of ``"-"`` standard input; raises as :func:`read_lines`."""
+    if path == "-":
+        yield from read_lines(sys.stdin.buffer, "standard input", allow_empty=allow_empty)
+        return
     with open(path, "rb") as stream:
         yield from read_lines(stream, path, allow_empty=allow_empty)
 

@@ -34,8 +34,7 @@ class Tokenizer:
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
         letters = frozenset(self.tokenizer.IsAlpha)
         self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
-        self.split_hyphens = split_hyphens
-        self.escape = escape
+        self.options = {"aggressive_dash_splits": split_hyphens, "escape": escape}
         self.lower = lower
 
     def __call__(self, line):
@@ -43,8 +42,7 @@ class Tokenizer:
             line = line.strip().lower()
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
-        options = {"aggressive_dash_splits": self.split_hyphens, "escape": self.escape}
-        return self.tokenizer.tokenize(line, return_str=True, **options)
+        return self.tokenizer.tokenize(line, return_str=True, **self.options)
 
 
 # Tokenizers for a language, by the name of the rule.

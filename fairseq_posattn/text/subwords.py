@@ -177,9 +177,6 @@ def read_vocabulary(path):
             f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
             "them, like BERT's vocab.txt"
         )
-    [(twice, count)] = Counter(subwords).most_common(1)
-    if count > 1:
-        raise UsageError(f"{path}: {twice!r} stands in the vocabulary twice")
     return subwords
 
 

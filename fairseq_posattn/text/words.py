@@ -27,6 +27,7 @@ MARK_ALONE = re.compile(
     rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
 )
 MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
+_moses = cache(partial(Tokenizer, "en", escape=False))
 # "don 't" and "do n 't" for "do n't", as written by Moses and some published files
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
 _part_clitics = partial(
@@ -106,11 +107,6 @@ RULES = {
     "treebank-split": lambda text: split_treebank_words(parted(treebank_words)(text)),
     "spaced": parted(spaced_words),
 }
-
-
-@cache
-def _moses():
-    return Tokenizer("en", escape=False)
 
 
 def split_sentences(text: str) -> list[str]:

@@ -61,7 +61,6 @@ def _group_rows(runs: Sequence[Curves]) -> dict[tuple[str, str], list[Curves]]:
 
 
 def _plot_row(panels: Any, score: str, runs: Sequence[Curves], styles: Mapping[str, Style]) -> None:
-    """Plot loss, score and learning rate."""
     losses, scores, rates = panels
     for run in runs:
         style = styles[run.name]

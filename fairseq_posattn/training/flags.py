@@ -12,14 +12,9 @@ from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
 from fairseq_posattn.attention.mtsa import SCALES
 from fairseq_posattn.attention.source2token import SOURCES
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
-from fairseq_posattn.model.mechanisms import (
-    ACTIVATIONS,
-    HEADS_ACTIVATIONS,
-    MECHANISMS,
-    RELU_IN_DMAN,
-)
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
 
@@ -46,9 +41,9 @@ class MechanismConfig(FairseqDataclass):
         "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
         "that it does not support is an error",
     )
-    heads_activation: ChoiceEnum([RELU_IN_DMAN, *HEADS_ACTIVATIONS]) = flag(
-        RELU_IN_DMAN,
-        f"activation of the concatenated heads: '{RELU_IN_DMAN}' in dman and sman only, F in Mask "
+    heads_activation: ChoiceEnum([mechanisms.RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(
+        mechanisms.RELU_IN_DMAN,
+        "activation of the concatenated heads: 'relu_in_dman' in dman and sman only, F in Mask "
         "Attention Networks' eq. 5; any other in every attention sublayer: 'relu' in the released "
         "translation code, 'gelu' in the released summarization code",
     )
@@ -88,9 +83,7 @@ class MechanismConfig(FairseqDataclass):
     mtsa_source_layers: int = flag(
         2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
     )
-    mtsa_source_bias: float = flag(
-        0.0, "initial value of the last bias of the source2token scores", "mtsa"
-    )
+    mtsa_source_bias: float = flag(0.0, "initial value of the last source2token bias", "mtsa")
     mtsa_divide_source: bool = flag(
         False, "divide source2token scores by the square root of a head's features", "mtsa"
     )
@@ -128,14 +121,12 @@ class SentenceEncoderConfig(MechanismConfig):
     )
     encoder_sublayers: str = flag(
         "san,ffn",
-        f"sublayers of a layer in order, separated by commas, from {', '.join(MECHANISMS)}, "
-        f"{FEED_FORWARD}",
+        "sublayers of a layer in order, separated by commas, from "
+        f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
-    encoder_attention_heads: int = flag(
-        16, "number of attention heads", "transformer", "attention", "mtsa"
-    )
+    encoder_attention_heads: int = flag(16, "attention heads", "transformer", "attention", "mtsa")
     encoder_ffn_embed_dim: int = flag(
         1024, "hidden features of a feed-forward sublayer", "transformer"
     )
@@ -162,7 +153,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "mtsa, mpsan, disan, bi_blosan, attention, source2token pooling and the head, drawn for "
         "each, as in MTSA's and DiSAN's released code; other encoders drop features of their input",
     )
-    map_activation: ChoiceEnum(list(ACTIVATIONS)) = flag(
+    map_activation: ChoiceEnum(list(mechanisms.ACTIVATIONS)) = flag(
         "elu", "activation in mtsa, mpsan, disan, bi_blosan, source2token pooling and the head"
     )
     attention_dropout: float = flag(
@@ -193,13 +184,9 @@ class SentenceEncoderConfig(MechanismConfig):
         "with self attention over the Bi-LSTM",
         "cspan",
     )
-    cspan_no_residual: bool = flag(
-        False, "do not add the semantic attention to the result", "cspan"
-    )
+    cspan_no_residual: bool = flag(False, "do not add semantic attention to the result", "cspan")
     lstm_layers: int = flag(1, "number of recurrent layers", "cspan", "lstm", "bilstm", "bigru")
-    cnn_widths: str = flag(
-        "3,4,5", "tokens spanned by each convolution or layer", "cnn", "hierarchical_cnn"
-    )
+    cnn_widths: str = flag("3,4,5", "tokens of each convolution", "cnn", "hierarchical_cnn")
     block_length: int = flag(
         0, "tokens of a block; 0 for the cube root of twice a sentence's tokens", "bi_blosan"
     )

@@ -20,7 +20,8 @@ def gradients(output, inputs, seed=7):
     """Return the gradients of a fixed random combination of ``output`` in the ``inputs``."""
     generator = torch.Generator().manual_seed(seed)
     direction = torch.randn(output.shape, generator=generator, dtype=torch.float64)
-    return torch.autograd.grad((output * direction.to(output)).sum(), inputs, retain_graph=True)
+    combined = (output * direction.to(output)).sum()
+    return torch.autograd.grad(combined, inputs, retain_graph=True, materialize_grads=True)
 
 
 def assert_same_with_gradients(output, expected, tensors):
@@ -38,6 +39,16 @@ def leaves(*shapes, dtype=torch.float64, seed=0, scale=1.0):
         .requires_grad_()
         for shape in shapes
     ]
+
+
+def shaken(module, scale=0.3, seed=3):
+    """Return a module in float64, with noise on its parameters, since some start at 0 or 1."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in module.double().parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            parameter.add_(scale * noise)
+    return module
 
 
 class Draws:

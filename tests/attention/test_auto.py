@@ -237,6 +237,14 @@ def test_need_weights_is_not_timed(timed):
     assert timed.call(need_weights=True) == ["reference"]
 
 
+def test_long_texts_on_a_cpu_use_sdpa_without_gradients(timed, monkeypatch):
+    monkeypatch.setattr(declare, "on_gpu", lambda arguments: False)
+    assert timed.call(128) == ["reference"]
+    with torch.no_grad():
+        assert timed.call(128) == ["sdpa"]
+        assert timed.call(127) == timed.call(128, need_weights=True) == ["reference"]
+
+
 def test_times_are_stored_where_no_package_is_installed(monkeypatch, tmp_path):
     """A checkout given to --user-dir has no metadata, and PyTorch's Triton has another name."""
     monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))

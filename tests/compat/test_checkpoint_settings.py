@@ -81,23 +81,17 @@ def test_a_file_name_within_the_data_stays(tmp_path, name, stays):
     assert ("config_yaml" in settings(tmp_path, task={"config_yaml": name}).task) is stays
 
 
-@pytest.mark.parametrize("name", ["time", "bisect", "OrderedDict", "safe_round", "Nothing", 3])
-def test_metrics_are_meters(name):
-    loaded = meters.MetersDict()
+@pytest.mark.parametrize("name", ["function", "time", "OrderedDict", "safe_round", "Nothing", 3])
+def test_metrics_are_meters(name, monkeypatch):
+    loaded, state = meters.MetersDict(), [(0, "loss", name, {})]
     loaded.load_state_dict([(0, "loss", "AverageMeter", {"val": 1, "sum": 2, "count": 2})])
     assert loaded["loss"].avg == 1
-    with pytest.raises(UsageError, match="there is no meter"):
-        meters.MetersDict().load_state_dict([(0, "loss", name, {})])
-
-
-def test_fairseq_calls_any_name_of_a_metric(monkeypatch):
     monkeypatch.setattr(meters, "function", Mock(), raising=False)
-    load = inspect.unwrap(meters.MetersDict.load_state_dict)
-    load(meters.MetersDict(), [(0, "loss", "function", {})])
-    meters.function.assert_called_once()
-
-
-# --- sizes ---------------------------------------------------------------------------------------
+    with pytest.raises(UsageError, match="there is no meter"):
+        loaded.load_state_dict(state)
+    if name == "function":  # fairseq calls it
+        inspect.unwrap(meters.MetersDict.load_state_dict)(meters.MetersDict(), state)
+        meters.function.assert_called_once()
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import RANGES, check, check_ranges
-from fairseq_posattn.compat.names import METRICS, check_data
+from fairseq_posattn.compat.checks import METRICS, RANGES, check, check_data, check_ranges
 
 TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
 TRAIN |= {"criterion": "label_smoothed_cross_entropy", "optimizer": "adam", "max_tokens": 100}

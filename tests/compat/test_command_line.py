@@ -53,20 +53,17 @@ def test_bf16_needs_no_tpu():
         assert parsed.tpu == (parse is not options.parse_args_and_arch)
 
 
-@pytest.mark.parametrize("error", [UsageError("--lr -1"), ValueError("a bug")])
-def test_hydra_calls_the_hook_for_mistakes(capsys, monkeypatch, error):
-    shown = []
-    monkeypatch.setattr(sys, "excepthook", lambda *error: shown.append(error[1]))
+def test_hydra_raises_the_error_of_its_program(capsys):
     finished = JobReturn(status=JobStatus.FAILED)
-    finished.return_value = error
-    with pytest.raises(ValueError):
-        JobReturn.return_value.fget.__wrapped__(finished)
-    assert "Error executing job" in capsys.readouterr().err
-    is_mistake = isinstance(error, UsageError)
-    with pytest.raises(SystemExit if is_mistake else ValueError):
-        finished.return_value  # noqa: B018
-    assert bool(capsys.readouterr().err) != is_mistake
-    assert shown == [error] * is_mistake
+    finished.return_value = UsageError("--lr -1")
+    patched, run = JobReturn.return_value.fget, hydra._internal.utils.run_and_report
+    with pytest.raises(UsageError, match="--lr -1"):
+        run(lambda: patched(finished))
+    assert not capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        run.__wrapped__(lambda: patched.__wrapped__(finished))
+    errors = capsys.readouterr().err
+    assert "Error executing job" in errors and "Traceback" in errors
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of matching names, which fairseq has, too

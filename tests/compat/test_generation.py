@@ -27,27 +27,22 @@ from fairseq_posattn.text.manifest import Manifest
 EOS, PAD, VOCABULARY = 2, 1, 9
 
 
-@pytest.fixture
-def forbidden():
-    """Return ``forbidden(hypotheses, size)``: tokens that fairseq's module forbids after each."""
-
-    def forbidden(hypotheses, size, longest=12):
-        step = len(hypotheses[0])
-        tokens = torch.full((len(hypotheses), longest), PAD)
-        tokens[:, 0] = EOS
-        tokens[:, 1 : step + 1] = torch.tensor(hypotheses).view(len(hypotheses), step)
-        lprobs = torch.zeros(len(hypotheses), VOCABULARY)
-        block = NGramRepeatBlock(size)
-        block.use_extension = False
-        result = block(tokens, lprobs, len(hypotheses), 1, step)
-        assert torch.isin(result, torch.tensor([0.0, -torch.inf])).all()
-        return [set(row.isneginf().nonzero().flatten().tolist()) for row in result]
-
-    return forbidden
+def forbidden(hypotheses, size, longest=12):
+    """Return the tokens that fairseq's module forbids after each hypothesis."""
+    step = len(hypotheses[0])
+    tokens = torch.full((len(hypotheses), longest), PAD)
+    tokens[:, 0] = EOS
+    tokens[:, 1 : step + 1] = torch.tensor(hypotheses).view(len(hypotheses), step)
+    block = NGramRepeatBlock(size)
+    block.use_extension = False
+    lprobs = torch.zeros(len(hypotheses), VOCABULARY)
+    result = block(tokens, lprobs, len(hypotheses), 1, step)
+    assert torch.isin(result, torch.tensor([0.0, -torch.inf])).all()
+    return [set(row.isneginf().nonzero().flatten().tolist()) for row in result]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4])
-def test_forbidden_tokens_equal_a_list_of_all_ngrams(forbidden, size):
+def test_forbidden_tokens_equal_a_list_of_all_ngrams(size):
     generator = torch.Generator().manual_seed(1)
     for length in range(10):
         hypotheses = torch.randint(4, 6, (6, length), generator=generator).tolist()
@@ -60,7 +55,7 @@ def test_forbidden_tokens_equal_a_list_of_all_ngrams(forbidden, size):
         assert forbidden(hypotheses, size) == expected
 
 
-def test_fairseq_forbids_no_repetition(forbidden, restore):
+def test_fairseq_forbids_no_repetition(restore):
     assert forbidden([[4, 5, 4]], 2) == [{5}]
     restore(NGramRepeatBlock, "_no_repeat_ngram")
     assert forbidden([[4, 5, 4]], 2) == [set()]

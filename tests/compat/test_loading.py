@@ -46,9 +46,6 @@ def saved(tmp_path, **entries):
     return Path(save_checkpoint(tmp_path / "checkpoint.pt", **entries))
 
 
-# --- What fairseq writes -----------------------------------------------------------------------
-
-
 def test_types_in_checkpoints_are_read(tmp_path):
     given = {
         "settings": argparse.Namespace(arch="fconv", lr=[0.5], nested=argparse.Namespace(a=None)),
@@ -110,9 +107,6 @@ def test_averaged_weights_are_loaded_in_float32(tmp_path):
             inspect.unwrap(getattr(checkpoint_utils, name))(path)
 
 
-# --- What is refused ---------------------------------------------------------------------------
-
-
 CALLS = {
     f"{os.system.__module__}.system": lambda path: Call(os.system, f"touch {path}"),
     "io.open": lambda path: Call(open, str(path), "w"),
@@ -129,9 +123,6 @@ def test_code_is_refused_and_not_run(tmp_path, zipped, name):
         with pytest.raises(UsageError, match=rf"^{path} is refused: it holds {name}[^\n]*$"):
             getattr(checkpoint_utils, load)(str(path))
         assert not created.exists()
-
-
-# --- What cannot be read -----------------------------------------------------------------------
 
 
 MEMBERS = "its members are not those of one checkpoint"

@@ -9,7 +9,7 @@ import pytest
 from fairseq_posattn import compat
 from fairseq_posattn.compat import patching
 
-WITHOUT_PATCHES = {"__init__", "patching", "checks", "names"}
+WITHOUT_PATCHES = {"__init__", "patching", "checks"}
 
 
 def test_every_module_is_listed_and_patches_something():

@@ -90,9 +90,8 @@ def test_the_scale_of_mixed_precision_is_resumed():
 
 def validate(loss):
     """Call fairseq's bookkeeping of a validation, without saving."""
-    checkpoint = SimpleNamespace(
-        no_save=True, maximize_best_checkpoint_metric=False, patience=1, save_dir="."
-    )
+    checkpoint = SimpleNamespace(no_save=True, patience=1, save_dir=".")
+    checkpoint.maximize_best_checkpoint_metric = False
     trainer = SimpleNamespace(data_parallel_rank=0, get_num_updates=lambda: 1)
     checkpoint_utils.save_checkpoint(checkpoint, trainer, None, loss)
     return train.should_stop_early(SimpleNamespace(checkpoint=checkpoint), loss)
@@ -102,21 +101,17 @@ def test_trainings_share_no_best_loss():
     assert not validate(1.0)
     assert validate(2.0)  # worse: it has had its patience
     assert checkpoint_utils.save_checkpoint.best == 1.0
-    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
+    with pytest.raises(AttributeError):  # there are no settings
+        checkpoint_utils.load_checkpoint(None, SimpleNamespace(checkpoint_suffix=""))
     assert not validate(2.0)  # of the next training, whose first and best it is
     assert checkpoint_utils.save_checkpoint.best == 2.0
-    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
 
-
-def test_patience_of_a_checkpoint_is_loaded_and_that_of_another_training_forgotten():
     def load(cfg, trainer):
         checkpoint_utils.save_checkpoint.best = 3.0
 
     resuming.forget_previous_training(load, None, None)
     assert checkpoint_utils.save_checkpoint.best == 3.0
-    with pytest.raises(AttributeError):  # there are no settings
-        checkpoint_utils.load_checkpoint(None, SimpleNamespace(checkpoint_suffix=""))
-    assert not hasattr(checkpoint_utils.save_checkpoint, "best")
+    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
 
 
 def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):
@@ -164,13 +159,8 @@ def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
         make_trainer().load_checkpoint(path)
 
 
-def test_a_named_file_must_exist_else_training_starts_from_scratch(tmp_path, make_trainer):
-    def restored(restore_file):
-        cfg = SimpleNamespace(restore_file=restore_file, save_dir=str(tmp_path))
-        trainer = SimpleNamespace(checkpoint_suffix="")
-        return resuming.require_restored_file(lambda cfg, _: cfg.restore_file, cfg, trainer)
-
-    assert [restored(name) for name in ("", "checkpoint_last.pt")] == ["", "checkpoint_last.pt"]
+def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer):
+    trainer = make_trainer(restore_file="checkpoint_7.pt")
     with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
-        restored("checkpoint_7.pt")
-    assert make_trainer().load_checkpoint("checkpoint_7.pt") is None  # fairseq starts from scratch
+        checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
+    assert trainer.load_checkpoint("checkpoint_7.pt") is None  # fairseq starts from scratch

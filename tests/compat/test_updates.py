@@ -38,8 +38,6 @@ class Operations(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-# --- Adam ----------------------------------------------------------------------------------------
-
 FORMS = [(F32, None), (BF16, None), (BF16, FP16Optimizer), (BF16, MemoryEfficientFP16Optimizer)]
 
 

@@ -1,5 +1,6 @@
 """Trainings that can be killed at any moment, and the comparison of their ends."""
 
+import operator
 import runpy
 import signal
 import tempfile
@@ -17,7 +18,6 @@ ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
 FLAGS = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
 SAVING = ["--save-interval-updates", "1", "--keep-interval-updates", "1"]
-PATIENCE_OF_PEERS = 60.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,13 @@ class Training:
 
 
 def ends_of(processes):
-    """Return the exit codes; raise TimeoutError if a process hangs."""
+    """Return the exit codes; fail if a process hangs."""
     for process in processes:
-        process.join(PATIENCE_OF_PEERS)
+        process.join(60)
     hanging = [process for process in processes if process.exitcode is None]
     for process in hanging:
         process.kill()
-    if hanging:
-        raise TimeoutError(f"{len(hanging)} of {len(processes)} processes do not end")
+    assert not hanging, f"{len(hanging)} of {len(processes)} processes do not end"
     return [process.exitcode for process in processes]
 
 
@@ -110,13 +109,12 @@ def end_of(save_dir):
 def differences(folder, other):
     """Return the places where the ends of two runs differ, through all containers and tensors."""
     values, others = (dict(tree_leaves_with_path(end_of(one))) for one in (folder, other))
-    places = sorted({*values, *others}, key=keystr)
-    return [keystr(place) for place in places if not same(values, others, place)]
+    missing = dict.fromkeys({*values, *others}, "missing")
+    values, others = missing | values, missing | others
+    places = sorted(missing, key=keystr)
+    return [keystr(place) for place in places if not same(values[place], others[place])]
 
 
-def same(values, others, place):
-    if place not in values or place not in others:
-        return False
-    one, other = values[place], others[place]
-    is_equal = torch.equal if isinstance(one, torch.Tensor) else lambda one, other: one == other
+def same(one, other):
+    is_equal = torch.equal if isinstance(one, torch.Tensor) else operator.eq
     return type(one) is type(other) and is_equal(one, other)

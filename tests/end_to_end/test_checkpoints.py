@@ -74,7 +74,6 @@ def test_average(trained, tmp_path):
     [
         ("--num-epoch-checkpoints 1", ["checkpoint1"]),
         ("--num-update-checkpoints 2", ["checkpoint_1_8", "checkpoint_2_12"]),
-        ("--num-update-checkpoints 1 --checkpoint-upper-bound 11", ["checkpoint_1_8"]),
     ],
 )
 def test_average_takes_the_last_checkpoints(trained, tmp_path, capsys, options, chosen):

@@ -223,8 +223,6 @@ def test_infinite_scores_are_one_line(recommender, tmp_path, capsys):
 
 def test_only_a_recommender_ranks(tagger, tmp_path, capsys):
     assert rank([str(tagger[0]), "--scores", str(tmp_path / "scores.tsv")]) == 1
-    error = capsys.readouterr().err
-    assert error.endswith(
-        ": not a recommender; it was not trained with --task news_recommendation\n"
-    )
+    reason = "it was not trained with --task news_recommendation"
+    assert capsys.readouterr().err.endswith(f": not a recommender; {reason}\n")
     assert not list(tmp_path.iterdir())

@@ -13,9 +13,7 @@ from pathlib import Path
 import forked_commands
 import pytest
 from fairseq.trainer import Trainer
-from kill_and_resume import Training, differences, ends_of
-
-from fairseq_posattn.compat.checkpoints import read_checkpoint
+from kill_and_resume import Training, differences, end_of, ends_of
 
 # Ends after three minutes if a test fails to stop it.
 ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")
@@ -36,8 +34,7 @@ def plugin_messages(log):
 
 
 def updates_in(save_dir):
-    state = read_checkpoint(save_dir / "checkpoint_last.pt")
-    return state["optimizer_history"][-1]["num_updates"]
+    return end_of(save_dir)["schedule"]["num_updates"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +137,8 @@ def test_sigterm_to_the_first_process_stops_the_spawned_ones(tmp_path, without, 
     assert process.wait() == code, log.read_text()
     assert "training on 2 devices" in log.read_text()
     wait_for(log, f"stopped by {name} after ")
-    assert f" after {updates_in(tmp_path / 'saved')} updates; " in plugin_messages(log)[-1]
+    if not without:
+        assert f" after {updates_in(tmp_path / 'saved')} updates; " in plugin_messages(log)[-1]
 
 
 def limit_files(size):

@@ -15,8 +15,7 @@ from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.export import checkpoint, onnx
-from fairseq_posattn.export import command as command
+from fairseq_posattn.export import checkpoint, command, onnx
 from fairseq_posattn.hugging_face import encoder_decoder
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text import manifest

@@ -8,8 +8,7 @@ from classifier_builder import sentences
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.export import command as command
-from fairseq_posattn.export import int8, onnx
+from fairseq_posattn.export import command, int8, onnx
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.inference import translation
@@ -18,14 +17,11 @@ pytestmark = pytest.mark.slow  # each exports a model
 FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
 
 
-def test_int8_is_measured_beside_the_model(classifier, tmp_path, capsys):
+def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
-    text, labels = tmp_path / "text", tmp_path / "labels"
-    words = [f"word{number % 20} word{number % 7}" for number in range(40)]
-    text.write_text("".join(f"{line}\n" for line in words))
-    labels.write_text("class1\n" * 40)
+    text = write("text", [f"word{number % 20} word{number % 7}" for number in range(40)])
     folder = tmp_path / "out"
-    flags = ["--int8", "--text", text, "--labels", labels]
+    flags = ["--int8", "--text", text, "--labels", write("labels", ["class1"] * 40)]
     assert command.main(list(map(str, [path, folder, *flags])), prog="posattn export") == 0
     said = capsys.readouterr().out.splitlines()
     assert [line.partition(":")[0] for line in said[-3:]] == ["PyTorch", "ONNX", "ONNX, int8"]
@@ -44,17 +40,13 @@ def test_unknown_labels_and_extra_columns_are_named(classifier, tmp_path):
         int8.compare(exported, tmp_path / "out", ["word1", "word1\tword2"])
 
 
-def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(tmp_path):
-    text, labels = tmp_path / "text", tmp_path / "labels"
-    text.write_text("one\n\ntwo\nthree\n")
-    assert command.read_examples(text, None) == (["one", "two", "three"], None)
-    labels.write_text("1\n\n2\n3\n")
-    assert command.read_examples(text, labels) == (["one", "two", "three"], ["1", "2", "3"])
-    labels.write_text("1\n2\n3\n\n")
-    assert command.read_examples(text, labels) == (["one", "two", "three"], ["1", "3", ""])
-    labels.write_text("1\n2\n3\n")
+def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(write):
+    text, lines = write("text", ["one", "", "two", "three"]), ["one", "two", "three"]
+    assert command.read_examples(text, None) == (lines, None)
+    for labels, kept in (("1\n\n2\n3\n", ["1", "2", "3"]), ("1\n2\n3\n\n", ["1", "3", ""])):
+        assert command.read_examples(text, write("labels", labels)) == (lines, kept)
     with pytest.raises(UsageError, match=f"line counts differ: --text {text} has 4, --labels"):
-        command.read_examples(text, labels)
+        command.read_examples(text, write("labels", "1\n2\n3\n"))
 
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
@@ -83,14 +75,12 @@ def test_stock_models_translate_in_int8(translator):
     torch.testing.assert_close(*scores, atol=0.5, rtol=0.2)
 
 
-def test_translations_are_measured_beside_the_models(tmp_path, capsys):
-    text, right = tmp_path / "text", tmp_path / "right"
+def test_translations_are_measured_beside_the_models(tmp_path, write, capsys):
     lines = ["a b c", "h g f e", "d d b", "c", "e f g h a"]
-    text.write_text("".join(f"{line}\n" for line in lines))
     translator = translation.load([FIXTURE / "checkpoint.pt"], str(FIXTURE / "data"), device="cpu")
-    right.write_text("".join(f"{found.text}\n" for found in translator(lines)))
+    right = write("right", [found.text for found in translator(lines)])
     flags = [FIXTURE / "checkpoint.pt", tmp_path / "out", "--data", FIXTURE / "data", "--int8"]
-    flags += ["--text", text, "--labels", right]
+    flags += ["--text", write("text", lines), "--labels", right]
     assert command.main(list(map(str, flags)), prog="posattn export") == 0
     said = capsys.readouterr().out.splitlines()
     assert said[-3] == "int8: call fairseq_posattn.hugging_face.in_int8(model) after loading"

@@ -18,9 +18,3 @@ def load(*checkpoints, data=FIXTURE / "data", **options):
 def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
     words = [str(checkpoint), "--data", str(data), "--cpu", *arguments]
     return translate.main(list(map(str, words)), prog="posattn translate")
-
-
-def written(tmp_path, content):
-    path = tmp_path / "text"
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path

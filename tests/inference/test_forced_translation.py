@@ -1,7 +1,7 @@
 """Translations with prefixes and constraints."""
 
 import pytest
-from small_translator import EXPECTED, command, load, written
+from small_translator import EXPECTED, command, load
 
 from fairseq_posattn.inference import tokens
 
@@ -78,23 +78,17 @@ def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monk
     assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
 
 
-def test_prefixes_are_read_from_a_file(tmp_path, capsys, source):
-    prefixes = tmp_path / "prefixes"
-    prefixes.write_text("C B\n\n B\r\n")
-    text = "\n".join([source[0], source[1], source[2]])
+def test_prefixes_are_read_from_a_file(write, capsys, source):
+    prefixes = write("prefixes", "C B\n\n B\r\n")
     words = ["--prefixes", prefixes, "--buffer-size", "2", "--prefix-size", "1"]
-    assert command("--input", written(tmp_path, text), *words) == 0
+    assert command("--input", write("text", source[:3]), *words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [lines[0][0], lines[1], lines[2][0]] == ["C", EXPECTED[1], "B"]
 
 
 @pytest.mark.parametrize("lines, complaint", [(1, "fewer lines"), (3, "more lines")])
-def test_prefixes_of_another_number_give_one_line_errors(
-    lines, complaint, tmp_path, capsys, source
-):
-    prefixes = tmp_path / "prefixes"
-    prefixes.write_text("\n" * lines)
-    text = written(tmp_path, f"{source[0]}\n{source[1]}\n")
+def test_prefixes_of_another_number_give_one_line_errors(lines, complaint, write, capsys, source):
+    prefixes, text = write("prefixes", "\n" * lines), write("text", source[:2])
     assert command("--input", text, "--prefixes", prefixes) == 1
     output = capsys.readouterr()
     assert output.out.splitlines() == EXPECTED[: min(lines, 2)]
@@ -103,9 +97,9 @@ def test_prefixes_of_another_number_give_one_line_errors(
     )
 
 
-def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsys, source):
+def test_unsatisfied_conditions_are_reported_with_line_and_words(write, capsys, source):
     long = "A B " * 6
-    text = written(tmp_path, f"{source[0]}\tC C\tB\n\n{source[1]}\tC\t{long}\n{source[2]}\n")
+    text = write("text", f"{source[0]}\tC C\tB\n\n{source[1]}\tC\t{long}\n{source[2]}\n")
     options = ("--buffer-size", 2, "--max-len-b", 9)
     assert command("--input", text, "--constraints", *options) == 0
     output = capsys.readouterr()
@@ -117,8 +111,7 @@ def test_unsatisfied_conditions_are_reported_with_line_and_words(tmp_path, capsy
     (warning,) = (line for line in output.err.splitlines() if "answered with" in line)
     assert warning == f"{beginning}with 'C', {long!r} in it{end}"
 
-    prefixes = tmp_path / "prefixes"
-    prefixes.write_text(f"\n\n{long}\n\n")
-    text.write_text(f"{source[0]}\n\n{source[1]}\n{source[2]}\n")
+    prefixes = write("prefixes", ["", "", long, ""])
+    write("text", [source[0], "", source[1], source[2]])
     assert command("--input", text, "--prefixes", prefixes, *options) == 0
     assert f"{beginning}that begins with {long!r}{end}" in capsys.readouterr().err

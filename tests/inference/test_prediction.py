@@ -40,15 +40,15 @@ def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
     return predict.main(list(map(str, words)), prog="predict")
 
 
-def test_blank_lines_give_blank_lines(tmp_path, capsys):
-    (tmp_path / "text").write_text("a b\n\n \t \nd e\n")
-    assert command("--input", tmp_path / "text") == 0
+def test_blank_lines_give_blank_lines(write, capsys):
+    path = write("text", ["a b", "", " \t ", "d e"])
+    assert command("--input", path) == 0
     output = capsys.readouterr()
     labels = [line.partition("\t")[0] for line in output.out.split("\n")]
     assert [label in ("back", "forth") for label in labels] == [True, False, False, True, False]
     assert labels[1] == labels[2] == ""
     assert "2 blank lines answered with a blank line" in output.err
-    assert command("--input", tmp_path / "text", "--json") == 0
+    assert command("--input", path, "--json") == 0
     labels = [json.loads(line)["label"] for line in capsys.readouterr().out.splitlines()]
     assert labels[1:3] == [None, None] and None not in (labels[0], labels[3])
 
@@ -192,16 +192,13 @@ def test_outputs_that_are_not_finite_are_an_error():
         predictor(["a"])
 
 
-def test_unknown_words_are_reported_once(tmp_path, capsys):
-    (tmp_path / "text").write_text("x\ny z a\n<pad>\na b\n")
-    assert command("--input", tmp_path / "text", "--buffer-size", "2") == 0
+def test_unknown_words_are_reported_once(write, capsys):
+    path = write("text", ["x", "y z a", "<pad>", "a b"])
+    assert command("--input", path, "--buffer-size", "2") == 0
     warning = capsys.readouterr().err
-    assert warning.startswith(
-        f"warning: {tmp_path / 'text'}: 3 of 4 words are unknown to the model: "
-    )
+    assert warning.startswith(f"warning: {path}: 3 of 4 words are unknown to the model: ")
     assert warning.count("\n") == 1
-    (tmp_path / "text").write_text("a x\n")
-    assert command("--input", tmp_path / "text") == 0
+    assert command("--input", write("text", ["a x"])) == 0
     assert capsys.readouterr().err == ""
 
 

@@ -18,7 +18,7 @@ import torch
 from fairseq import options as flags
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load, written
+from small_translator import CHECKPOINT, EXPECTED, FIXTURE, command, load
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import prediction, translation
@@ -45,9 +45,9 @@ def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
     assert len({len(line.split()) for line in source}) > 1 and alone != EXPECTED
 
 
-def test_int8_changes_scores_and_no_translation(source, translator, tmp_path, capsys):
+def test_int8_changes_scores_and_no_translation(source, translator, write, capsys):
     """Check that rounding changes no output of this model."""
-    path = written(tmp_path, "\n".join(source))
+    path = write("text", "\n".join(source))
     assert command("--input", path, "--int8") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED
     before, rounded = (
@@ -65,8 +65,8 @@ def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch)
     assert [result.text for result in translator(source)] == EXPECTED
 
 
-def test_buffers_keep_the_order_and_blank_lines(tmp_path, capsys, source):
-    path, output = written(tmp_path, "\n\n \t \r\n".join(source * 3) + "\n"), tmp_path / "output"
+def test_buffers_keep_the_order_and_blank_lines(write, tmp_path, capsys, source):
+    path, output = write("text", "\n\n \t \r\n".join(source * 3) + "\n"), tmp_path / "output"
     options = ("--buffer-size", "5", "--batch-size", "2")
     expected = "\n\n\n".join(EXPECTED * 3) + "\n"
     assert command("--input", path, *options) == 0
@@ -104,8 +104,8 @@ def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
         (b"\n" + gzip.compress(b"a", mtime=0), ":2: compressed; unpack the file: gzip -d"),
     ],
 )
-def test_lines_before_an_invalid_one_are_answered(after, words, tmp_path, capsys, source):
-    path = written(tmp_path, b"\xef\xbb\xbf" + source[0].encode() + after)
+def test_lines_before_an_invalid_one_are_answered(after, words, write, capsys, source):
+    path = write("text", b"\xef\xbb\xbf" + source[0].encode() + after)
     assert command("--input", path) == 1
     output = capsys.readouterr()
     assert output.out == f"{EXPECTED[0]}\n"
@@ -113,8 +113,8 @@ def test_lines_before_an_invalid_one_are_answered(after, words, tmp_path, capsys
     assert last.startswith(f"posattn translate: error: {path}{words}")
 
 
-def test_json_has_the_scores_of_all_hypotheses(tmp_path, capsys, source):
-    path = written(tmp_path, f"{source[0]}\n\n")
+def test_json_has_the_scores_of_all_hypotheses(write, capsys, source):
+    path = write("text", f"{source[0]}\n\n")
     assert command("--input", path, "--json", "--nbest", "2") == 0
     first, blank = map(json.loads, capsys.readouterr().out.splitlines())
     assert first["text"] == EXPECTED[0]
@@ -137,8 +137,8 @@ def test_special_symbols_in_text_are_unknown_words(translator):
     assert [dictionary[token] for token in tokens] == ["a", "<unk>", "<unk>", "b", "</s>"]
 
 
-def test_cut_lines_and_unknown_tokens_are_reported(tmp_path, capsys, source):
-    path = written(tmp_path, f"{source[0]}\n{' '.join('abZ' * 9)}\n")
+def test_cut_lines_and_unknown_tokens_are_reported(write, capsys, source):
+    path = write("text", f"{source[0]}\n{' '.join('abZ' * 9)}\n")
     assert command("--input", path) == 0
     output = capsys.readouterr()
     assert output.out.startswith(f"{EXPECTED[0]}\n")
@@ -165,7 +165,7 @@ def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, change
         translation, "load", lambda *args, **options: passed.append(options) or 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-        main([str(CHECKPOINT), "--cpu"])
+        main([str(CHECKPOINT), "--cpu", "--input", os.devnull])
     ours = {"device": "cpu", "attention": None, "int8": False}
     assert passed.pop() == {**ours, **fairseqs(), **changed}
 
@@ -286,8 +286,8 @@ def test_colons_separate_the_models_of_an_ensemble(tmp_path):
         (("--min-len", "16"), {}, "min_len 16: must be at most 15"),
     ],
 )
-def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, tmp_path, capsys):
-    text = written(tmp_path, "a b\n")
+def test_wrong_arguments_give_one_line_errors(arguments, options, complaint, write, capsys):
+    text = write("text", "a b\n")
     assert command("--input", text, *arguments, **options) == 1
     *warnings, error = capsys.readouterr().err.splitlines()
     assert error.startswith("posattn translate: error: ")

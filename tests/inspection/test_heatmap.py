@@ -36,9 +36,6 @@ def tick_texts(axis):
     return [tick.get_text() for tick in axis.get_ticklabels()]
 
 
-# --- The numbers -------------------------------------------------------------------------------
-
-
 def test_numbers_are_the_weights_of_the_chosen_heads(build):
     encoder, places = build("dman,san,ffn")
     sentence = torch.arange(4, 11)
@@ -90,9 +87,6 @@ def test_only_mtsa_has_source2token_weights(build):
     for head, of_head in zip(mtsa, scores.exp(), strict=True):
         shares = of_head / of_head.sum(0)  # [T, D], of each feature
         assert head["source2token"] == pytest.approx(shares.mean(1).tolist(), abs=1e-6)
-
-
-# --- The picture -------------------------------------------------------------------------------
 
 
 def test_the_picture_shows_the_numbers(build, labels_of):

@@ -39,11 +39,10 @@ def labels_by_line(model, path):
 
 
 @pytest.mark.parametrize("kind", RULES)
-def test_tokens_by_line_with_their_end(trained, kind, tmp_path):
-    path = tmp_path / "text"
-    path.write_text("\na b  c\n \t\nd\u2028 Z\n", encoding="utf-8")
+def test_tokens_by_line_with_their_end(trained, kind, write):
+    path = write("text", ["", "a b  c", " \t", "d\u2028 Z"])
     expected = {2: ["a", "b", "c", "</s>"], 4: ["d", "<unk>", "</s>"]}
-    assert labels_by_line(trained(kind), str(path)) == expected
+    assert labels_by_line(trained(kind), path) == expected
 
 
 @pytest.mark.parametrize("kind", RULES)
@@ -53,11 +52,10 @@ def test_plain_text_is_tokenized_as_in_training(trained, kind, monkeypatch):
     assert labels_by_line(trained(kind, plain=True), "-") == expected
 
 
-def test_the_first_symbol_of_a_classifier(trained, tmp_path):
-    path, model = tmp_path / "text", trained("classification")
-    path.write_text("a\n")
+def test_the_first_symbol_of_a_classifier(trained, write):
+    model = trained("classification")
     model.task.cfg.init_token = model.task.source_dictionary.bos()
-    assert labels_by_line(model, str(path)) == {1: ["<s>", "a", "</s>"]}
+    assert labels_by_line(model, write("text", "a\n")) == {1: ["<s>", "a", "</s>"]}
 
 
 @pytest.mark.parametrize(
@@ -70,20 +68,18 @@ def test_the_first_symbol_of_a_classifier(trained, tmp_path):
         (b"a " * 30, "31 tokens with the end symbol"),
     ],
 )
-def test_a_text_that_cannot_be_read_is_one_line(trained, tmp_path, content, message):
-    path = tmp_path / "text"
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match=f"^--sentences {path}(:1)?: {message}"):
-        read_file(str(path), trained("classification"))
+def test_a_text_that_cannot_be_read_is_one_line(trained, write, content, message):
+    path = write("text", content)
+    with pytest.raises(UsageError, match=f"^(--sentences )?{path}(:1)?: {message}"):
+        read_file(path, trained("classification"))
 
 
-def test_unknown_and_cut_text_gets_a_warning(trained, tmp_path, capsys):
-    path = tmp_path / "text"
-    path.write_text("v w x y z\n" + "a " * 30)
-    lengths = [len(ids) for ids in read_file(str(path), trained("translation")).values()]
+def test_unknown_and_cut_text_gets_a_warning(trained, write, capsys):
+    path = write("text", ["v w x y z", "a " * 30])
+    lengths = [len(ids) for ids in read_file(path, trained("translation")).values()]
     assert lengths == [6, 16]
     lines = capsys.readouterr().err.splitlines()
-    unknown, cut = (line for line in lines if line.startswith(f"warning: --sentences {path}: "))
+    unknown, cut = (line for line in lines if line.startswith(f"warning: {path}: "))
     assert "5 of 35 tokens are unknown to the model" in unknown
     assert cut.endswith("1 line was cut to the 16 subwords that the model reads")
 

@@ -149,9 +149,6 @@ def test_the_picture_of_a_decoders_matrices_hides_later_keys(places, labels_of):
     assert "coefficient (1: no change)" in labels
 
 
-# --- DMAN's mask -------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def masked(build, set_parameters):
     """Return places whose P is n/10 at n tokens before the query, -n/10 after it; U is ±0.5."""

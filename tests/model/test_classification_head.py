@@ -1,9 +1,9 @@
 import pytest
 import torch
-import torch.nn.functional as F
 from reference import Draws
 
-from fairseq_posattn.model.classifier import PAIR_FEATURES, ClassificationHead, Highway
+from fairseq_posattn.model.classifier import PAIR_FEATURES, ClassificationHead
+from fairseq_posattn.training.models import PosAttnClassifierConfig
 
 
 @pytest.mark.parametrize(
@@ -20,28 +20,11 @@ def test_pair_features(name, expected):
     assert features.size(1) == times * 2
 
 
-def test_a_highway_goes_between_its_input_and_elu():
-    torch.manual_seed(0)
-    highway, x = Highway(4), torch.randn(3, 4)
-    torch.nn.init.constant_(highway.gate.bias, -100.0)
-    torch.testing.assert_close(highway(x), x)
-    torch.nn.init.constant_(highway.gate.bias, 100.0)
-    torch.testing.assert_close(highway(x), F.elu(highway.map(x)))
-
-
-def test_layers_one_after_another():
-    torch.manual_seed(0)
-    head = ClassificationHead(6, 3, hidden_dim=4, highway_layers=1, dropout=0.5).eval()
-    first, highway, last = (module for module in head.layers if list(module.parameters()))
-    x = torch.randn(2, 6)
-    torch.testing.assert_close(head(x), last(highway(F.elu(first(x)))))
-
-
 def test_a_highway_carries_what_its_maps_lose(monkeypatch):
     """MTSA's published code; with ReLU here."""
-    head = ClassificationHead(
-        6, 3, 4, 1, dropout=0.5, activation=torch.nn.ReLU(), drop_carried=False
-    )
+    cfg = PosAttnClassifierConfig(head_dim=4, head_highway_layers=1, dropout=0.5)
+    cfg.dropout_places, cfg.map_activation = "maps", "relu"
+    head = ClassificationHead(cfg, 6, 3)
     x = torch.randn(2, 6, dtype=torch.float64)
     draws = Draws(monkeypatch)
     scores = head.double()(x)
@@ -51,12 +34,3 @@ def test_a_highway_carries_what_its_maps_lose(monkeypatch):
     gate = highway.gate(x * drawn["gate"]).sigmoid()
     x = gate * highway.map(x * drawn["map"]).clamp(min=0) + (1 - gate) * x
     torch.testing.assert_close(scores, last(x * drawn["classes"]))
-
-
-def test_parameters():
-    """MPSAN's and MTSA's heads, and a plain linear layer."""
-    count = lambda head: sum(parameter.numel() for parameter in head.parameters())  # noqa: E731
-    assert count(ClassificationHead(300, 5)) == 5 * 300 + 5
-    assert count(ClassificationHead(300, 5, hidden_dim=300)) == (300 * 300 + 300) + 5 * 300 + 5
-    with_highway = ClassificationHead(2400, 3, hidden_dim=300, highway_layers=1)
-    assert count(with_highway) == (2400 * 300 + 300) + 2 * (300 * 300 + 300) + 3 * 300 + 3

@@ -30,13 +30,6 @@ def test_equals_the_ngrams_one_by_one():
                 torch.testing.assert_close(found, torch.stack(expected))
 
 
-def test_the_order_of_an_ngrams_words_counts():
-    module = NGramEmbedding(2, buckets=1_000_003, dim=3)
-    tokens = torch.tensor([[4, 5], [5, 4], [4, 5]])
-    (first, turned, again), _ = module(tokens, tokens.eq(PAD))
-    assert torch.equal(first, again) and not torch.equal(first, turned)
-
-
 def test_all_buckets_are_used():
     """However many words; the greatest indices do not overflow."""
     module = NGramEmbedding(3, buckets=7, dim=3)

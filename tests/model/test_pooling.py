@@ -91,12 +91,3 @@ def test_pooling_fuses_concatenated_vectors():
     result = by_position(hidden, keys, pooling.queries, SIDES)
     expected = result.reshape(4, 18) @ pooling.fusion.weight.T  # eq. 13
     torch.testing.assert_close(pooling(hidden, SIDES), expected)
-
-
-def test_parameters_of_multi_query_pooling():
-    """W^h, b^h and the queries; W^f has no bias, and one query alone needs none."""
-    count = sum(parameter.numel() for parameter in MultiQueryPooling(5, queries=3).parameters())
-    assert count == (25 + 5) + 3 * 5 + 3 * 5 * 5
-    single = MultiQueryPooling(5, queries=1, fuse=False)
-    assert sum(parameter.numel() for parameter in single.parameters()) == (25 + 5) + 5
-    assert single(torch.randn(2, 4, 5)).shape == (2, 5)

@@ -123,7 +123,6 @@ def test_no_batch_is_larger_and_an_update_hardly_smaller(workers):
         ((12288, 24, 5), "= 294900 tokens, not 294912, which cannot be shared evenly"),
         ((2048, 1, 2), "x 1024 tokens = 2048 tokens"),
         ((2048, 1, 4), "more than 512 tokens will stop training; use fewer workers"),
-        ((2048, 1, 4, "sentences"), "x 512 sentences = 2048 sentences"),
     ],
 )
 def test_a_shared_update_is_described(arguments, end):

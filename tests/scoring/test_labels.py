@@ -47,27 +47,21 @@ def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
     assert mcnemar(system, baseline) == pytest.approx(p)
 
 
-def test_labels_are_read_from_predictions(tmp_path):
-    path = tmp_path / "labels"
-    path.write_text('good\nso so\t0.5000\n\n{"label": "bad"}\n{"label": null, "score": null}\n')
-    assert read_labels(path) == ["good", "so so", "", "bad", ""]
-
-
-def write(path, labels):
-    path.write_text("".join(f"{label}\n" for label in labels))
-    return str(path)
+def test_labels_are_read_from_predictions(write):
+    lines = ["good", "so so\t0.5000", "", '{"label": "bad"}', '{"label": null, "score": null}']
+    assert read_labels(write("labels", lines)) == ["good", "so so", "", "bad", ""]
 
 
 @pytest.fixture
-def files(labels, tmp_path):
+def files(labels, write):
     """Return the flags for one run and its references."""
-    predicted = write(tmp_path / "predicted", predictions(labels, 0.3, seed=3))
-    return ["--predictions", predicted, "--references", write(tmp_path / "labels", labels)]
+    predicted = write("predicted", predictions(labels, 0.3, seed=3))
+    return ["--predictions", predicted, "--references", write("labels", labels)]
 
 
-def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, as_json):
+def test_a_run_is_compared_with_a_baseline(files, labels, write, as_json):
     other = predictions(labels, 0.5, seed=4)
-    result = as_json("labels", [*files, "--baseline", write(tmp_path / "baseline", other)])
+    result = as_json("labels", [*files, "--baseline", write("baseline", other)])
     assert result["baseline"] == pytest.approx(accuracy([other], labels).mean)
     assert result["accuracy"] == pytest.approx(result["baseline"] + result["difference"])
     low, high = result["interval"]
@@ -78,12 +72,12 @@ def test_a_run_is_compared_with_a_baseline(files, labels, tmp_path, as_json):
     assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == result["macro_f1"]
 
 
-def test_several_runs_are_a_group(files, labels, tmp_path, as_json):
+def test_several_runs_are_a_group(files, labels, write, as_json):
     runs = [predictions(labels, 0.3, seed=seed) for seed in (3, 5)]
-    others = [write(tmp_path / f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
+    others = [write(f"other{seed}", predictions(labels, 0.9, seed)) for seed in (6, 7)]
     (warning,) = as_json("labels", [*files, "--baseline", *others])["warnings"]
     assert "one of the two systems has a single run" in warning
-    files.insert(2, write(tmp_path / "second", runs[1]))
+    files.insert(2, write("second", runs[1]))
     result = as_json("labels", [*files, "--baseline", *others])
     values = accuracy(runs, labels).scores
     assert result["accuracy"] == pytest.approx(sum(values) / 2)
@@ -100,8 +94,8 @@ def test_scores_are_printed(files, capsys):
     assert "95% bootstrap interval" in lines[2]
 
 
-def test_unknown_labels_give_a_warning(files, labels, tmp_path, as_json):
-    files[1] = write(tmp_path / "other", ["nice", *labels[1:]])
+def test_unknown_labels_give_a_warning(files, labels, write, as_json):
+    files[1] = write("other", ["nice", *labels[1:]])
     warnings = as_json("labels", files)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
 

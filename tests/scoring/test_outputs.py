@@ -25,15 +25,6 @@ Generate test with beam=5: BLEU4 = 12.34
 """
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, text):
-        (tmp_path / name).write_bytes(text.encode("utf-8"))
-        return tmp_path / name
-
-    return write
-
-
 def test_generated_lines_are_sorted_and_the_best_hypothesis_kept(write):
     pairs = from_generated(write("generate-test.txt", GENERATED))
     assert pairs.hypotheses == ["one", "two words", "", ""]
@@ -88,10 +79,9 @@ def test_plain_files_are_read_line_by_line(write):
     ("hypotheses", "message"),
     [(b"a\n", "hyp: 1 lines, but 2 in "), (b"good\nb\xe4d\n", "hyp:2: not UTF-8")],
 )
-def test_wrong_plain_files_are_refused(write, tmp_path, hypotheses, message):
-    (tmp_path / "hyp").write_bytes(hypotheses)
+def test_wrong_plain_files_are_refused(write, hypotheses, message):
     with pytest.raises(UsageError, match=message):
-        from_files(tmp_path / "hyp", write("ref", "A\nB\n"))
+        from_files(write("hyp", hypotheses), write("ref", "A\nB\n"))
 
 
 @pytest.mark.parametrize(

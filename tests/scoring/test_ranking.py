@@ -50,10 +50,9 @@ def test_written_scores_are_read_back():
     assert ranking.submission_line(impression) == "12 [2,1,3]\n"
 
 
-def test_means_and_skipped_impressions_are_reported(tmp_path, capsys):
-    scores = tmp_path / "scores.tsv"
-    scores.write_text("1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
-    assert score("ranking", ["--scores", str(scores), "--json"]) == 0
+def test_means_and_skipped_impressions_are_reported(write, capsys):
+    scores = write("scores.tsv", "1\t[1, 0]\t[2, 1]\n2\t[0, 1]\t[2, 1]\n3\t[0]\t[1]\n")
+    assert score("ranking", ["--scores", scores, "--json"]) == 0
     output = capsys.readouterr()
     result = json.loads(output.out)
     assert (result["auc"], result["mrr"], result["scored"], result["skipped"]) == (0.5, 0.75, 2, 1)

@@ -89,25 +89,20 @@ def test_missing_predicates_count_and_excess_ones_do_not():
 PROPS = "-\t(A0*)\ndo\t(V*)\n-\t(A1*)\n\n"
 
 
-def srl(folder, gold, predicted, *options):
-    for name, text in (("gold", gold), ("predicted", predicted)):
-        (folder / f"{name}.props").write_text(text)
-    files = [f"--{name}={folder / name}.props" for name in ("gold", "predicted")]
-    return main(["srl", *files, *options])
-
-
-def test_roles_are_scored(tmp_path, capsys):
-    assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)"), "--json") == 0
-    result = json.loads(capsys.readouterr().out)
+def test_roles_are_scored(write, capsys, as_json):
+    predicted = write("predicted", PROPS.replace("(A1*)", "(A2*)"))
+    files = ["--gold", write("gold", PROPS), "--predicted", predicted]
+    result = as_json("srl", files)
     scores = {name: result[name] for name in ("precision", "recall", "f1", "complete")}
     assert scores == {"precision": 50.0, "recall": 50.0, "f1": 50.0, "complete": 0.0}
     assert result["roles"]["A2"]["excess"] == 1
-    assert srl(tmp_path, PROPS, PROPS.replace("(A1*)", "(A2*)")) == 0
+    assert main(["srl", *files]) == 0
     assert "f1          50.00" in capsys.readouterr().out
 
 
-def test_a_missing_predicate_warns_in_json_too(tmp_path, capsys):
-    assert srl(tmp_path, PROPS, "-\n-\n-\n\n", "--json") == 0
+def test_a_missing_predicate_warns_in_json_too(write, capsys):
+    files = ["--gold", write("gold", PROPS), "--predicted", write("predicted", "-\n-\n-\n\n")]
+    assert main(["srl", *files, "--json"]) == 0
     output = capsys.readouterr()
     (warning,) = json.loads(output.out)["warnings"]
     assert "lacks 1 predicates" in warning

@@ -126,13 +126,9 @@ def test_the_script_selects_the_language():
 
 
 @pytest.fixture
-def files(tmp_path):
-    arguments = []
-    for name in ("hypotheses", "references"):
-        path = tmp_path / name
-        path.write_text("\n".join(getattr(TOKENIZED, name)) + "\n", encoding="utf-8")
-        arguments += [f"--{name}", str(path)]
-    return arguments
+def files(write):
+    names = ("hypotheses", "references")
+    return [word for name in names for word in (f"--{name}", write(name, getattr(TOKENIZED, name)))]
 
 
 def test_the_printed_text_has_every_form(files, capsys):
@@ -145,14 +141,13 @@ def test_the_printed_text_has_every_form(files, capsys):
     assert counts == "2 hypotheses"
 
 
-def test_plain_text_is_printed_without_tokenised_forms(tmp_path, capsys, as_json):
-    for name in ("hyp", "ref"):
-        (tmp_path / name).write_text("Yes, he said (again). It's fine, isn't it?\n" * 3)
-    given = ["--hypotheses", str(tmp_path / "hyp"), "--references", str(tmp_path / "ref")]
-    assert run("bleu", [*given, "--language", "en"]) == 0
+def test_plain_text_is_printed_without_tokenised_forms(write, capsys, as_json):
+    path = write("text", ["Yes, he said (again). It's fine, isn't it?"] * 3)
+    given = ["--hypotheses", path, "--references", path, "--language", "en"]
+    assert run("bleu", given) == 0
     output = capsys.readouterr()
     assert "tokenised" not in output.out and not output.err
-    forms = as_json("bleu", [*given, "--language", "en"])["forms"]
+    forms = as_json("bleu", given)["forms"]
     assert list(forms) == ["sacrebleu", "tokenised", "tokenised-lowercase"]
 
 
@@ -203,8 +198,8 @@ def test_json_has_the_warnings_that_are_shown(files, capsys, as_json):
     assert as_json("bleu", [*files, "--language", "en"])["warnings"] == []
 
 
-def test_tokens_beside_running_text_give_a_warning(files, tmp_path, as_json):
-    (tmp_path / "references").write_text("\n".join(RUNNING.references) + "\n")
+def test_tokens_beside_running_text_give_a_warning(files, write, as_json):
+    write("references", RUNNING.references)
     result = as_json("bleu", [*files, "--language", "en"])
     assert "the hypotheses are Moses' tokens but the references are not" in result["warnings"][0]
     assert result["bleu"] == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
@@ -212,13 +207,10 @@ def test_tokens_beside_running_text_give_a_warning(files, tmp_path, as_json):
     assert alone["warnings"] == []
 
 
-def test_the_log_of_fairseq_generate_names_the_language(tmp_path, as_json):
-    path = tmp_path / "generate-test.txt"
-    log = "INFO | fairseq.tasks.translation | "
-    path.write_text(
-        f"2026 | {log}[de] dictionary: 8 types\n2026 | {log}[fr] dictionary: 9 types\n"
-        "T-0\tl&apos; eau , oui .\nH-0\t-1\tl&apos; eau .\nD-0\t-1\tl&apos; eau .\n"
-    )
-    result = as_json("bleu", ["--generated", str(path)])
+def test_the_log_of_fairseq_generate_names_the_language(write, as_json):
+    log = "2026 | INFO | fairseq.tasks.translation | "
+    lines = [f"{log}[de] dictionary: 8 types", f"{log}[fr] dictionary: 9 types"]
+    lines += ["T-0\tl&apos; eau , oui .", "H-0\t-1\tl&apos; eau .", "D-0\t-1\tl&apos; eau ."]
+    result = as_json("bleu", ["--generated", write("generate-test.txt", lines)])
     assert result["warnings"] == []
     assert result["bleu"] == sacrebleu.corpus_bleu(["l'eau."], [["l'eau, oui."]]).score

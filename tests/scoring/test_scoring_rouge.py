@@ -102,10 +102,9 @@ def score(arguments):
 
 
 @pytest.fixture
-def generated(tmp_path):
-    path = tmp_path / "generate-test.txt"
-    path.write_text("T-1\t▁c ▁d\nT-0\t▁a ▁b\nH-0\t-1\t▁a ▁b\nD-0\t-1\t▁a ▁b\n", encoding="utf-8")
-    return ["--generated", str(path)]
+def generated(write):
+    lines = ["T-1\t▁c ▁d", "T-0\t▁a ▁b", "H-0\t-1\t▁a ▁b", "D-0\t-1\t▁a ▁b"]
+    return ["--generated", write("generate-test.txt", lines)]
 
 
 def test_generated_output_is_scored(generated, capsys):
@@ -177,15 +176,17 @@ def test_a_failure_of_files2rouge_gives_a_one_line_error(install, generated, cap
 
 
 @pytest.fixture
-def result_of(tmp_path, as_json):
+def result_of(write, as_json):
     """Return ``result_of(hypothesis, reference, ...)``: the command's result of a summary."""
 
-    def result_of(*texts):
-        names = ("hypotheses", "references")
-        for name, text in zip(names, texts, strict=False):
-            (tmp_path / name).write_text(text + "\n")
-        files = [f"--{name}={tmp_path / name}" for name in names]
-        return as_json("rouge", [*files, "--jobs", "1", *texts[2:]])
+    def result_of(hypothesis, reference, *options):
+        files = [
+            "--hypotheses",
+            write("hyp", [hypothesis]),
+            "--references",
+            write("ref", [reference]),
+        ]
+        return as_json("rouge", [*files, "--jobs", "1", *options])
 
     return result_of
 

@@ -2,6 +2,7 @@
 
 import random
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
@@ -136,16 +137,11 @@ def test_outputs_of_a_sentence_are_permuted_among_all_runs():
     assert unequal.p_randomisation == pytest.approx(1 / 4, abs=0.05)
 
 
-def write(path, lines):
-    path.write_text("".join(f"{line}\n" for line in lines))
-    return str(path)
-
-
 @pytest.fixture
-def files(texts, tmp_path):
+def files(texts, write):
     flags = []
     for name, lines in zip(("references", "hypotheses", "baseline"), texts, strict=True):
-        flags += [f"--{name}", write(tmp_path / name, lines)]
+        flags += [f"--{name}", write(name, lines)]
     return flags
 
 
@@ -153,7 +149,7 @@ ENGLISH = ["--language", "en"]
 
 
 @pytest.mark.slow
-def test_bleu_is_compared_with_a_baseline(files, texts, tmp_path, capsys, as_json):
+def test_bleu_is_compared_with_a_baseline(files, texts, write, capsys, as_json):
     result = as_json("bleu", [*files, *ENGLISH])
     expected = compare(*by_metric(BLEU(force=True), *texts))
     assert result["p"] == expected.p == result["significance"]["bleu"]["p"]
@@ -169,18 +165,18 @@ def test_bleu_is_compared_with_a_baseline(files, texts, tmp_path, capsys, as_jso
     for flag, lines in zip(("--generated", "--baseline"), texts[1:], strict=True):
         rows = [f"T-{number}\t{line}" for number, line in enumerate(texts[0])]
         rows += [f"H-{number}\t-1\t{line}" for number, line in enumerate(lines)]
-        arguments += [flag, write(tmp_path / flag[2:], rows)]
+        arguments += [flag, write(flag[2:], rows)]
     assert as_json("bleu", [*arguments, *ENGLISH]) == result
 
 
 @pytest.fixture
-def groups(texts, tmp_path):
+def groups(texts, write):
     """Return the flags for two runs of each system, and the runs."""
     references = texts[0]
     runs = [damaged(references, share, seed) for seed, share in enumerate((0.2, 0.22, 0.3, 0.33))]
-    paths = [write(tmp_path / f"run{number}", run) for number, run in enumerate(runs)]
+    paths = [write(f"run{number}", run) for number, run in enumerate(runs)]
     flags = ["--hypotheses", *paths[:2], "--baseline", paths[2], "--baseline", paths[3]]
-    return [*flags, "--references", write(tmp_path / "references", references)], runs
+    return [*flags, "--references", write("references", references)], runs
 
 
 @pytest.mark.slow
@@ -230,10 +226,9 @@ OTHERS += ['{"test set": "x", "metrics": {"bleu": [[1]], "ter": [[1], [2]]}}']
 
 
 @pytest.mark.parametrize("content", OTHERS)
-def test_other_files_are_no_statistics(tmp_path, content):
-    (tmp_path / "kept").write_text(content)
+def test_other_files_are_no_statistics(write, content):
     with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
-        read_statistics(tmp_path / "kept")
+        read_statistics(Path(write("kept", content)))
 
 
 class Comet:
@@ -255,12 +250,12 @@ class Comet:
 
 
 @pytest.mark.slow
-def test_comet_is_printed_beside_bleu(files, texts, tmp_path, capsys, monkeypatch, as_json):
+def test_comet_is_printed_beside_bleu(files, texts, write, capsys, monkeypatch, as_json):
     cpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
     for name, module in (("torch", cpu), ("comet", Comet())):
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(bleu, "version", lambda name: "2.2.0")
-    arguments = [*files, "--comet", write(tmp_path / "sources", texts[0])]
+    arguments = [*files, "--comet", write("sources", texts[0])]
     bleu._comet_model.cache_clear()
     result = as_json("bleu", [*arguments, *ENGLISH])
     ours, theirs = (100 * numpy.mean([len(o.split()) / 12 for o in lines]) for lines in texts[1:])

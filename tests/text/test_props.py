@@ -15,18 +15,8 @@ fit   *      (V*)
 """
 
 
-@pytest.fixture
-def props(tmp_path):
-    def write(text):
-        path = tmp_path / "gold.props"
-        path.write_text(text)
-        return path
-
-    return write
-
-
-def test_columns_are_propositions(props):
-    first, second = read_props(props(HATS))
+def test_columns_are_propositions(write):
+    first, second = read_props(write("gold.props", HATS))
     love, fit = first.propositions
     assert (love.predicate, love.place) == ("love", 2)
     assert love.spans == [Span("A0", 0, 1), Span("V", 2, 2), Span("A1", 3, 3)]
@@ -35,11 +25,9 @@ def test_columns_are_propositions(props):
     assert (second.length, second.propositions, second.line) == (1, [], 8)
 
 
-def test_written_props_are_read_back(props, tmp_path):
-    sentences = read_props(props(HATS))
-    again = tmp_path / "again.props"
-    again.write_text("".join(write_props(sentences)))
-    read = read_props(again)
+def test_written_props_are_read_back(write):
+    sentences = read_props(write("gold.props", HATS))
+    read = read_props(write("again.props", "".join(write_props(sentences))))
     assert [s.propositions for s in read] == [s.propositions for s in sentences]
     assert [s.length for s in read] == [5, 1]
 
@@ -54,9 +42,9 @@ def test_written_props_are_read_back(props, tmp_path):
         ("love *\n\n- * *\n", r"props:3: 3 columns; needs 1,"),
     ],
 )
-def test_malformed_input_is_reported_with_file_and_line(props, text, message):
+def test_malformed_input_is_reported_with_file_and_line(write, text, message):
     with pytest.raises(UsageError, match=message):
-        read_props(props(text))
+        read_props(write("gold.props", text))
 
 
 @pytest.mark.parametrize(

@@ -146,15 +146,8 @@ def test_every_process_learns_the_same(learned, codes, tmp_path):
         assert paths[1].read_bytes() == codes.read_bytes()
 
 
-@pytest.mark.parametrize(
-    "encoded, complaint",
-    [
-        (("a", "b"), "no vocabulary of WordPiece"),
-        ((*BERT_SYMBOLS, "a", "", "b"), "no vocabulary of WordPiece"),
-        ((*BERT_SYMBOLS, "a", "b", "a"), "'a' stands in the vocabulary twice"),
-    ],
-)
-def test_malformed_vocabularies_are_refused(tmp_path, encoded, complaint):
+@pytest.mark.parametrize("encoded", [("a", "b"), (*BERT_SYMBOLS, "a", "", "b")])
+def test_malformed_vocabularies_are_refused(tmp_path, encoded):
     path = vocabulary(tmp_path / "vocab.txt", encoded)
-    with pytest.raises(UsageError, match=f"^{path}: {complaint}"):
+    with pytest.raises(UsageError, match=f"^{path}: no vocabulary of WordPiece"):
         subwords.read_vocabulary(path)

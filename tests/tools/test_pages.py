@@ -143,9 +143,6 @@ def test_all_pictures_are_drawn(tmp_path):
     assert set(heads.values()) == {b"\x89PNG"}
 
 
-# --- Tables -------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def section(fill_numbers, checkout):
     """Return a function that fills the results of rows and returns the section of a table."""

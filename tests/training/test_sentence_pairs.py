@@ -137,7 +137,7 @@ def load_error(load_task, tmp_path):
         ({"label": ["yes", "no", "?"]}, "", "label/valid: row 3: its label is not in label/d"),
         ({"label": ["yes", "no", ""]}, "", "label/valid: row 3: has 0 labels; give it one"),
         ({"label": ["yes", "no", "yes no"]}, "", "label/valid: row 3: has 2 labels; give it one"),
-        ({}, "--num-classes 2", f"{THIRD}, and --num-classes is 2: give --num-classes 3"),
+        ({}, "--num-classes 2", f"{THIRD}: give --num-classes 3"),
         ({"label": None}, "", "label/valid: there are no such labels"),
     ],
 )
@@ -174,7 +174,7 @@ def test_shortened_sentences_are_accepted(load_task, task):
 @pytest.mark.parametrize(
     ("task", "limit", "start"),
     [
-        (PAIRS, "5", "input1/valid: row 1 has 6 tokens with its end, and --max-positions"),
+        (PAIRS, "5", "input1/valid: row 1 has 6 tokens with its end: raise --max-pos"),
         (STOCK, "9", "input0/valid and input1/valid: row 1 has 10 tokens"),
     ],
 )

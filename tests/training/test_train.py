@@ -12,9 +12,10 @@ from contextlib import nullcontext
 import pytest
 
 from fairseq_posattn.cli import main
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.training.commands import train
-from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command, value
+from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command
 from fairseq_posattn.training.plugin import register
 from fairseq_posattn.training.settings import KINDS, Prepared, Size
 
@@ -114,7 +115,7 @@ def test_flags_depend_on_the_data(make, tmp_path):
 )
 def test_an_update_has_the_same_size_on_each_device(gpus, tokens, expected):
     flags = batches(Size("dman_iwslt_de_en", tokens, ""), gpus)
-    assert (int(value(flags, "--max-tokens")), int(value(flags, "--update-freq"))) == expected
+    assert (int(value_of(flags, "--max-tokens")), int(value_of(flags, "--update-freq"))) == expected
     assert ("--cpu" in flags) == (not gpus)
     assert bool({"--bf16", "--fp16"} & {*flags}) == bool(gpus)
 
@@ -126,8 +127,8 @@ def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
     assert '--user-dir "$(posattn user-dir)" ' in printed
     command = shlex.split(printed.replace("\\\n", ""))
     assert command[-2:] == ["--lr", "1"]
-    assert value(command, "--lr") == "1"
-    assert value(command, "--arch") == "rpr_x"
+    assert value_of(command, "--lr") == "1"
+    assert value_of(command, "--arch") == "rpr_x"
     assert max(map(len, printed.splitlines()[1:])) <= 100
 
 

@@ -156,10 +156,7 @@ MAX_DEPTH = 50
 # Tied weights count twice or three times, and other tensors once.
 TIMES = 4
 EXTRA_BYTES = 1 << 24
-PLAIN = (
-    *(type(None), bool, int, float, complex, str, bytes),
-    *(torch.Size, torch.device, torch.dtype),
-)
+PLAIN = {type(None), bool, int, float, complex, str, bytes, torch.Size, torch.device, torch.dtype}
 
 
 class Contents:
@@ -207,9 +204,7 @@ class Contents:
         """Return a tensor whose numbers are all in the file."""
         here = tensor.device.type in ("cpu", "meta")  # meta if only the settings are read
         if tensor.layout is not torch.strided or tensor.is_quantized or not here:
-            raise CheckpointError(
-                "is refused: a tensor in it is of a kind that fairseq does not write"
-            )
+            raise CheckpointError("is refused: fairseq writes no tensor of such a kind")
         length = tensor.numel() * tensor.element_size()
         self.bytes -= length
         if length > tensor.untyped_storage().nbytes() or self.bytes < 0:

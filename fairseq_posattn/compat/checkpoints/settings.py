@@ -64,9 +64,8 @@ class _Settings:
         self.path, self.overrides, self.left = path, overrides, MAX_SETTINGS
 
     def refuse(self, name, reason):
-        raise UsageError(
-            f"{self.path} is refused: its settings, {name}, {reason}; use another checkpoint"
-        )
+        reason = f"its settings, {name}, {reason}"
+        raise UsageError(f"{self.path} is refused: {reason}; use another checkpoint")
 
     def check(self, value, place):
         """Check a value; ``place`` has the names of the groups around it, and its name."""

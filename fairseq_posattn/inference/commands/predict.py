@@ -17,7 +17,6 @@ and prints it with its roles in brackets:
 """
 
 import sys
-from functools import partial
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -30,25 +29,18 @@ def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     options.add_text(parser)
-    about = (
-        'print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score" instead '
-        "of the label"
-    )
+    about = 'print one JSON object a line: {"label": ..., "probabilities": {...}}, or "score"'
+    about += " instead of the label"
     parser.add_argument("--json", action="store_true", help=about)
-    about = (
-        "roles: print the predictions in the format of this props file, whose predicates are those "
-        "of --input, the .roles file beside it"
-    )
+    about = "roles: print the predictions in the format of this props file, whose predicates are "
+    about += "those of --input, the .roles file beside it"
     parser.add_argument("--props", metavar="GOLD", help=about)
-    about = (
-        "roles: find the best valid BIO sequence (constrained Viterbi decoding); default: as in "
-        "training"
-    )
+    about = "roles: find the best valid BIO sequence (constrained Viterbi decoding); default: as "
+    about += "in training"
     parser.add_argument("--constrained-decoding", action="store_true", help=about)
-    about = (
-        "tokenization: auto is that of the training data (preparation.json; else Moses' rules, and "
-        "sentence splitting for models of documents), none splits at spaces (default: %(default)s)"
-    )
+    about = "tokenization: auto is that of the training data (preparation.json; else Moses' rules, "
+    about += "and sentence splitting for models of documents), none splits at spaces (default: "
+    about += "%(default)s)"
     rules = ("auto", "none", *RULES)
     parser.add_argument("--tokenizer", choices=rules, default="auto", help=about)
     options.add_speed(parser, batch_size=64, buffer_size=1024)
@@ -58,10 +50,7 @@ def make_parser(prog=None):
 
 
 def main(arguments=None, prog=None):
-    """Predict; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(predict, args))
+    return cli.run(make_parser(prog), predict, arguments)
 
 
 def predict(args):
@@ -72,24 +61,18 @@ def predict(args):
 
     words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
     blank = 0
-    with options.opened(args) as (file, name):
+    with options.answering(args) as (groups, name, out):
         device = "cpu" if args.cpu else None
         predictor = prediction.load(args.checkpoint, args.data, words=words, device=device)
         is_tagger = isinstance(predictor, prediction.RolePredictor)
-        for flag, value in (
-            ("--props", args.props),
-            ("--constrained-decoding", args.constrained_decoding),
-        ):
-            if value and not is_tagger:
-                raise UsageError(f"{flag}: needs a tagger of semantic roles")
+        if not is_tagger and (args.props or args.constrained_decoding):
+            flag = "--props" if args.props else "--constrained-decoding"
+            raise UsageError(f"{flag}: needs a tagger of semantic roles")
         if args.constrained_decoding:
             predictor.task.constrain()
         if not is_tagger and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
-        with (
-            options.answering(args, file, name) as (groups, out),
-            tqdm(disable=not args.progress) as bar,
-        ):
+        with tqdm(disable=not args.progress) as bar:
             answers = predictor.read_groups(groups, name, args.batch_size)
             if args.props:
                 print_props(answers, args.props, out)

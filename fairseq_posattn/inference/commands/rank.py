@@ -9,9 +9,9 @@ format. `popularity` in place of a checkpoint scores news by their clicks in the
 """
 
 import os
+from argparse import ArgumentError
 from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -36,32 +36,28 @@ def make_parser(prog=None):
     parser.add_argument("--data", metavar="FOLDER", help=about)
     about = "split: train, valid, test or submission (without labels) (default: %(default)s)"
     parser.add_argument("--split", default="test", metavar="NAME", help=about)
-    for flags, about in (
-        (("--scores", "--output"), "write labels and scores"),
-        (("--submission",), "write ranks, as prediction.txt"),
-    ):
-        parser.add_argument(*flags, type=output_file, metavar="FILE", help=about)
+    file = {"type": output_file, "metavar": "FILE"}
+    parser.add_argument("--scores", "--output", help="write labels and scores", **file)
+    parser.add_argument("--submission", help="write ranks, as prediction.txt", **file)
     cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     return parser
 
 
 def main(arguments=None, prog=None):
-    """Rank; return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
-    if not files:
-        parser.error("nothing to write: give --scores FILE, --submission FILE or both")
-    if len(files) > len(set(files)):  # two pipes into one file deadlock
-        parser.error(f"--scores and --submission are both {args.scores}: name two files")
-    if args.checkpoint == POPULARITY and not args.data:
-        parser.error("popularity needs --data FOLDER")
-    return cli.end(parser.prog, partial(write, args))
+    return cli.run(make_parser(prog), write, arguments)
 
 
 def write(args):
     """Write both files that a command line names completely, or none."""
+    files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
+    if not files:
+        raise ArgumentError(None, "nothing to write: give --scores FILE, --submission FILE or both")
+    if len(files) > len(set(files)):  # two pipes into one file deadlock
+        problem = f"--scores and --submission are both {args.scores}: name two files"
+        raise ArgumentError(None, problem)
+    if args.checkpoint == POPULARITY and not args.data:
+        raise ArgumentError(None, "popularity needs --data FOLDER")
     if args.checkpoint == POPULARITY:
         impressions = rank_by_popularity(Path(args.data), args.split)
     else:
@@ -79,12 +75,7 @@ def write(args):
 
 
 def rank(args) -> Iterator[Impression]:
-    """Yield the impressions of a split, in order, with a dot-product score for each candidate.
-
-    Raises:
-        UsageError: the checkpoint is no recommender, the data does not match, or a score is not
-            finite.
-    """
+    """Yield the impressions of a split, in order, with a dot-product score for each candidate."""
     import numpy
 
     from fairseq_posattn.inference import trained_model  # imports fairseq

@@ -24,7 +24,7 @@ from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import decode_lines, warn
-from fairseq_posattn.text.lines import read_lines
+from fairseq_posattn.text.lines import file_lines
 
 SUMMARIZE = """Summarize plain text, one text a line, with a trained model.
 
@@ -46,15 +46,13 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     options.add_text(parser)
     about = (
         'print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
-        '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]}}, '
-        "...]}"
     )
+    about += '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]'
+    about += "}}, ...]}"
     parser.add_argument("--json", action="store_true", help=about)
-    about = (
-        "in --json: attention of the last decoder layer, mean over heads and models, between "
-        "words, or between subwords (pieces), as for languages without spaces; rows are the "
-        "translation's, columns the line's and its end symbol (default: %(default)s)"
-    )
+    about = "in --json: attention of the last decoder layer, mean over heads and models, between "
+    about += "words, or between subwords (pieces), as for languages without spaces; rows are the "
+    about += "translation's, columns the line's and its end symbol (default: %(default)s)"
     levels = ("words", "pieces", "none")
     parser.add_argument("--attention", choices=levels, default=decoding["attention"], help=about)
     group = parser.add_argument_group("decoding, as in fairseq-generate")
@@ -62,16 +60,12 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     about = "hypotheses to print for each line, best first; one blank line for a blank one"
     add_count(group, "--nbest", 1, about)
     forced = group.add_mutually_exclusive_group()
-    about = (
-        "beginnings of the translations, in whole words: one line, maybe blank, for each line of "
-        "the input"
-    )
+    about = "beginnings of the translations, in whole words: one line, maybe blank, for each line "
+    about += "of the input"
     forced.add_argument("--prefixes", metavar="FILE", help=about)
     add_count(group, "--prefix-size", None, "use only the first N subwords of each prefix")
-    about = (
-        "words or phrases after TABs in a line must be in its translation, in their order "
-        "(ordered, the default value) or in any (unordered)"
-    )
+    about = "words or phrases after TABs in a line must be in its translation, in their order "
+    about += "(ordered, the default value) or in any (unordered)"
     ways = ("ordered", "unordered")
     forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
     options.add_speed(parser, batch_size=128, buffer_size=4096)
@@ -82,10 +76,7 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
 
 
 def main(arguments=None, prog=None, about=__doc__, decoding=options.DECODING):
-    """Translate or summarize; return the exit status."""
-    parser = make_parser(prog, about, decoding)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(translate, args))
+    return cli.run(make_parser(prog, about, decoding), translate, arguments)
 
 
 def translate(args):
@@ -96,19 +87,22 @@ def translate(args):
 
     if args.prefix_size and not args.prefixes:
         raise UsageError("--prefix-size: needs --prefixes FILE")
-    with options.opened(args) as (file, name):
+    with options.answering(args) as (groups, name, out):
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
             args.data,
             device="cpu" if args.cpu else None,
             attention=args.attention if args.json and args.attention != "none" else None,
             int8=args.int8,
+            nbest=args.nbest,
+            constraints=args.constraints,
+            prefix_size=args.prefix_size or 0,
             **options.search_settings(args),
         )
         if translator.lines.manifest is None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
-        is_typed = file.isatty() or not sys.stderr.isatty()
-        with options.answering(args, file, name) as (groups, out), tqdm(disable=is_typed) as bar:
+        is_typed = args.input == "-" and sys.stdin.isatty()
+        with tqdm(disable=is_typed or None) as bar:
             number = 0
             for texts, forced, error in requests(groups, name, args):
                 translations = translator(texts, args.batch_size, args.max_tokens, **forced)
@@ -147,18 +141,14 @@ def split_checkpoints(given):
     return [given] if Path(given).exists() else given.split(":")
 
 
-def prefix_lines(path):
-    """Yield the lines of the file of --prefixes."""
-    with open(path, "rb") as file:
-        yield from read_lines(file, path, allow_empty=True)
-
-
 def requests(groups, name, args):
     """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
 
     Raise UsageError if there are more prefixes than lines.
     """
-    number, prefixes = 0, prefix_lines(args.prefixes) if args.prefixes else None
+    number, prefixes = 0, None
+    if args.prefixes:
+        prefixes = file_lines(args.prefixes, allow_empty=True)
     for lines in groups:
         texts, error = decode_lines(lines, name, number)
         number += len(lines)

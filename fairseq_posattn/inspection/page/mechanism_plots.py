@@ -13,7 +13,6 @@ from fairseq_posattn.attention import (
 from fairseq_posattn.attention.gaussian import gaussian_bias, sentence_positions
 from fairseq_posattn.inspection import parameters
 from fairseq_posattn.inspection.collect import AttentionCall
-from fairseq_posattn.inspection.parameters import seen
 from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
@@ -33,16 +32,16 @@ def of_place(place: Place) -> dict | None:
         lines = parameters.mask_logits(owner, FURTHEST)
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
-        return _plot(title, about, seen(lines, owner.causal), sigmoid=True)
+        return _plot(title, about, parameters.seen(lines, owner.causal), sigmoid=True)
     if isinstance(owner, DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
         about = f"adjustment: {owner.adjustment.replace('_', ' ')}"
         learned = list(map(parameters.parameters_text, parameters.head_parameters(owner)))
-        lines = seen(owner.coefficients(distances), owner.causal)
+        lines = parameters.seen(owner.coefficients(distances), owner.causal)
         return _plot(title, about, lines) | {"parameters": learned}
     if isinstance(owner, StaticMaskAttention) and owner.radius is not None:
         reach = (distances <= owner.radius).float()[None]
-        return _plot("Static mask", "the same for all heads", seen(reach, owner.causal))
+        return _plot("Static mask", "the same for all heads", parameters.seen(reach, owner.causal))
     if isinstance(owner, GaussianAttention):
         about = "around a position that each word predicts; multiplies attention"
         return _plot("Learned Gaussian, exp(G)", about, [])

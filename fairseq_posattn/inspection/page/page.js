@@ -27,8 +27,6 @@ const attention = () => sentence().attention[state.place];
 const rows = () => sentence().rows;
 const query = () => (state.pointed === null ? state.word : state.pointed);
 
-/* --- Numbers ------------------------------------------------------------------------------- */
-
 /* One head or the mean of all: a row for each query, or one row if words are pooled. */
 function ofHead(heads, head) {
   if (head !== MEAN) return heads[head];
@@ -56,7 +54,10 @@ function plotPoints() {
   return points.filter(([, number]) => number !== null).map(([at, number]) => [at, value(number)]);
 }
 
-/* --- Choices ------------------------------------------------------------------------------- */
+function set(choices) {
+  Object.assign(state, choices);
+  show();
+}
 
 /* A row of radio buttons; `options` are [value, ...label]. */
 function choose(id, title, options, chosen, change) {
@@ -81,8 +82,7 @@ function goTo(wanted) {
   const now = { ...place(), ...wanted };
   const likeness = (one) => 4 * (one.part === now.part) + 2 * (one.layer === now.layer) + (one.name === now.name);
   const degrees = data.model.places.map((one) => hasAll(wanted)(one) * (1 + likeness(one)));
-  state.place = degrees.indexOf(Math.max(...degrees));
-  show();
+  set({ place: degrees.indexOf(Math.max(...degrees)) });
 }
 
 function showChoices() {
@@ -101,10 +101,7 @@ function showChoices() {
     const name = head === MEAN ? "mean" : `${head + 1}`;
     return [head, thumbnail(head), name, ...(note ? [element("small", {}, note)] : [])];
   };
-  choose("head", "Head", heads.map(label), state.head, (head) => {
-    state.head = head;
-    show();
-  });
+  choose("head", "Head", heads.map(label), state.head, (head) => set({ head }));
   const option = ({ text }, index) => element("option", { value: index }, `${index + 1}. ${text}`);
   $("sentence").replaceChildren(...data.sentences.map(option));
   $("sentence").value = state.sentence;
@@ -126,8 +123,6 @@ function thumbnail(head) {
   }
   return canvas;
 }
-
-/* --- Words --------------------------------------------------------------------------------- */
 
 const TITLES = {
   source: "Source",
@@ -196,8 +191,6 @@ function move(event, words, rightToLeft) {
   event.preventDefault();
   words[to].focus();
 }
-
-/* --- Attention ----------------------------------------------------------------------------- */
 
 function showAttention() {
   const here = place();
@@ -284,8 +277,6 @@ function curve(points) {
   return svg;
 }
 
-/* --- Output -------------------------------------------------------------------------------- */
-
 function showOutcome() {
   const { text, outcome } = sentence();
   const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
@@ -299,8 +290,6 @@ function showOutcome() {
   }
   $("outcome").replaceChildren(...shown);
 }
-
-/* --- The whole ----------------------------------------------------------------------------- */
 
 function show() {
   $("main").hidden = !data.sentences.length;
@@ -351,17 +340,13 @@ async function ask(event) {
     if (answer.error) return;
     data.model = answer.model;
     data.sentences = [...data.sentences, answer.sentence].slice(-MOST_SENTENCES);
-    Object.assign(state, { sentence: data.sentences.length - 1, word: 0 });
-    show();
+    set({ sentence: data.sentences.length - 1, word: 0 });
   } catch {
     $("answer").textContent = "The server does not answer; it has been stopped.";
   }
 }
 
-$("sentence").addEventListener("change", (event) => {
-  Object.assign(state, { sentence: Number(event.target.value), word: 0 });
-  show();
-});
+$("sentence").addEventListener("change", ({ target }) => set({ sentence: Number(target.value), word: 0 }));
 $("ask").hidden = !data.asks;
 $("asked").textContent = data.asks;
 $("ask").addEventListener("submit", ask);

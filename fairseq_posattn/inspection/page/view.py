@@ -118,10 +118,7 @@ class TranslationView(View):
         if not len(source):
             raise UsageError("there are no words in it")
         if target is None:
-            (translated,) = self.translator.translate([line])
-            if not translated.hypotheses:
-                raise UsageError("the model finds no translation of it")
-            best = translated.hypotheses[0]
+            best = self.translator.translate([line])[0].hypotheses[0]
             outcome, subwords = {"text": best.text, "score": round(best.score, 3)}, best.pieces
         else:
             outcome, subwords = {"text": target, "given": True}, lines.split_target(target)

@@ -1,8 +1,8 @@
 """Encoders of token embeddings, by the names of ``--encoder``.
 
 An encoder maps ``[B, T, C]``, padded on the right, and a padding mask, bool ``[B, T]``, to
-``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module and a function
-``build`` that makes it from the flags for ``dim`` input features, and a line in ``ENCODERS``.
+``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module, which is built
+from the flags and ``dim``, the features of its input, and a line in ``ENCODERS``.
 """
 
 from argparse import Namespace
@@ -11,13 +11,9 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.disan import DirectionalSelfAttention, directional_attention
 from fairseq_posattn.attention.mpsan import MultiplePositionalSelfAttention, additive_attention
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import bi_blosan, cnn, cspan, mtsa, recurrent, transformer
 from fairseq_posattn.model.encoders.cspan import check_hidden_dim
-from fairseq_posattn.model.mechanisms import (
-    build_activation,
-    get_linear_dropout,
-    select_implementation,
-)
 
 
 class NoEncoder(nn.Module):
@@ -39,15 +35,15 @@ def build_disan(cfg: Namespace, dim: int) -> DirectionalSelfAttention:
         dim,
         hidden_dim // 2,
         dropout=cfg.dropout,
-        map_dropout=get_linear_dropout(cfg),
-        activation=build_activation(cfg),
-        impl=select_implementation(directional_attention, cfg),
+        map_dropout=mechanisms.get_linear_dropout(cfg),
+        activation=mechanisms.build_activation(cfg),
+        impl=mechanisms.select_implementation(directional_attention, cfg),
     )
 
 
 def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
     check_hidden_dim("mpsan", cfg, dim)
-    linear_dropout = get_linear_dropout(cfg)
+    linear_dropout = mechanisms.get_linear_dropout(cfg)
     return MultiplePositionalSelfAttention(
         dim,
         cfg.mpsan_masks.split(","),
@@ -55,23 +51,23 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
         multi_dimensional=cfg.mpsan_multi_dimensional,
         dropout=0.0 if linear_dropout else cfg.dropout,
         map_dropout=linear_dropout,
-        activation=build_activation(cfg),
-        impl=select_implementation(additive_attention, cfg),
+        activation=mechanisms.build_activation(cfg),
+        impl=mechanisms.select_implementation(additive_attention, cfg),
     )
 
 
 ENCODERS = {
     "none": lambda cfg, dim: NoEncoder(dim),
-    "transformer": transformer.build,
-    "attention": transformer.build_attention,
+    "transformer": transformer.TransformerEncoder,
+    "attention": transformer.AttentionEncoder,
     "mpsan": build_mpsan,
-    "cspan": cspan.build,
-    "mtsa": mtsa.build,
+    "cspan": cspan.SemanticPositionalAttention,
+    "mtsa": mtsa.TensorizedEncoder,
     "disan": build_disan,
-    "bi_blosan": bi_blosan.build,
+    "bi_blosan": bi_blosan.BiBloSAN,
     **dict.fromkeys(recurrent.NETWORKS, recurrent.build),
-    "cnn": cnn.build,
-    "hierarchical_cnn": cnn.build_hierarchical,
+    "cnn": cnn.NGramConvolutions,
+    "hierarchical_cnn": cnn.HierarchicalCNN,
 }
 
 # Encoders that drop features of their input before each linear layer, or have no linear layer.

@@ -8,10 +8,8 @@ parameters of MTSA's Table 1, with 240 the 2.8m of the Bi-BloSAN paper.
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
@@ -64,7 +62,7 @@ def cut_into_blocks(key_padding_mask: Tensor, size: int = 0) -> Blocks:
 
 
 class MaskedSelfAttention(nn.Module):
-    """Feature-wise self attention in one direction; arguments as :class:`BlockSelfAttention`."""
+    """Feature-wise self attention in one direction, ``past`` or ``future``."""
 
     def __init__(self, dim: int, mask: str, dropout: float = 0.0):
         super().__init__()
@@ -83,29 +81,20 @@ class MaskedSelfAttention(nn.Module):
 class BlockSelfAttention(nn.Module):
     """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, dim]``.
 
-    ``mask`` is ``past`` or ``future``; ``block_length`` see :func:`cut_into_blocks`. ``dropout``
-    acts before the linear layers of the scores, ``map_dropout`` before every other linear layer.
+    ``mask`` is ``past`` or ``future``. ``--dropout`` acts before the linear layers of the scores,
+    with ``--dropout-places maps`` before every other one, too.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        dim: int,
-        mask: str,
-        block_length: int = 0,
-        dropout: float = 0.0,
-        map_dropout: float = 0.0,
-        activation=F.elu,
-    ):
+    def __init__(self, cfg: Namespace, input_dim: int, dim: int, mask: str):
         super().__init__()
-        self.block_length = block_length
-        self.map_dropout = map_dropout
-        self.activation = activation
+        self.block_length = cfg.block_length
+        self.map_dropout = get_linear_dropout(cfg)
+        self.activation = build_activation(cfg)
         self.input_map = glorot_linear(input_dim, dim)
-        self.within = MaskedSelfAttention(dim, mask, dropout)
-        self.pooling = Source2TokenPooling(dim, activation, map_dropout)
-        self.between = MaskedSelfAttention(dim, mask, dropout)
-        self.block_gate = FusionGate(dim, map_dropout)
+        self.within = MaskedSelfAttention(dim, mask, cfg.dropout)
+        self.pooling = Source2TokenPooling(dim, self.activation, self.map_dropout)
+        self.between = MaskedSelfAttention(dim, mask, cfg.dropout)
+        self.block_gate = FusionGate(dim, self.map_dropout)
         self.fusion = glorot_linear(3 * dim, 2 * dim)  # of features, and of their gate
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -127,33 +116,16 @@ class BlockSelfAttention(nn.Module):
 
 
 class BiBloSAN(nn.Module):
-    """Concatenated block self attention of the past and of the future.
+    """Concatenated block self attention of the past and the future, of half the features each."""
 
-    ``output_dim`` features, an even number, are half of each direction. Options: see
-    :class:`BlockSelfAttention`.
-    """
-
-    def __init__(self, input_dim: int, output_dim: int, block_length: int = 0, **options: Any):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        dim = halve_features(output_dim)
-        self.directions = nn.ModuleList(
-            BlockSelfAttention(input_dim, dim, mask, block_length, **options)
-            for mask in ("past", "future")
-        )
-        self.output_dim = output_dim
+        self.output_dim = cfg.encoder_hidden_dim or 2 * dim
+        half = halve_features(self.output_dim)
+        directions = (BlockSelfAttention(cfg, dim, half, mask) for mask in ("past", "future"))
+        self.directions = nn.ModuleList(directions)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if key_padding_mask is None:
             key_padding_mask = tokens.new_zeros(tokens.shape[:2], dtype=torch.bool)
         return torch.cat([one(tokens, key_padding_mask) for one in self.directions], dim=-1)
-
-
-def build(cfg: Namespace, dim: int) -> BiBloSAN:
-    return BiBloSAN(
-        dim,
-        cfg.encoder_hidden_dim or 2 * dim,
-        cfg.block_length,
-        dropout=cfg.dropout,
-        map_dropout=get_linear_dropout(cfg),
-        activation=build_activation(cfg),
-    )

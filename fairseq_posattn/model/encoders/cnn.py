@@ -1,7 +1,6 @@
 """``--encoder cnn`` (Kim, 2014) and ``--encoder hierarchical_cnn`` (Gehring et al., 2017)."""
 
 from argparse import Namespace
-from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -17,16 +16,16 @@ class NGramConvolutions(nn.Module):
     Of ``output_dim`` features each has equally many. Tokens beyond the ends are zero.
     """
 
-    def __init__(self, input_dim: int, output_dim: int, widths: Sequence[int] = (3, 4, 5)):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        if output_dim % len(widths):
+        self.output_dim, widths = cfg.encoder_hidden_dim or dim, parse_widths(cfg.cnn_widths)
+        if self.output_dim % len(widths):
             raise ValueError(
-                f"--encoder-hidden-dim {output_dim}: must be a multiple of the {len(widths)} "
+                f"--encoder-hidden-dim {self.output_dim}: must be a multiple of the {len(widths)} "
                 "convolutions of --cnn-widths"
             )
-        sizes = input_dim, output_dim // len(widths)
+        sizes = dim, self.output_dim // len(widths)
         self.convolutions = nn.ModuleList(build_convolution(*sizes, width) for width in widths)
-        self.output_dim = output_dim
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if key_padding_mask is not None:
@@ -45,16 +44,14 @@ class HierarchicalCNN(nn.Module):
     ``dropout`` acts before each convolution and the last layer. Tokens beyond the ends are zero.
     """
 
-    def __init__(
-        self, input_dim: int, output_dim: int, widths: Sequence[int] = (5, 5, 5), dropout=0.0
-    ):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.input_map = glorot_linear(input_dim, output_dim)
-        sizes = output_dim, 2 * output_dim
+        self.output_dim = output_dim = cfg.encoder_hidden_dim or dim
+        self.input_map = glorot_linear(dim, output_dim)
+        sizes, widths = (output_dim, 2 * output_dim), parse_widths(cfg.cnn_widths)
         self.convolutions = nn.ModuleList(build_convolution(*sizes, width) for width in widths)
         self.output_map = glorot_linear(output_dim, output_dim)
-        self.dropout = dropout
-        self.output_dim = output_dim
+        self.dropout = cfg.dropout
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         x = self.input_map(tokens).transpose(1, 2)  # [B, C, T]
@@ -86,12 +83,3 @@ def parse_widths(text: str) -> list[int]:
     if not all(width.isdecimal() and int(width) > 0 for width in widths):
         raise ValueError(f"--cnn-widths {text}: give numbers of 1 or more, separated by commas")
     return [int(width) for width in widths]
-
-
-def build(cfg: Namespace, dim: int) -> NGramConvolutions:
-    return NGramConvolutions(dim, cfg.encoder_hidden_dim or dim, parse_widths(cfg.cnn_widths))
-
-
-def build_hierarchical(cfg: Namespace, dim: int) -> HierarchicalCNN:
-    sizes = dim, cfg.encoder_hidden_dim or dim
-    return HierarchicalCNN(*sizes, parse_widths(cfg.cnn_widths), cfg.dropout)

@@ -41,48 +41,33 @@ class SemanticPositionalAttention(nn.Module):
     """CSPAN before its pooling, ``[B, T, C]`` to ``[B, T, C]``.
 
     ``S = LN(attention(D))``, ``P = LN(attention(BiLSTM(S)))``, ``S + P``, where D is the input.
-    The Bi-LSTM has C / 2 features per direction, so that S and P can be added.
-
-    Args:
-        embed_dim: C.
-        layers: layers of the Bi-LSTM; 1 in the base model, 3 in the big one.
-        fusion: one of ``FUSIONS``. ``cascaded`` is the paper's model. In ``parallel`` the input of
-            the Bi-LSTM is D, in ``parallel_lstm`` P is also the Bi-LSTM's states. The others have
-            no Bi-LSTM and return S.
-        residual: whether S is added to P (eq. 9); otherwise P is the result (Table 3).
-        max_distance: distance beyond which relative positions share an embedding.
-        dropout: probability of zeroing a feature of S, of P and between layers of the Bi-LSTM.
+    The Bi-LSTM has C / 2 features per direction, so that S and P can be added; ``cascaded`` is the
+    paper's model. In ``parallel`` the input of the Bi-LSTM is D, in ``parallel_lstm`` P is also the
+    Bi-LSTM's states. Other ``FUSIONS`` have no Bi-LSTM and return S. Without ``residual`` (eq. 9) P
+    is the result (Table 3). Dropout acts on S, on P and between layers of the Bi-LSTM.
     """
 
-    def __init__(
-        self,
-        embed_dim: int,
-        layers: int = 1,
-        fusion: str = "cascaded",
-        residual: bool = True,
-        max_distance: int = 16,
-        dropout: float = 0.0,
-        impl: str = "auto",
-    ):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
+        check_hidden_dim("cspan", cfg, dim)
+        self.fusion = fusion = str(cfg.cspan_fusion)
         check_choice("fusion", fusion, FUSIONS)
-        self.fusion = fusion
-        self.residual = residual
-        self.dropout = dropout
-        self.impl = impl
-        self.output_dim = embed_dim
-        self.semantic_norm = nn.LayerNorm(embed_dim)
+        self.residual = not cfg.cspan_no_residual
+        self.dropout = cfg.dropout
+        self.impl = select_implementation(dot_product_attention, cfg)
+        self.output_dim = dim
+        self.semantic_norm = nn.LayerNorm(dim)
         self.relative = self.semantic_attention = self.lstm = None
         self.positional_attention = self.positional_norm = None
         if fusion == "relative_position":
-            self.relative = RelativePositionAttention(embed_dim, 1, max_distance)
+            self.relative = RelativePositionAttention(dim, 1, cfg.rpr_max_distance)
         else:
             self.semantic_attention = AttentionFunction(unprojected_attention)
         if fusion in ("parallel_lstm", "parallel", "cascaded"):
-            self.lstm = BiLSTM(embed_dim, embed_dim, layers, dropout)
+            self.lstm = BiLSTM(dim, dim, cfg.lstm_layers, cfg.dropout)
         if fusion in ("parallel", "cascaded"):
             self.positional_attention = AttentionFunction(unprojected_attention)
-            self.positional_norm = nn.LayerNorm(embed_dim)
+            self.positional_norm = nn.LayerNorm(dim)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if self.relative is not None:
@@ -109,16 +94,3 @@ def check_hidden_dim(encoder: str, cfg: Namespace, dim: int) -> None:
             f"--encoder-hidden-dim {cfg.encoder_hidden_dim}: --encoder {encoder} has as many "
             f"features as a token, {dim}; remove the flag"
         )
-
-
-def build(cfg: Namespace, dim: int) -> SemanticPositionalAttention:
-    check_hidden_dim("cspan", cfg, dim)
-    return SemanticPositionalAttention(
-        dim,
-        layers=cfg.lstm_layers,
-        fusion=str(cfg.cspan_fusion),
-        residual=not cfg.cspan_no_residual,
-        max_distance=cfg.rpr_max_distance,
-        dropout=cfg.dropout,
-        impl=select_implementation(dot_product_attention, cfg),
-    )

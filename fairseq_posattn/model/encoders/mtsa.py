@@ -7,64 +7,48 @@ parameters; its ablations have the 2.5m, 2.5m and 1.8m of Table 3.
 """
 
 from argparse import Namespace
-from collections.abc import Callable
 from functools import partial
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear, map_to_heads
 from fairseq_posattn.attention.mtsa import TensorizedAttention
+from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders.transformer import describe_encoder_layer
-from fairseq_posattn.model.mechanisms import (
-    Builder,
-    build_activation,
-    get_linear_dropout,
-    read_mtsa,
-)
-from fairseq_posattn.model.multihead import check_heads
 
 
 class TensorizedEncoder(nn.Module):
-    """Value projection, tensorized attention and fusion gate.
+    """Value projection, tensorized attention and fusion gate, by ``--mtsa-scores``.
 
-    Args:
-        attention: with ``source="value"``; None for the values alone (Table 3, "w/o proposed
-            modules").
-        token2token: whether pairs of tokens have scores, R; otherwise the weights depend on the
-            source2token scores alone.
-        map_dropout: before the projections to values, queries and keys, drawn for each and head.
-        bias: of query and key projections; the released code's have none.
+    ``none`` is the values alone (Table 3, "w/o proposed modules"). With ``source2token`` pairs of
+    tokens have no scores. Dropout precedes the projections to values, queries and keys, drawn for
+    each and head.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        num_heads: int,
-        attention: TensorizedAttention | None,
-        token2token: bool = True,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-        map_dropout: float = 0.0,
-        bias: bool = True,
-    ):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        check_heads(output_dim, num_heads)
-        self.num_heads = num_heads
-        self.output_dim = output_dim
-        self.activation = activation
-        self.map_dropout = map_dropout
-        self.value_map = glorot_linear(input_dim, output_dim)
+        scores, num_heads = str(cfg.mtsa_scores), cfg.encoder_attention_heads
+        if scores == "token2token":
+            cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
+        self.num_heads, self.output_dim = num_heads, cfg.encoder_hidden_dim or dim
+        self.activation = mechanisms.build_activation(cfg)
+        self.map_dropout = mechanisms.get_linear_dropout(cfg)
+        layer = describe_encoder_layer(cfg, self.output_dim, ["mtsa"])
+        attention = None
+        if scores != "none":
+            read = partial(mechanisms.read_mtsa, activation=self.activation)
+            builder = mechanisms.Builder(TensorizedAttention, read)
+            attention = builder(cfg, layer, map_dropout=self.map_dropout)
+        self.value_map = glorot_linear(dim, self.output_dim)
         for weight in self.value_map.weight.chunk(num_heads):
             nn.init.xavier_uniform_(weight)
-        self.attention = attention
-        head_dim, initial_bias = output_dim // num_heads, 0.0 if bias else None
-        sizes = num_heads, head_dim, head_dim
-        self.query_map = self.key_map = None
-        if attention is not None and token2token:
-            self.query_map = HeadwiseLinear(*sizes, initial_bias, map_dropout)
-            self.key_map = HeadwiseLinear(*sizes, initial_bias, map_dropout)
+        self.attention, self.query_map, self.key_map = attention, None, None
+        if scores in ("both", "token2token"):
+            head_dim, bias = self.output_dim // num_heads, None if cfg.no_attention_bias else 0.0
+            sizes = num_heads, head_dim, head_dim
+            self.query_map = HeadwiseLinear(*sizes, bias, self.map_dropout)
+            self.key_map = HeadwiseLinear(*sizes, bias, self.map_dropout)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         dropout = self.map_dropout
@@ -78,26 +62,3 @@ class TensorizedEncoder(nn.Module):
             query, key = self.query_map(value), self.key_map(value)
         context = self.attention(tokens, query, key, value, key_padding_mask=key_padding_mask)
         return context.transpose(1, 2).flatten(2)
-
-
-def build(cfg: Namespace, dim: int) -> TensorizedEncoder:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    scores = str(cfg.mtsa_scores)
-    activation, map_dropout = build_activation(cfg), get_linear_dropout(cfg)
-    attention = None
-    if scores != "none":
-        if scores == "token2token":
-            cfg = Namespace(**{**vars(cfg), "mtsa_source_layers": 0})
-        layer = describe_encoder_layer(cfg, hidden_dim, ["mtsa"])
-        builder = Builder(TensorizedAttention, partial(read_mtsa, activation=activation))
-        attention = builder(cfg, layer, map_dropout=map_dropout)
-    return TensorizedEncoder(
-        dim,
-        hidden_dim,
-        cfg.encoder_attention_heads,
-        attention,
-        token2token=scores != "source2token",
-        activation=activation,
-        map_dropout=map_dropout,
-        bias=not cfg.no_attention_bias,
-    )

@@ -10,36 +10,33 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.headwise import glorot_linear, map_to_heads
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.attention.positions import with_positions
-from fairseq_posattn.model.mechanisms import (
-    MECHANISMS,
-    REPLACE_POSITIONS,
-    LayerDescription,
-    describe_layer,
-    get_linear_dropout,
-)
-from fairseq_posattn.model.multihead import PackedLinear, check_heads, merge_heads
+from fairseq_posattn.model import mechanisms
+from fairseq_posattn.model.multihead import PackedLinear, merge_heads
 from fairseq_posattn.model.transformer_layer import EncoderLayer, parse_sublayers
 
 
 class TransformerEncoder(nn.Module):
-    """Transformer layers of C = ``hidden_dim`` features, after a linear layer if ``dim`` is not C.
+    """Transformer layers of C = ``output_dim`` features, after a linear layer if ``dim`` is not C.
 
-    With ``positions`` sinusoids are added to the input times ``scale``. With ``normalize_after`` a
-    layer norm follows the last layer.
+    Sinusoids are added to the scaled input, unless a sublayer replaces positions.
     """
 
-    def __init__(self, dim, hidden_dim, layers, positions, normalize_after, scale=1.0):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        self.input_map = glorot_linear(dim, hidden_dim) if dim != hidden_dim else None
+        self.output_dim = cfg.encoder_hidden_dim or dim
+        sublayers = cfg.encoder_sublayers
+        names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
+        layer = describe_encoder_layer(cfg, self.output_dim, names)
+        layers = [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)]
+        self.input_map = glorot_linear(dim, self.output_dim) if dim != self.output_dim else None
         self.layers = nn.ModuleList(layers)
-        self.positions = positions
-        self.scale = scale
-        self.layer_norm = nn.LayerNorm(hidden_dim) if normalize_after else None
-        self.output_dim = hidden_dim
+        is_placed = mechanisms.REPLACE_POSITIONS.isdisjoint(names)
+        self.positions = is_placed and not cfg.no_token_positional_embeddings
+        self.scale = self.output_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0
+        self.layer_norm = nn.LayerNorm(self.output_dim) if cfg.encoder_normalize_before else None
 
     @model_pass
     def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
@@ -53,7 +50,7 @@ class TransformerEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
-def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> LayerDescription:
+def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> mechanisms.LayerDescription:
     """Return the description of a layer of C = ``hidden_dim`` features with these sublayers."""
     heads = cfg.encoder_attention_heads
     if hidden_dim % heads:
@@ -61,28 +58,13 @@ def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> LayerDescr
             f"--encoder-attention-heads {heads}: must divide the encoder's {hidden_dim} features, "
             "--encoder-hidden-dim or those of a token"
         )
-    return describe_layer(
+    return mechanisms.describe_layer(
         *(cfg, names),
         embed_dim=hidden_dim,
         num_heads=heads,
         ffn_dim=cfg.encoder_ffn_embed_dim,
         max_positions=cfg.max_positions,
         normalize_before=cfg.encoder_normalize_before,
-    )
-
-
-def build(cfg: Namespace, dim: int) -> TransformerEncoder:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    sublayers = cfg.encoder_sublayers
-    names = parse_sublayers(sublayers, flag="--encoder-sublayers", cross=False, ffn_last=False)
-    layer = describe_encoder_layer(cfg, hidden_dim, names)
-    return TransformerEncoder(
-        dim,
-        hidden_dim,
-        [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)],
-        positions=not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(names)),
-        normalize_after=cfg.encoder_normalize_before,
-        scale=hidden_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0,
     )
 
 
@@ -93,24 +75,15 @@ class AttentionEncoder(nn.Module):
     ``map_dropout`` zeroes features before a projection, drawn per head.
     """
 
-    def __init__(
-        self,
-        input_dim: int,
-        output_dim: int,
-        num_heads: int,
-        mechanism: Mechanism,
-        bias: bool = True,
-        map_dropout: float = 0.0,
-        positions: bool = False,
-    ):
+    def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
-        check_heads(output_dim, num_heads)
-        self.num_heads = num_heads
-        self.map_dropout = map_dropout
-        self.positions = positions
-        self.output_dim = output_dim
-        self.qkv_proj = PackedLinear(input_dim, output_dim, parts=3, bias=bias)
-        self.mechanism = mechanism
+        self.num_heads = cfg.encoder_attention_heads
+        self.map_dropout = mechanisms.get_linear_dropout(cfg)
+        self.positions = cfg.attention_positions and not cfg.no_token_positional_embeddings
+        self.output_dim = cfg.encoder_hidden_dim or dim
+        layer = describe_encoder_layer(cfg, self.output_dim, ["san"])
+        self.qkv_proj = PackedLinear(dim, self.output_dim, parts=3, bias=not cfg.no_attention_bias)
+        self.mechanism = mechanisms.MECHANISMS["san"](cfg, layer)
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if self.positions:
@@ -121,16 +94,3 @@ class AttentionEncoder(nn.Module):
         parts = packed.chunk(3, dim=1)  # [B, H, T, D] each
         context = self.mechanism(tokens, *parts, key_padding_mask=key_padding_mask)
         return merge_heads(context).transpose(0, 1)
-
-
-def build_attention(cfg: Namespace, dim: int) -> AttentionEncoder:
-    hidden_dim = cfg.encoder_hidden_dim or dim
-    return AttentionEncoder(
-        dim,
-        hidden_dim,
-        cfg.encoder_attention_heads,
-        MECHANISMS["san"](cfg, describe_encoder_layer(cfg, hidden_dim, ["san"])),
-        bias=not cfg.no_attention_bias,
-        map_dropout=get_linear_dropout(cfg),
-        positions=cfg.attention_positions and not cfg.no_token_positional_embeddings,
-    )

@@ -178,9 +178,7 @@ def write_stories(archive, split, folder, limit):
 
 def find_parquet(folder):
     """Return ``{split: files}``, or nothing; raise :exc:`UsageError` if some splits have none."""
-    files = {
-        split: sorted(folder.rglob(f"{name}-*.parquet")) for split, (name, _) in SHARDS.items()
-    }
+    files = {one: sorted(folder.rglob(f"{name}-*.parquet")) for one, (name, _) in SHARDS.items()}
     for split, paths in files.items():
         if not paths and any(files.values()):
             raise UsageError(f"{folder}: holds no {PARQUET[split][0].name}")

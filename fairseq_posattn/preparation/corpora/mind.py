@@ -77,6 +77,7 @@ CORPORA = (
         summary="MIND: news and clicks, MINDsmall or MINDlarge; not downloaded",
         source="a folder with MINDsmall_train and MINDsmall_dev, or MINDlarge_, as zip files or "
         "unpacked",
+        licensed=True,
         parts=parts,
         titles=titles,
         impressions=impressions,

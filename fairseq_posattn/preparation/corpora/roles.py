@@ -194,6 +194,7 @@ CORPORA = (
         summary="CoNLL-2005: roles of verbs in the Penn Treebank; not downloaded",
         source="a folder with conll05st-release, and in it the words that its scripts make, or "
         "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
+        licensed=True,
         sentences=conll05_sentences,
         published={"train": 39_832, "valid": 1_346, "test": 2_416, "test1": 426},
         predicates={"train": 90_750, "valid": 3_248, "test": 5_267, "test1": 804},

@@ -77,9 +77,8 @@ def divide(pairs):
         splits[split_of(pair[1])].append(pair)
     known = {words(german) for german, _ in splits["train"]}
     for split in HELD_OUT.values():
-        first = {
-            words(pair[1]): pair for pair in reversed(splits[split]) if words(pair[0]) not in known
-        }
+        pairs = reversed(splits[split])
+        first = {words(en): (de, en) for de, en in pairs if words(de) not in known}
         splits[split] = list(reversed(first.values()))
     return splits
 

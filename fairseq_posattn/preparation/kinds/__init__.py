@@ -79,6 +79,8 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
 
     def run():
         corpus = entry.corpora[options.dataset]
+        if corpus.licensed and options.source is None:
+            raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
         corpus = replace(corpus, **corpus.changes(options))
         _check_dest(options.dest, options.source, corpus)
         try:
@@ -122,7 +124,7 @@ def _make_parser(kind, prog, data_bin):
         command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
         command.set_defaults(source=None)
         if corpus.source is not None:
-            source = f"{corpus.source} (default: download it)"
+            source = corpus.source + ("" if corpus.licensed else " (default: download it)")
             command.add_argument("--source", type=Path, metavar="PATH", help=source)
         default = str(shown(data_bin / name)).replace("%", "%%")
         dest = f"output folder; its text/ holds readable text (default: {default})"

@@ -101,9 +101,8 @@ def _write_subwords(tokenizer, work):
 
 def _count_words(corpus, folder):
     text = folder / corpus.texts[0]
-    train, *rest = (
-        count_words(text / f"{split}.{kind}" for kind in corpus.inputs) for split in SPLITS
-    )
+    files = ([text / f"{split}.{kind}" for kind in corpus.inputs] for split in SPLITS)
+    train, *rest = map(count_words, files)
     if corpus.cross_validated:  # each example is in the training set of some fold
         return sum(rest, train), Counter()
     return train, sum(rest, Counter())

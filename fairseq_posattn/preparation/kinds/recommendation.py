@@ -33,8 +33,6 @@ def add_options(corpus, parser):
 
 
 def prepare(corpus, options):
-    if options.source is None:
-        raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     parts = corpus.parts(options.source)
     splits = [*SPLITS, UNLABELED] if "test" in parts else list(SPLITS)
 

@@ -21,8 +21,6 @@ FLAGS = {"0": 0, "1": 0}  # dictionary of ``predicate``
 
 
 def prepare(corpus, options):
-    if options.source is None and not corpus.alternatives:
-        raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
     downloads, splits = options.dest.parent / "download", list(corpus.predicates)
 
     def write_text(work):

@@ -32,7 +32,8 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _dataset(corpus: Any, **more: Any) -> Dataset:
-    return Dataset(corpus.name, corpus.metrics, corpus.task, corpus.criterion, **more)
+    common = corpus.name, corpus.metrics, corpus.task, corpus.criterion
+    return Dataset(*common, licensed=corpus.licensed, **more)
 
 
 def _classification(corpus: ClassificationCorpus) -> Dataset:
@@ -60,22 +61,19 @@ def _roles(corpus: TaggingCorpus) -> Dataset:
         tests=tests,
         features=100,
         tiny="--predicate-embed-dim 12 --encoder-layers 2 --lstm-layers 1",
-        licensed=not corpus.alternatives,
     )
     metrics = tuple(prefix + score for prefix in prefixes for score in scores)
     return replace(dataset, metrics=metrics)
 
 
-NEWS = {"kind": "recommendation", "columns": ("history", "candidates", "labels")}
+NEWS: dict[str, Any] = {"kind": "recommendation", "tiny": "--pooling-dim 12"}
+NEWS["columns"] = ("history", "candidates", "labels")
 DATASETS = {
     dataset.name: dataset
     for dataset in (
         *map(_classification, CLASSIFICATION.values()),
         *map(_roles, TAGGING.values()),
-        *(
-            _dataset(corpus, **NEWS, tiny="--pooling-dim 12", licensed=True)
-            for corpus in RECOMMENDATION.values()
-        ),
+        *(_dataset(corpus, **NEWS) for corpus in RECOMMENDATION.values()),
     )
 }
 

@@ -81,8 +81,9 @@ def score(options: argparse.Namespace) -> Result:
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
-    if sources is not None:
-        shared.check_lines(options.comet, sources, pairs[0])
+    for path, lines in ((options.raw_references, raw), (options.comet, sources)):
+        if lines is not None:
+            shared.check_lines(path, lines, pairs[0])
     metrics: dict[str, Any] = {form: bleu.bleu_metric(form, language) for form in forms}
     metrics |= bleu.running_metrics()
 

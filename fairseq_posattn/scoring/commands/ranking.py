@@ -15,7 +15,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.commands.score import plain_parser
 from fairseq_posattn.scoring.ranking import METRICS, mean_scores, read_scores
 from fairseq_posattn.scoring.result import Result
-from fairseq_posattn.text.lines import raw_lines
+from fairseq_posattn.text.lines import file_lines
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -26,9 +26,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 def score(options: argparse.Namespace) -> Result:
     path = options.scores
-    with open(path, "rb") as file:
-        text = (line.decode("utf-8", "backslashreplace") for line in raw_lines(file, path))
-        scores = mean_scores(read_scores(text, str(path)))
+    scores = mean_scores(read_scores(file_lines(path, allow_empty=True), str(path)))
     if not scores["scored"] + scores["skipped"]:
         raise UsageError(f"{path}: no impressions")
     warnings = []

@@ -89,7 +89,6 @@ def score(options: argparse.Namespace) -> Result:
 
 
 def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -> dict[str, Group]:
-    """Return the scores by name."""
     settings = options.eos, options.jobs, options.stemming
     each = [rouge_of_each(run, *settings, path) for run, path in zip(runs, paths, strict=True)]
     return {

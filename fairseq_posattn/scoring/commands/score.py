@@ -28,19 +28,14 @@ FILES["metavar"] = "FILE"
 def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Score by one of ``KINDS``; return the exit status."""
     command = import_module(f"{__package__}.{kind}")
-    parser = command.parser(prog)
-    options = parser.parse_args(arguments)
 
-    def work() -> None:
+    def work(options: argparse.Namespace) -> None:
         try:
-            result = command.score(options)
-        except argparse.ArgumentError as error:
-            parser.error(str(error))
+            command.score(options).print(options.json)
         except ImportError as error:
             raise UsageError(f"{error.name} is not installed; pip install {error.name}") from error
-        result.print(options.json)
 
-    return cli.end(parser.prog, work)
+    return cli.run(command.parser(prog), work, arguments)
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") -> int:

@@ -54,10 +54,8 @@ def _find_logs(paths: Iterable[Path]) -> list[Path]:
             raise UsageError(f"{path}: no such folder or file")
         logs = [path] if path.is_file() else sorted(p for name in LOGS for p in path.rglob(name))
         if not logs:
-            raise UsageError(
-                f"{path}: has no {' or '.join(LOGS)}; give the file with the output of "
-                "fairseq-train"
-            )
+            names = " or ".join(LOGS)
+            raise UsageError(f"{path}: has no {names}; give the file of fairseq-train's output")
         unique |= {log.resolve(): log for log in logs}
     return list(unique.values())
 

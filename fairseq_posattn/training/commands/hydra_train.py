@@ -18,7 +18,6 @@ trained one after the other, each into a separate folder:
 import argparse
 import re
 import sys
-from functools import partial
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -52,15 +51,12 @@ def packaged():
 
 
 def main(arguments=None, prog=None):
-    """Train and return the exit status."""
-    parser = make_parser(prog)
-    args = parser.parse_args(arguments)  # first, so that --help needs no PyTorch
-    return cli.end(parser.prog, partial(train, args.file, args.settings))
+    return cli.run(make_parser(prog), train, arguments)
 
 
-def train(file, settings):
+def train(args):
     """Run fairseq-hydra-train with the file and further settings."""
-    words = build_arguments(file, settings)
+    words = build_arguments(args.file, args.settings)
     from fairseq_posattn.compat.patching import quietly
     from fairseq_posattn.training.plugin import register
 

@@ -13,7 +13,6 @@ validation stops improving. Flags of fairseq-train after -- override the setting
     data             sizes
 """
 
-import argparse
 import os
 import shlex
 import shutil
@@ -26,7 +25,7 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import duration, ending_with_this
+from fairseq_posattn.common.progress import Remaining, ending_with_this
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
 from fairseq_posattn.training.training_log import read_line
@@ -77,7 +76,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         print(in_lines(command))
         return 0
     device = f"{len(gpus)} GPU{'s' if gpus[1:] else ''}" if gpus else "the CPU"
-    print(f"training {value(command, '--arch')} of size {name} on {device}: {save_dir}/{LOG}")
+    model = cli.value_of(command, "--arch")
+    print(f"training {model} of size {name} on {device}: {save_dir}/{LOG}")
     if not gpus and not wanted.size:
         larger = ", ".join(list(KINDS[prepared.kind])[1:])
         print(f"without a GPU the size is {name}: {DURATION}; larger: {larger}")
@@ -98,7 +98,7 @@ def build_command(
     extra: Sequence[str] = (),
 ) -> list[str]:
     """Return the words of fairseq-train; ``gpus`` is the memory of each in GB, ``extra`` flags."""
-    if value(extra, "--save-dir"):
+    if cli.value_of(extra, "--save-dir"):
         raise UsageError("--save-dir: give it before --")
     words = ["fairseq-train", str(shown(prepared.folder)), "--user-dir", str(PLUGIN)]
     words += ["--arch", arch or size.arch, *shlex.split(size.flags), *prepared.flags()]
@@ -122,13 +122,6 @@ def batches(size: Size, gpus: Sequence[int]) -> list[str]:
     frequency = -(-size.tokens // (most * workers))
     tokens = max(size.tokens // (frequency * workers), LONGEST)
     return ["--max-tokens", str(tokens), "--update-freq", str(frequency), *device]
-
-
-def value(words: Sequence[str], flag: str) -> str:
-    """Return the last value of a flag; "" if it is not given."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument(flag, default="", dest="value")
-    return str(parser.parse_known_args(list(words))[0].value)
 
 
 def in_lines(command: Sequence[str]) -> str:
@@ -198,10 +191,9 @@ class TrainingProgress:
     def __init__(
         self, command: Sequence[str], metric: str, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._epochs = float(value(command, "--max-epoch") or 0)
-        self._updates = float(value(command, "--max-update") or 0)
-        self._metric, self._clock = metric, clock
-        self._start: tuple[float, float] | None = None  # time and fraction done
+        self._epochs = float(cli.value_of(command, "--max-epoch") or 0)
+        self._updates = float(cli.value_of(command, "--max-update") or 0)
+        self._metric, self._remaining = metric, Remaining(clock)
         self._position = self._loss = self._scores = self._speed = self._left = ""
         self.is_terminal = sys.stdout.isatty()
 
@@ -230,11 +222,8 @@ class TrainingProgress:
             self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
             fractions = [done / self._epochs] if self._epochs else []
             fractions += [update / self._updates] if self._updates else []
-            now, fraction = self._clock(), max(fractions, default=0)
-            start, first = self._start = self._start or (now, fraction)
-            if fraction > first:
-                seconds = (now - start) / (fraction - first) * (1 - fraction)
-                self._left = f"{duration(seconds)} left"
+            left = self._remaining.after(max(fractions, default=0))
+            self._left = f"{left} left" if left else ""
         return kind
 
     def text(self) -> str:

@@ -1,24 +1,15 @@
 """``--criterion label_smoothed_cross_entropy_fused``: fairseq's loss in less memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
-from fairseq.criterions.label_smoothed_cross_entropy import (
-    LabelSmoothedCrossEntropyCriterion,
-    LabelSmoothedCrossEntropyCriterionConfig,
-)
+from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}
-
-
-@dataclass
-class FusedConfig(LabelSmoothedCrossEntropyCriterionConfig):
-    """Flags of fairseq's ``label_smoothed_cross_entropy``."""
 
 
 class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):

@@ -1,18 +1,10 @@
 """``--criterion news_recommendation``: cross entropy of clicks; AUC, MRR and nDCG."""
 
-from dataclasses import dataclass
-
 import torch
-from fairseq.dataclass import FairseqDataclass
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
 from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
-
-
-@dataclass
-class NewsConfig(FairseqDataclass):
-    """No flags."""
 
 
 class NewsRecommendation(SummedCriterion):

@@ -10,13 +10,8 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
-from fairseq_posattn.model.classifier import (
-    PAIR_FEATURES,
-    Marks,
-    SentenceEncoder,
-    build_head,
-    encode_features,
-)
+from fairseq_posattn.model import classifier as networks
+from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
@@ -35,16 +30,14 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
     pooling_queries: int = flag(16, "number of learned queries", "--pooling multi_query")
     pooling_window: int = flag(5, "tokens of a window", "--pooling window_max")
-    word_ngrams: int = flag(
-        1, "with --encoder none: add embeddings of n-grams up to this n; 1 for none"
-    )
+    word_ngrams: int = flag(1, "with --encoder none: embed n-grams up to this n, too; 1 for none")
     ngram_buckets: int = flag(2_000_000, "number of buckets that n-grams are hashed to", "none")
     head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none")
     head_highway_layers: int = flag(0, "number of highway layers before the classes")
     no_class_bias: bool = flag(
         False, "linear layer to the classes without bias, as in MTSA's code except for SNLI"
     )
-    pair_features: ChoiceEnum(list(PAIR_FEATURES)) = flag(
+    pair_features: ChoiceEnum(list(networks.PAIR_FEATURES)) = flag(
         "difference",
         "input of the head from the vectors a and b of a pair: 'difference' is a, b, a - b and "
         "a * b, for asymmetric tasks such as entailment; 'distance' is |a - b| and a * b, for "
@@ -53,9 +46,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     hierarchical: bool = flag(
         False, "encode the sentences of a document, then their sequence, by separate encoders"
     )
-    sentence_separator: str = flag(
-        "<sep>", "token between the sentences of a document, for --hierarchical"
-    )
+    sentence_separator: str = flag("<sep>", "token between sentences, for --hierarchical")
     sentence_ends: str = flag(
         "", "tokens that end a sentence, such as '. ! ?', for --hierarchical without separators"
     )
@@ -73,11 +64,11 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
     )
 
 
-def find_marks(cfg: Namespace, dictionary) -> Marks:
+def find_marks(cfg: Namespace, dictionary) -> networks.Marks:
     """Return the special symbols; raise UsageError if ``--hierarchical`` finds none to split at."""
     pad, eos = dictionary.pad(), dictionary.eos()
     if not cfg.hierarchical:
-        return Marks(pad, eos)
+        return networks.Marks(pad, eos)
     ends = [dictionary.index(end) for end in cfg.sentence_ends.split() if end in dictionary]
     separator = dictionary.index(cfg.sentence_separator)
     if separator == dictionary.unk():
@@ -88,7 +79,7 @@ def find_marks(cfg: Namespace, dictionary) -> Marks:
                 "--sentence-separator or --sentence-ends"
             )
         separator = -1
-    return Marks(pad, eos, separator, ends)
+    return networks.Marks(pad, eos, separator, ends)
 
 
 def _build_language_model(cfg: Namespace, dictionary):
@@ -152,7 +143,7 @@ class PosAttnClassifier(LogitsModel):
 
     def register_classification_head(self, name: str, num_classes: int, **unused):
         """Add a head; the task calls this."""
-        self.classification_heads[name] = build_head(
+        self.classification_heads[name] = networks.build_head(
             self.cfg, self.encoder, num_classes, self.encodes_pairs
         )
 
@@ -178,7 +169,7 @@ class PosAttnClassifier(LogitsModel):
             and losses ``[B]``, for pairs the mean of both sentences', or None.
         """
         losses = [] if language_model_losses else None
-        features = encode_features(self.cfg, self.encoder, src_tokens, pair_tokens, losses)
+        features = networks.encode_features(self.cfg, self.encoder, src_tokens, pair_tokens, losses)
         if classification_head_name is not None:
             features = self.classification_heads[classification_head_name](features)
         return features, torch.stack(losses).mean(0) if losses else None

@@ -5,27 +5,17 @@ from dataclasses import dataclass, field, fields, make_dataclass
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.distributed import fsdp_wrap
-from fairseq.models.transformer import (
-    TransformerConfig,
-    TransformerDecoderBase,
-    TransformerEncoderBase,
-    TransformerModelBase,
-)
+from fairseq.models import transformer
 from fairseq.modules.checkpoint_activations import checkpoint_wrapper
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.model import seq2seq
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.multihead import is_identity_order, select_sentences
-from fairseq_posattn.model.seq2seq import (
-    DecoderPass,
-    EncoderPass,
-    describe_decoder_layer,
-    describe_encoder_layer,
-)
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
@@ -60,7 +50,7 @@ def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
     return options
 
 
-_options = _flat_options(TransformerConfig)
+_options = _flat_options(transformer.TransformerConfig)
 StockConfig = make_dataclass(
     "StockConfig", [_options[name] for name in STOCK_OPTIONS.split()], bases=(FairseqDataclass,)
 )
@@ -90,7 +80,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
     )
 
 
-def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
+def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
     """Initialize a layer and wrap it for activation checkpointing and sharding, as fairseq does."""
     INITIALIZATIONS[str(cfg.start)](layer)
     if cfg.checkpoint_activations:
@@ -99,7 +89,7 @@ def wrap_layer(layer: nn.Module, cfg: TransformerConfig) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=min_params)
 
 
-def initialize_positions(side: nn.Module, layer: LayerDescription, cfg: TransformerConfig):
+def initialize_positions(side: nn.Module, layer: LayerDescription, cfg):
     """Initialize position embeddings, or remove them if a sublayer replaces them."""
     if REPLACE_POSITIONS.intersection(layer.sublayers):
         side.embed_positions = None
@@ -107,15 +97,15 @@ def initialize_positions(side: nn.Module, layer: LayerDescription, cfg: Transfor
         INITIALIZATIONS[str(cfg.start)](side.embed_positions)
 
 
-class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
+class PosAttnEncoder(seq2seq.EncoderPass, transformer.TransformerEncoderBase):
     """fairseq's Transformer encoder with layers of ``--encoder-sublayers``."""
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        initialize_positions(self, describe_encoder_layer(cfg), cfg)
+        initialize_positions(self, seq2seq.describe_encoder_layer(cfg), cfg)
 
     def build_encoder_layer(self, cfg):
-        return wrap_layer(EncoderLayer(describe_encoder_layer(cfg), cfg), cfg)
+        return wrap_layer(EncoderLayer(seq2seq.describe_encoder_layer(cfg), cfg), cfg)
 
     def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor):
         """Reorder for a beam search; the hypotheses of a sentence share one encoding.
@@ -135,15 +125,15 @@ class PosAttnEncoder(EncoderPass, TransformerEncoderBase):
         return {**super().reorder_encoder_out(encoder_out, sentences), "hypotheses": [hypotheses]}
 
 
-class PosAttnDecoder(DecoderPass, TransformerDecoderBase):
+class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
     """fairseq's Transformer decoder with layers of ``--decoder-sublayers``."""
 
     def __init__(self, cfg, dictionary, embed_tokens):
         super().__init__(cfg, dictionary, embed_tokens)
-        initialize_positions(self, describe_decoder_layer(cfg), cfg)
+        initialize_positions(self, seq2seq.describe_decoder_layer(cfg), cfg)
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
-        return wrap_layer(DecoderLayer(describe_decoder_layer(cfg), cfg), cfg)
+        return wrap_layer(DecoderLayer(seq2seq.describe_decoder_layer(cfg), cfg), cfg)
 
     def build_output_projection(self, cfg, dictionary, embed_tokens):
         super().build_output_projection(cfg, dictionary, embed_tokens)
@@ -162,19 +152,20 @@ def count_repeats(new_order: Tensor, sentences: int) -> int:
     return repeats if torch.equal(new_order, regular) else 1
 
 
-class PosAttnTransformer(TransformerModelBase):
+class PosAttnTransformer(transformer.TransformerModelBase):
     """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``."""
 
     @classmethod
     def add_args(cls, parser):
         """Add the flags of the registered dataclass."""
-        super(TransformerModelBase, cls).add_args(parser)
+        super(transformer.TransformerModelBase, cls).add_args(parser)
 
     @classmethod
     @as_usage_error()
     def build_model(cls, cfg, task):
         """Build the model; raise UsageError for contradicting options or dictionaries."""
-        cfg = TransformerConfig.from_namespace(all_options(cfg, PosAttnTransformerConfig))
+        options = all_options(cfg, PosAttnTransformerConfig)
+        cfg = transformer.TransformerConfig.from_namespace(options)
         if cfg.share_all_embeddings and task.source_dictionary != task.target_dictionary:
             raise UsageError(
                 "--share-all-embeddings: source and target have different dictionaries; binarize "

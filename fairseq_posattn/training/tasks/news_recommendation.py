@@ -219,11 +219,8 @@ class NewsRecommendationTask(FairseqTask):
     @classmethod
     def setup_task(cls, cfg, **unused):
         """Load dictionaries and titles; raise UsageError if one is missing."""
-        dictionaries = (
-            read_dictionary(cfg.data, column, cls.load_dictionary, "recommendation")
-            for column in ("titles", "history", "labels")
-        )
-        return cls(cfg, *dictionaries)
+        columns, read = ("titles", "history", "labels"), cls.load_dictionary
+        return cls(cfg, *(read_dictionary(cfg.data, n, read, "recommendation") for n in columns))
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split, the training split by clicks; raise UsageError if it is missing."""

@@ -3,19 +3,7 @@
 from dataclasses import dataclass
 
 import numpy
-from fairseq.data import (
-    ConcatSentencesDataset,
-    IdDataset,
-    NestedDictionaryDataset,
-    NumelDataset,
-    NumSamplesDataset,
-    OffsetTokensDataset,
-    RawLabelDataset,
-    RightPadDataset,
-    SortDataset,
-    StripTokenDataset,
-    data_utils,
-)
+from fairseq import data
 from fairseq.data.shorten_dataset import maybe_shorten_dataset
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePredictionTask
@@ -89,24 +77,26 @@ class SentencePairPredictionTask(SentencePredictionTask):
             for name in ("input0", "input1")
         )
         pad = self.source_dictionary.pad()
-        examples = NestedDictionaryDataset(
+        examples = data.NestedDictionaryDataset(
             {
-                "id": IdDataset(),
+                "id": data.IdDataset(),
                 "net_input": {
-                    "src_tokens": RightPadDataset(first, pad),
-                    "src_lengths": NumelDataset(first),
-                    "pair_tokens": RightPadDataset(second, pad),
-                    "pair_lengths": NumelDataset(second),
+                    "src_tokens": data.RightPadDataset(first, pad),
+                    "src_lengths": data.NumelDataset(first),
+                    "pair_tokens": data.RightPadDataset(second, pad),
+                    "pair_lengths": data.NumelDataset(second),
                 },
-                "nsentences": NumSamplesDataset(),
-                "ntokens": NumelDataset(ConcatSentencesDataset(first, second), reduce=True),
+                "nsentences": data.NumSamplesDataset(),
+                "ntokens": data.NumelDataset(
+                    data.ConcatSentencesDataset(first, second), reduce=True
+                ),
                 "target": self._targets(split, combine),
             },
             sizes=[numpy.maximum(first.sizes, second.sizes)],
         )
         if not self.cfg.no_shuffle:
-            with data_utils.numpy_seed(self.cfg.seed):
-                examples = SortDataset(examples, [numpy.random.permutation(len(examples))])
+            with data.data_utils.numpy_seed(self.cfg.seed):
+                examples = data.SortDataset(examples, [numpy.random.permutation(len(examples))])
         self.datasets[split] = examples
         return examples
 
@@ -114,11 +104,11 @@ class SentencePairPredictionTask(SentencePredictionTask):
         if self.cfg.regression_target:
             with open(f"{self.cfg.data}/label/{split}.label", encoding="utf-8") as lines:
                 # float64, since --fp16 and --bf16 round float32 tensors
-                return RawLabelDataset([numpy.float64(line) for line in lines])
+                return data.RawLabelDataset([numpy.float64(line) for line in lines])
         labels = self._indexed("label", split, combine, self.label_dictionary)
-        classes = StripTokenDataset(labels, self.label_dictionary.eos())
-        return OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
+        classes = data.StripTokenDataset(labels, self.label_dictionary.eos())
+        return data.OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
 
     def _indexed(self, name, split, combine, dictionary):
         path = f"{self.cfg.data}/{name}/{split}"
-        return data_utils.load_indexed_dataset(path, dictionary, combine=combine)
+        return data.data_utils.load_indexed_dataset(path, dictionary, combine=combine)

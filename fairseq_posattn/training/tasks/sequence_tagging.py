@@ -5,18 +5,7 @@ from dataclasses import dataclass
 
 import numpy
 import torch
-from fairseq.data import (
-    Dictionary,
-    IdDataset,
-    NestedDictionaryDataset,
-    NumelDataset,
-    NumSamplesDataset,
-    OffsetTokensDataset,
-    RightPadDataset,
-    SortDataset,
-    StripTokenDataset,
-    data_utils,
-)
+from fairseq import data
 from fairseq.dataclass import FairseqDataclass
 from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
@@ -53,7 +42,7 @@ class SequenceTaggingTask(FairseqTask):
     from 0, without the dictionary's special symbols.
     """
 
-    def __init__(self, cfg, words: Dictionary, flags: Dictionary, tags: Dictionary):
+    def __init__(self, cfg, words: data.Dictionary, flags: data.Dictionary, tags: data.Dictionary):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
         self.tag_names = list_symbols(tags)
@@ -69,34 +58,31 @@ class SequenceTaggingTask(FairseqTask):
 
     def load_dataset(self, split, combine=False, **unused):
         """Load a split; raise UsageError if it is missing or a row is malformed."""
-        dictionaries = dict(zip(COLUMNS, (self.words, self.flags, self.tags), strict=True))
-        columns = [
-            read_column(self.cfg.data, name, split, dictionary, combine)
-            for name, dictionary in dictionaries.items()
-        ]
+        named = zip(COLUMNS, (self.words, self.flags, self.tags), strict=True)
+        columns = [read_column(self.cfg.data, name, split, one, combine) for name, one in named]
         check_rows(split, *columns, marked=self.flags.index(MARKED), unknown=self.tags.unk())
         lengths, eos = columns[0].sizes, self.words.eos()
-        words, flags, tags = (StripTokenDataset(column, eos) for column in columns)
-        flags = OffsetTokensDataset(flags, -self.flags.index("0"))
-        tags = OffsetTokensDataset(tags, -self.tags.nspecial)
-        examples = NestedDictionaryDataset(
+        words, flags, tags = (data.StripTokenDataset(column, eos) for column in columns)
+        flags = data.OffsetTokensDataset(flags, -self.flags.index("0"))
+        tags = data.OffsetTokensDataset(tags, -self.tags.nspecial)
+        examples = data.NestedDictionaryDataset(
             {
-                "id": IdDataset(),
+                "id": data.IdDataset(),
                 "net_input": {
-                    "src_tokens": RightPadDataset(words, self.words.pad()),
-                    "src_lengths": NumelDataset(words),
-                    "predicate": RightPadDataset(flags, 0),
+                    "src_tokens": data.RightPadDataset(words, self.words.pad()),
+                    "src_lengths": data.NumelDataset(words),
+                    "predicate": data.RightPadDataset(flags, 0),
                 },
-                "target": RightPadDataset(tags, IGNORED),
-                "nsentences": NumSamplesDataset(),
-                "ntokens": NumelDataset(words, reduce=True),
+                "target": data.RightPadDataset(tags, IGNORED),
+                "nsentences": data.NumSamplesDataset(),
+                "ntokens": data.NumelDataset(words, reduce=True),
             },
             sizes=[lengths - 1],
         )
-        with data_utils.numpy_seed(self.cfg.seed):
+        with data.data_utils.numpy_seed(self.cfg.seed):
             shuffled = numpy.random.permutation(len(examples))
         # batches have sentences of equal length in random order
-        self.datasets[split] = SortDataset(examples, [shuffled, lengths])
+        self.datasets[split] = data.SortDataset(examples, [shuffled, lengths])
         return self.datasets[split]
 
     def constrain(self):

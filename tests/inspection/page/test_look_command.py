@@ -23,16 +23,6 @@ def look(kind, *arguments):
     return command.main(list(map(str, words)), prog="posattn look")
 
 
-@pytest.fixture
-def write(tmp_path):
-    def write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return write
-
-
 def read(path):
     """Return the data of a page."""
     found = re.search(r'id="data">(.*?)</script>', path.read_text(encoding="utf-8"))

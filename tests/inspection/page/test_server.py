@@ -67,9 +67,6 @@ def test_nan_is_refused():
         as_script([float("nan")])
 
 
-# --- The server --------------------------------------------------------------------------------
-
-
 @contextmanager
 def serving(view):
     with LookServer(view, [], port=0) as server:

@@ -41,9 +41,6 @@ def by_distance(own, sentence, index, head):
     return values
 
 
-# --- Translation -------------------------------------------------------------------------------
-
-
 def test_every_sublayer_of_a_translation_is_shown(translator):
     view = translator()
     sentence = view("a b c")
@@ -152,9 +149,6 @@ def test_nan_and_long_targets_are_refused(translator):
     view.trained.model.encoder.embed_tokens.weight.data.fill_(float("nan"))
     with pytest.raises(UsageError, match="NaN or infinite"):
         view("a b", "A")
-
-
-# --- Classification ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

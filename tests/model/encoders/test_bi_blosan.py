@@ -4,22 +4,20 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import leaves
+from reference import assert_same_with_gradients, leaves, shaken
 
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.model.encoders.bi_blosan import BiBloSAN, cut_into_blocks
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 LENGTHS = (7, 4, 1, 0)
 PADDING = torch.arange(7) >= torch.tensor(LENGTHS)[:, None]
 
 
-def model(block_length=0, **options):
+def model(**options):
     torch.manual_seed(0)
-    module = BiBloSAN(3, 4, block_length, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=4, dropout=0.0, **options)
+    return shaken(BiBloSAN(cfg, 3))
 
 
 def affine(linear, x):
@@ -69,21 +67,14 @@ def by_position(module, tokens, size, activation):
     [(0, F.elu), (1, F.elu), (3, F.elu), (3, F.relu), (7, F.elu), (9, F.elu)],
 )
 def test_equals_the_equations(block_length, activation):
-    module = model(block_length, activation=activation)
+    module = model(block_length=block_length, map_activation=activation.__name__)
     (tokens,) = leaves((4, 7, 3))
     inputs = [tokens, *module.parameters()]
     sizes = [block_length or math.ceil((2 * length - 0.5) ** (1 / 3)) for length in LENGTHS[:3]]
     expected = [
         by_position(module, tokens[row, : LENGTHS[row]], sizes[row], activation) for row in range(3)
     ]
-    output, expected = module(tokens, PADDING)[~PADDING], torch.cat(expected)
-    torch.testing.assert_close(output, expected)
-    direction = torch.randn_like(output)
-    ours, theirs = (
-        torch.autograd.grad(one, inputs, direction, materialize_grads=True)
-        for one in (output, expected)
-    )
-    torch.testing.assert_close(ours, theirs)
+    assert_same_with_gradients(module(tokens, PADDING)[~PADDING], torch.cat(expected), inputs)
 
 
 def test_blocks_of_the_length_that_takes_least_memory():

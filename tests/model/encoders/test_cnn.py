@@ -1,9 +1,11 @@
 import pytest
 import torch
+from reference import shaken
 
 from fairseq_posattn.model.encoders.cnn import HierarchicalCNN, NGramConvolutions
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
-PADDING = torch.tensor([[False, False, False, False, False], [False, False, True, True, True]])
+PADDING = torch.tensor([[False] * 6, [False] * 3 + [True] * 3])
 
 
 def window(layer, x, t):
@@ -24,22 +26,6 @@ def by_position(module, tokens):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("widths", [(3,), (3, 4, 5), (1, 2)])
-def test_equals_the_ngrams_one_by_one(widths):
-    torch.manual_seed(0)
-    module = NGramConvolutions(3, 2 * len(widths), widths).double()
-    for convolution in module.convolutions:
-        torch.nn.init.normal_(convolution.bias)
-    tokens = torch.randn(2, 5, 3, dtype=torch.float64)
-    features = module(tokens, PADDING)
-    torch.testing.assert_close(features[0], by_position(module, tokens[0]))
-    torch.testing.assert_close(features[1, :2], by_position(module, tokens[1, :2]))
-    torch.testing.assert_close(module(tokens)[0], features[0])
-
-
-HALF_PADDED = torch.tensor([[False] * 6, [False, False, False, True, True, True]])
-
-
 def hierarchical_by_position(module, tokens):
     """Linear layer; in each layer gated windows added to their middle; linear layer."""
     x = tokens @ module.input_map.weight.T + module.input_map.bias
@@ -49,14 +35,15 @@ def hierarchical_by_position(module, tokens):
     return x @ module.output_map.weight.T + module.output_map.bias
 
 
-@pytest.mark.parametrize("widths", [(5, 5, 5), (3,), (2, 4)])
-def test_hierarchical_cnn_equals_its_windows(widths):
-    torch.manual_seed(0)
-    module = HierarchicalCNN(3, 4, widths).double()
-    for parameter in module.parameters():
-        torch.nn.init.normal_(parameter)
-    tokens = torch.randn(2, 6, 3, dtype=torch.float64)
-    features = module(tokens, HALF_PADDED)
-    torch.testing.assert_close(features[0], hierarchical_by_position(module, tokens[0]))
-    torch.testing.assert_close(features[1, :3], hierarchical_by_position(module, tokens[1, :3]))
+CASES = [(NGramConvolutions, by_position, widths) for widths in ("3", "3,4,5", "1,2")]
+CASES += [(HierarchicalCNN, hierarchical_by_position, widths) for widths in ("5,5,5", "3", "2,4")]
+
+
+@pytest.mark.parametrize(("kind", "by_windows", "widths"), CASES)
+def test_equals_its_windows_one_by_one(kind, by_windows, widths):
+    cfg = SentenceEncoderConfig(encoder_hidden_dim=6, cnn_widths=widths, dropout=0.0)
+    module, tokens = shaken(kind(cfg, 3)), torch.randn(2, 6, 3, dtype=torch.float64)
+    features = module(tokens, PADDING)
+    torch.testing.assert_close(features[0], by_windows(module, tokens[0]))
+    torch.testing.assert_close(features[1, :3], by_windows(module, tokens[1, :3]))
     torch.testing.assert_close(module(tokens)[0], features[0])

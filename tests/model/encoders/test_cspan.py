@@ -2,13 +2,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import assert_same_with_gradients, leaves
+from reference import assert_same_with_gradients, leaves, shaken
 
 from fairseq_posattn.model.encoders.cspan import (
     FUSIONS,
     SemanticPositionalAttention,
     unprojected_attention,
 )
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 PADDING = torch.tensor(
     [[False, False, False, False, False], [False, False, False, True, True], [True] * 5]
@@ -26,13 +27,10 @@ def test_equals_the_equation():
     assert_same_with_gradients(unprojected_attention(x, PADDING), by_position(x, PADDING), [x])
 
 
-def model(fusion="cascaded", **options):
+def model(fusion, residual=True):
     torch.manual_seed(0)
-    module = SemanticPositionalAttention(4, fusion=fusion, **options).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    options = {"cspan_fusion": fusion, "cspan_no_residual": not residual, "rpr_max_distance": 2}
+    return shaken(SemanticPositionalAttention(SentenceEncoderConfig(dropout=0.0, **options), 4))
 
 
 def by_equations(module, fusion, residual, tokens):
@@ -57,7 +55,7 @@ def by_equations(module, fusion, residual, tokens):
 @pytest.mark.parametrize("residual", [True, False])
 @pytest.mark.parametrize("fusion", [name for name in FUSIONS if name != "relative_position"])
 def test_every_fusion_equals_the_equations(fusion, residual):
-    module = model(fusion, residual=residual)
+    module = model(fusion, residual)
     (tokens,) = leaves((3, 5, 4))
     output, expected = module(tokens, PADDING), by_equations(module, fusion, residual, tokens)
     torch.testing.assert_close(output[~PADDING], expected[~PADDING])
@@ -65,7 +63,7 @@ def test_every_fusion_equals_the_equations(fusion, residual):
 
 def test_relative_positions_in_the_attention():
     """Table 5 (c): with embeddings of zero it is (a)."""
-    module, plain = model("relative_position", max_distance=2), model("none")
+    module, plain = model("relative_position"), model("none")
     plain.load_state_dict(module.state_dict(), strict=False)
     (tokens,) = leaves((3, 5, 4))
     assert not torch.allclose(module(tokens, PADDING), plain(tokens, PADDING))

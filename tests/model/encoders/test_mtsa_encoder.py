@@ -4,10 +4,10 @@ import pytest
 import torch
 import torch.nn.functional as F
 from oracles import loops
-from reference import leaves
+from reference import leaves, shaken
 
-from fairseq_posattn.attention import SourceMaps, TensorizedAttention
 from fairseq_posattn.model.encoders.mtsa import TensorizedEncoder
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
 PAST = torch.full((4, 4), -math.inf).triu()
@@ -15,14 +15,11 @@ DIRECTIONS = torch.stack([PAST, PAST.t()])
 OTHERS = torch.zeros(4, 4).fill_diagonal_(-math.inf)
 
 
-def encoder(token2token=True, **options):
+def encoder(dim=3, **options):
     torch.manual_seed(0)
-    options = {"source": SourceMaps("value", activation=F.elu), "fusion_gate": True, **options}
-    module = TensorizedEncoder(3, 4, 2, TensorizedAttention(2, 2, **options), token2token).double()
-    with torch.no_grad():
-        for parameter in module.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.3)
-    return module
+    options = {"encoder_attention_heads": 2, "encoder_hidden_dim": 4, **options}
+    options |= {"mtsa_fusion_gate": True, "dropout": 0.0}
+    return TensorizedEncoder(SentenceEncoderConfig(**{"mtsa_source": "value", **options}), dim)
 
 
 def by_equations(module, tokens, mask):
@@ -52,16 +49,16 @@ def by_equations(module, tokens, mask):
     ("options", "mask"),
     [
         ({}, DIRECTIONS),
-        ({"masks": ["others"]}, OTHERS),
-        ({"masks": ()}, None),
-        ({"token2token": False}, DIRECTIONS),
-        ({"source": SourceMaps(layers=0)}, DIRECTIONS),
-        ({"source": SourceMaps("input", layers=0)}, DIRECTIONS),
+        ({"mtsa_masks": "others"}, OTHERS),
+        ({"mtsa_masks": "none"}, None),
+        ({"mtsa_scores": "source2token"}, DIRECTIONS),
+        ({"mtsa_scores": "token2token"}, DIRECTIONS),
+        ({"mtsa_source": "input", "mtsa_source_layers": 0}, DIRECTIONS),
     ],
 )
 def test_equals_the_equations(options, mask):
     """Table 3: the model, without masks, without token2token, without source2token."""
-    module = encoder(**options)
+    module = shaken(encoder(**options))
     (tokens,) = leaves((2, 4, 3))
     output, expected = module(tokens, PADDING), by_equations(module, tokens, mask)
     torch.testing.assert_close(output[~PADDING], expected[~PADDING])
@@ -69,7 +66,7 @@ def test_equals_the_equations(options, mask):
 
 def test_without_attention_it_is_the_values():
     """Table 3, without the proposed modules."""
-    module = TensorizedEncoder(3, 4, 2, attention=None)
+    module = encoder(mtsa_scores="none")
     tokens = torch.randn(2, 4, 3)
     torch.testing.assert_close(module(tokens, PADDING), F.elu(module.value_map(tokens)))
     assert sum(parameter.numel() for parameter in module.parameters()) == 3 * 4 + 4
@@ -77,7 +74,7 @@ def test_without_attention_it_is_the_values():
 
 def test_each_head_starts_as_a_map_of_its_own():
     """Glorot's bound of the published code is that of a head, not of all heads together."""
-    module = TensorizedEncoder(40, 40, 4, attention=None)
+    module = encoder(40, encoder_hidden_dim=40, encoder_attention_heads=4)
     bound = (6 / (40 + 10)) ** 0.5
     for weight in module.value_map.weight.detach().chunk(4):
         assert 0.95 * bound < weight.abs().max() <= bound

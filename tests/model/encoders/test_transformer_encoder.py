@@ -2,17 +2,22 @@ import pytest
 import torch
 from reference import Draws
 
-from fairseq_posattn.attention.san import DotProductAttention
 from fairseq_posattn.model.encoders.transformer import AttentionEncoder, TransformerEncoder
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 
 PADDING = torch.tensor([[False, False, False, False], [False, False, False, True]])
+
+
+def build(dim, **options):
+    sizes = {"encoder_hidden_dim": 4, "encoder_attention_heads": 2}
+    return AttentionEncoder(SentenceEncoderConfig(**sizes, dropout_places="maps", **options), dim)
 
 
 @pytest.mark.parametrize("dropout, bias", [(0.0, True), (0.0, False), (0.4, True)])
 def test_contexts_of_the_heads_are_concatenated(dropout, bias, monkeypatch):
     """Dropout before the projections is drawn for each of them and each head."""
     torch.manual_seed(0)
-    module = AttentionEncoder(3, 4, 2, DotProductAttention(), bias, map_dropout=dropout).double()
+    module = build(3, no_attention_bias=not bias, dropout=dropout).double()
     tokens, draws = torch.randn(2, 4, 3, dtype=torch.float64), Draws(monkeypatch)
     encoded = module(tokens, PADDING)
     drawn = torch.ones(2, 6, 4, 3)
@@ -39,15 +44,14 @@ def sinusoids(length):
 
 
 def test_positions_are_added_to_the_tokens():
-    module = AttentionEncoder(4, 4, 2, DotProductAttention(), positions=True)
-    plain = AttentionEncoder(4, 4, 2, DotProductAttention())
+    module, plain = build(4, attention_positions=True, dropout=0.0), build(4, dropout=0.0)
     plain.load_state_dict(module.state_dict())
     tokens = torch.randn(2, 4, 4)
     torch.testing.assert_close(module(tokens, PADDING), plain(tokens + sinusoids(4), PADDING))
 
 
 def test_nothing_but_padding_gives_zero():
-    module = AttentionEncoder(3, 4, 2, DotProductAttention())
+    module = build(3)
     padding = torch.tensor([[True, True], [False, False]])
     encoded = module(torch.randn(2, 2, 3), padding)
     encoded.sum().backward()
@@ -55,9 +59,10 @@ def test_nothing_but_padding_gives_zero():
     assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
 
 
-@pytest.mark.parametrize("scale", [1.0, 2.0])
-def test_positions_are_added_after_tokens_are_mapped_and_scaled(scale):
-    encoder = TransformerEncoder(3, 4, [], positions=True, normalize_after=False, scale=scale)
+@pytest.mark.parametrize("name, scale", [("none", 1.0), ("sqrt", 2.0)])
+def test_positions_are_added_after_tokens_are_mapped_and_scaled(name, scale):
+    sizes = {"encoder_hidden_dim": 4, "encoder_attention_heads": 2, "encoder_layers": 0}
+    encoder = TransformerEncoder(SentenceEncoderConfig(**sizes, embedding_scale=name), 3)
     tokens, padding = torch.randn(2, 6, 3), torch.zeros(2, 6, dtype=torch.bool)
     added = encoder(tokens, padding) - scale * encoder.input_map(tokens)
     torch.testing.assert_close(added, sinusoids(6).expand(2, 6, 4), atol=1e-5, rtol=0)

@@ -4,6 +4,7 @@ import pytest
 import torch
 from classifier_builder import PAD, sentences
 from fairseq import utils
+from reference import shaken
 
 from fairseq_posattn.attention import cpu
 
@@ -66,13 +67,8 @@ def pair(build_model, monkeypatch):
     monkeypatch.setattr(utils, "softmax", lambda x, dim, onnx_trace: torch.softmax(x, dim))
 
     def build(*flags):
-        stock = build_model("transformer", *flags).double()
+        stock = shaken(build_model("transformer", *flags), scale=0.1)
         ours = build_model("posattn_transformer", *flags).double()
-        generator = torch.Generator().manual_seed(0)
-        with torch.no_grad():
-            for parameter in stock.parameters():  # some start at 0 or 1
-                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.add_(0.1 * noise)
         ours.load_state_dict(renamed(stock.state_dict()), strict=True)
         return stock, ours
 

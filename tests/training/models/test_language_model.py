@@ -153,7 +153,7 @@ def set_config(**settings):
             remove("merges.txt", "model.safetensors"),
             "there is no merges.txt, no model.safetensors or pytorch_model.bin; put",
         ),
-        (set_config(model_type="gpt2"), "config.json: its model_type is not openai-gpt"),
+        (set_config(model_type="gpt2"), "config.json: model_type is not openai-gpt"),
         (set_config(n_embd=16), r"there is no tokens_embed.weight of shape .*, 16\], as config"),
         (set_config(n_head=5), "must be divisible"),
         (write("model.safetensors", b"no weights"), "model.safetensors: cannot be read"),

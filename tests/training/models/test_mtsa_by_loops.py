@@ -10,7 +10,7 @@ import math
 import classifier_builder
 import pytest
 import torch
-from reference import Draws, gradients
+from reference import Draws, gradients, shaken
 from torch.nn import functional as F
 
 HEADS, D = 2, 2
@@ -37,12 +37,7 @@ class Model:
     """A tested model with random parameters by name."""
 
     def __init__(self, model):
-        generator = torch.Generator().manual_seed(3)
-        self.model = model.double()
-        with torch.no_grad():
-            for parameter in model.parameters():
-                noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
-                parameter.add_(noise * 0.3)
+        self.model = shaken(model)
         self.parameters = dict(model.named_parameters())
 
     def linear(self, name, x):

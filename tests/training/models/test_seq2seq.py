@@ -149,6 +149,11 @@ def test_incremental_decoding_equals_the_full_pass(build_model, sublayers):
         torch.testing.assert_close(newest[:, -1], whole[:, -1])
 
 
+def test_lists_of_sublayers_may_have_spaces(build_model):
+    model = build_model("posattn_transformer", "--encoder-sublayers=dman, san, ffn")
+    assert len(model.encoder.layers[0].sublayers) == 3
+
+
 @pytest.mark.parametrize(
     ("order", "repeats"), [([0, 0, 1, 1], 2), ([0, 1, 0, 1], 1), ([1, 1, 0, 0], 1), ([0, 1], 1)]
 )
@@ -312,7 +317,10 @@ OTHER_WIDTH = "--decoder-output-dim 10: embeddings of 16 features"
         ("--share-all-embeddings --decoder-output-dim=10", OTHER_WIDTH),
         ("--share-decoder-input-output-embed --decoder-output-dim=10", OTHER_WIDTH),
         ("--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: unknown sublayer 'dmam'"),
-        ("--decoder-sublayers san,ffn", "--decoder-sublayers san,ffn: cross must occur"),
+        ("--encoder-sublayers ffn,san", "ffn,san: the last sublayer must be ffn"),
+        ("--encoder-sublayers san,cross,ffn", "san,cross,ffn: an encoder has no cross attention"),
+        ("--decoder-sublayers san,ffn", "san,ffn: cross must occur once, not 0 times"),
+        ("--decoder-sublayers cross,cross,ffn", "cross must occur once, not 2 times"),
         ("--encoder-attention-heads 3", "16 features cannot be divided among 3 heads"),
         ("--sman-radius two --encoder-sublayers sman,ffn", "--sman-radius two: must be"),
         ("--attention-masks passed --encoder-sublayers masked,ffn", "unknown part 'passed'"),
