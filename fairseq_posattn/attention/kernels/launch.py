@@ -205,10 +205,11 @@ class DifferentiableKernels:
             context = self.operator(*given)[0]
             return context
         tensors = given[: self.tensors]
-        aligned = tuple([None if one is None else one.data_ptr() % 16 == 0 for one in tensors])
-        prepared = call.plans.get(aligned)
+        aligned = [None if one is None else one.data_ptr() % 16 == 0 for one in tensors]
+        kind = given[2].dtype == torch.float32 and tf32_allowed(), *aligned
+        prepared = call.plans.get(kind)
         if prepared is None:
-            prepared = call.plans[aligned] = self.prepare(given)
+            prepared = call.plans[kind] = self.prepare(given)
         if not prepared.are_rows:
             given = self.in_rows(given)
         context = _Function.apply(self, prepared, *given)  # type: ignore[no-untyped-call]
