@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 import torch.nn.functional as F
 import triton
 import triton.language as tl
@@ -59,14 +60,15 @@ def mask_arguments(
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
     prepared = {} if is_recorded() else mask.prepared
-    if multiplies not in prepared:
+    kind = multiplies, torch.is_inference_mode_enabled()  # autograd refuses tensors made in it
+    if kind not in prepared:
         origin, width = line_sizes(shape[2], keys)
         before = origin - (shape[2] - 1)
         after = width - before - mask.line.size(-1)
         beyond = 0.0 if multiplies else -math.inf
         line = F.pad(_scaled(mask.line, multiplies), (before, after), value=beyond)
-        prepared[multiplies] = line
-    return prepared[multiplies], mask.reach
+        prepared[kind] = line
+    return prepared[kind], mask.reach
 
 
 def _scaled(values: Tensor, multiplies: bool) -> Tensor:
