@@ -42,7 +42,7 @@ TEST_REQUIRES = [
     "pytest>=8",
     "pytest-xdist>=3.5",
     "ruff>=0.17,<0.18",
-    "triton>=3.3; platform_system == 'Linux'",
+    "triton>=3.6; platform_system == 'Linux'",
 ]
 
 setup(

@@ -14,7 +14,7 @@ from fairseq_posattn.attention.call import Arguments
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
 # First version with gather within a tile.
-OLDEST_TRITON = (3, 3)
+OLDEST_TRITON = (3, 6)
 # First GPUs with bfloat16 matmul.
 OLDEST_GPU = (8, 0)
 # Vectors of one head; they must have one type.
