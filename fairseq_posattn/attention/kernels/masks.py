@@ -59,8 +59,10 @@ def mask_arguments(
         return None, None
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
-    prepared = {} if is_recorded() else mask.prepared
-    kind = multiplies, torch.is_inference_mode_enabled()  # autograd refuses tensors made in it
+    recorded = is_recorded()
+    prepared = {} if recorded else mask.prepared
+    # Autograd refuses tensors made in inference mode, which compilers cannot ask for.
+    kind = multiplies, not recorded and torch.is_inference_mode_enabled()
     if kind not in prepared:
         origin, width = line_sizes(shape[2], keys)
         before = origin - (shape[2] - 1)
