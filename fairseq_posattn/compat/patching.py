@@ -6,6 +6,7 @@ happens before the name of its module is given to :func:`apply`.
 
 import contextlib
 import functools
+import gc
 import inspect
 import logging
 import sys
@@ -27,12 +28,16 @@ def quietly():
     """Import fairseq without its warnings and log handlers, and without what it may not need."""
     root = logging.getLogger()
     disabled, handlers, level = root.manager.disable, list(root.handlers), root.level
+    collects = gc.isenabled()
     logging.disable(logging.INFO)
     try:
         with warnings.catch_warnings(), _metrics_on_demand(), settings_on_demand():
             warnings.simplefilter("ignore")
+            gc.disable()  # hardly anything of an import is garbage
             yield
     finally:
+        if collects:
+            gc.enable()
         logging.disable(disabled)
         root.handlers[:] = handlers
         root.setLevel(level)
