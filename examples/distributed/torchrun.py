@@ -18,11 +18,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
 
-from fairseq_posattn.common.cli import end, positive  # noqa: E402
+from fairseq_posattn.common.cli import end, positive, value_of  # noqa: E402
 from fairseq_posattn.common.errors import UsageError  # noqa: E402
 from fairseq_posattn.recipes.options import OneLineParser  # noqa: E402
 from fairseq_posattn.recipes.plan import count_gpus, share  # noqa: E402
-from fairseq_posattn.recipes.runs import value_of  # noqa: E402
 
 WORKER = Path(__file__).with_name("worker.py")
 AFTER = """\

@@ -58,14 +58,15 @@ def number_list(text: str) -> list[int]:
 number_list.__name__ = "list of numbers"  # for argparse's errors
 
 
-def value_of(words: Sequence[str], flag: str) -> str:
-    """Return the last value of a flag in a command line, as argparse would; "" for none."""
+def value_of(words: Sequence[str], *flags: str) -> str:
+    """Return the last value of a flag under any of its names, as argparse would; "" for none."""
     value = ""
     for previous, word in zip(["", *words], words, strict=False):
-        if previous == flag:
+        name, _, attached = word.partition("=")
+        if previous in flags:
             value = word
-        elif word.startswith(f"{flag}="):
-            value = word.partition("=")[2]
+        elif attached and name in flags:
+            value = attached
     return value
 
 
