@@ -32,15 +32,9 @@ MASK_FLOOR = 1e-10
     kernel="distance_attention:dynamic_mask_attention_triton",
 )
 def dynamic_mask_attention(
-    call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    query_bias: Tensor,
-    distance_bias: Tensor,
-    head_bias: Tensor,
-    **options: Unpack[Options],
-) -> Attended:
+    call: Call, query: Tensor, key: Tensor, value: Tensor,
+    query_bias: Tensor, distance_bias: Tensor, head_bias: Tensor, **options: Unpack[Options],
+) -> Attended:  # fmt: skip
     """Attend under the mask ``M[t, s] = sigmoid(h_t W + P_{t-s} + U_i)`` (MANs eq. 4 and 12).
 
     Args:
