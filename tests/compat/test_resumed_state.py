@@ -41,6 +41,13 @@ def resumed(kind, dtype, flat):
     return alone, resumed
 
 
+def restore_state(kind, restore):
+    """Let an optimizer save and load its state as in fairseq."""
+    for owner in kind.__mro__:
+        for name in {"state_dict", "load_state_dict"} & vars(owner).keys():
+            restore(owner, name)
+
+
 @pytest.mark.parametrize("kind, dtype, flat", FORMS)
 def test_resuming_changes_nothing(kind, dtype, flat):
     alone, other = resumed(kind, dtype, flat)
@@ -51,9 +58,7 @@ def test_resuming_changes_nothing(kind, dtype, flat):
 
 @pytest.mark.parametrize("kind, dtype, flat", FORMS[:4])
 def test_resuming_changes_fairseqs_training(kind, dtype, flat, restore):
-    for owner in kind.__mro__:
-        for name in {"state_dict", "load_state_dict"} & vars(owner).keys():
-            restore(owner, name)
+    restore_state(kind, restore)
     alone, other = resumed(kind, dtype, flat)
     same = all(map(torch.equal, alone.weights, other.weights))
     assert not same or vars(alone.optimizer.scaler) != vars(other.optimizer.scaler)
@@ -78,7 +83,7 @@ def test_weights_of_another_model_are_ignored():
     assert all(map(torch.equal, new.exact(), before))
 
 
-def test_the_scale_of_mixed_precision_is_resumed():
+def test_the_scale_of_mixed_precision_is_resumed_unlike_in_fairseq(restore):
     first, second = (Training(torch.float32, AMPOptimizer).optimizer for _ in range(2))
     for optimizer in (first, second):
         optimizer._grad_scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
@@ -86,6 +91,8 @@ def test_the_scale_of_mixed_precision_is_resumed():
     second.load_state_dict(first.state_dict())
     assert second.scaler.state_dict() == first.scaler.state_dict()
     assert second.scaler.get_scale() == 2.0
+    restore_state(AMPOptimizer, restore)
+    assert "loss_scaler" not in first.state_dict()
 
 
 def validate(loss):
