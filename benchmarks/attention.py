@@ -180,8 +180,9 @@ def measure_tiles(arguments):
         kind = tiles_key(KERNELS[name], dtype, arguments.features)
         for tiles in itertools.islice(choices(KERNELS[name]), arguments.choices):
             searched_tiles(device)[kind] = tiles
+            CASES[name].attention.checked.clear()  # and with it prepared launches
             for module in (distance_attention, mtsa_triton):
-                module.plan_of.cache_clear()
+                module.differentiable.plan_of.cache_clear()
             try:
                 times = [milliseconds(name, length, arguments) for length in arguments.lengths]
             except Exception as failure:  # too many resources, with various exception types
