@@ -204,10 +204,8 @@ def check_split(task, split, combine=False):
         for path, sizes in lengths.items():
             for row in numpy.flatnonzero(sizes > cfg.max_positions)[:1]:
                 long = f"row {row + 1} has {sizes[row]} tokens with its end"
-                fix = (
-                    f"raise --max-positions {cfg.max_positions}, or give --shorten-method truncate"
-                )
-                raise UsageError(f"{path}: {long}: {fix}")
+                fix = f"raise --max-positions {cfg.max_positions}"
+                raise UsageError(f"{path}: {long}: {fix}, or give --shorten-method truncate")
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
     else:

@@ -44,11 +44,9 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     about = "checkpoints of fairseq-train, or folders of them; several also separated by colons"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
     options.add_text(parser)
-    about = (
-        'print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ..., '
-    )
-    about += '"pieces": ..., "attention": {"source": [words], "target": [words], "weights": [rows]'
-    about += "}}, ...]}"
+    about = 'print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ...'
+    about += ', "pieces": ..., "attention": {"source": [words], "target": [words], "weights": '
+    about += "[rows]}}, ...]}"
     parser.add_argument("--json", action="store_true", help=about)
     about = "in --json: attention of the last decoder layer, mean over heads and models, between "
     about += "words, or between subwords (pieces), as for languages without spaces; rows are the "
