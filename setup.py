@@ -39,7 +39,7 @@ TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [
     "mypy>=2.4,<2.5",
-    "pytest>=8",
+    "pytest>=9",
     "pytest-xdist>=3.5",
     "ruff>=0.17,<0.18",
     "triton>=3.6; platform_system == 'Linux'",

@@ -6,18 +6,34 @@ some patches. It spawns a process for each GPU, and each spawns processes that l
 
 import atexit
 import io
-import multiprocessing
+import multiprocessing.forkserver
 import os
 import shutil
 import signal
 import sys
 import tempfile
+from argparse import Namespace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
-# Imports fairseq once, without the plugin; each command is then forked from it.
+import pytest
+
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"])
+FORKSERVER.set_forkserver_preload(["preloaded"])
+
+
+def fork(target, *arguments):
+    """Call a function in a process forked from one that has imported fairseq; return the process.
+
+    That one does not import the plugin.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        # where it finds preloaded.py
+        patched.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        multiprocessing.forkserver.ensure_running()
+    process = FORKSERVER.Process(target=target, args=arguments)
+    process.start()
+    return process
 
 
 def as_if_started():
@@ -33,9 +49,7 @@ def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None
         die_at: moment, from 1, at which the process kills itself; see :func:`_kill_at`.
     """
     words = command, [str(argument) for argument in arguments], str(log), str(stdin)
-    process = FORKSERVER.Process(target=_run, args=(*words, die_at, before))
-    process.start()
-    return process
+    return fork(_run, *words, die_at, before)
 
 
 def run(command, arguments, log, **options):
@@ -144,9 +158,7 @@ def run_all(user_dir, commands, folder, at_once=2):
     Takes (command, arguments, standard input), returns (exit code, output, standard error) of each.
     """
     commands = [(name, [*map(str, words)], str(stdin)) for name, words, stdin in commands]
-    words = str(user_dir), commands, str(folder), at_once
-    process = FORKSERVER.Process(target=_run_all, args=words)
-    process.start()
+    process = fork(_run_all, str(user_dir), commands, str(folder), at_once)
     process.join()
     assert process.exitcode == 0, (folder / "log").read_text()
     codes = map(int, (folder / "codes").read_text().split())
@@ -157,18 +169,14 @@ def run_all(user_dir, commands, folder, at_once=2):
 
 
 def _run_all(user_dir, commands, folder, at_once):
-    from argparse import Namespace
-
     as_if_started()
     os.chdir(folder)
     redirect(os.devnull, "log", "log")
     for name in {command for command, *_ in commands}:
         __import__(f"fairseq_cli.{name}")
     from fairseq import utils
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
     utils.import_user_module(Namespace(user_dir=user_dir))
-    convert_namespace_to_omegaconf(Namespace())  # Hydra keeps much of its first use
     codes, running = {}, {}
     while len(codes) < len(commands):
         number = len(codes) + len(running)

@@ -52,9 +52,7 @@ class Forked:
         if command in ("train", "validate", "generate"):
             self.process = forked_commands.start(command, words[1:], self.log)
         else:
-            start = forked_commands.FORKSERVER.Process
-            self.process = start(target=run_python, args=(words[1:], self.log))
-            self.process.start()
+            self.process = forked_commands.fork(run_python, words[1:], self.log)
         self.pid = self.process.pid
 
     def poll(self):

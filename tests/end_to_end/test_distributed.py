@@ -56,8 +56,7 @@ def run_worker(arguments, log):
 
 def train_alone(arguments, log):
     arguments = [*map(str, arguments), "--distributed-backend", "gloo"]
-    process = forked_commands.FORKSERVER.Process(target=run_worker, args=(arguments, str(log)))
-    process.start()
+    process = forked_commands.fork(run_worker, arguments, str(log))
     process.join()
     assert process.exitcode == 0, log.read_text()
 

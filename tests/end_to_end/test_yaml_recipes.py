@@ -82,8 +82,7 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
     }
     words = ["-m", "fairseq_posattn.cli", "hydra-train", str(EXAMPLES / f"{name}.yaml")]
     words += [f"{setting}={value}" for setting, value in overrides.items()]
-    process = forked_commands.FORKSERVER.Process(target=run_python, args=(words, str(log)))
-    process.start()
+    process = forked_commands.fork(run_python, words, str(log))
     process.join()
     printed = log.read_text()
     assert process.exitcode == 0, printed

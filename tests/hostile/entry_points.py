@@ -1,7 +1,9 @@
-"""Every command and function that reads a checkpoint, in processes that may come to harm."""
+"""Every command and function that reads a checkpoint, in processes that may come to harm.
+
+One for each entry is forked from a process that has imported fairseq; one for each file, from that.
+"""
 
 import json
-import multiprocessing
 import os
 import resource
 import runpy
@@ -10,14 +12,12 @@ import sys
 import time
 from pathlib import Path
 
+import forked_commands
+
 ROOT = Path(__file__).parents[2]
 USER_DIR = str(ROOT / "fairseq_posattn")
 SECONDS = 60
 MEMORY = 2 << 30  # beside what the libraries take
-
-# Imports fairseq once; a process for each entry is then forked from it, and one for each file.
-SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"])
 
 
 def fairseq_command(name, *arguments):
@@ -113,8 +113,7 @@ def _try_all(entry, paths, data, folder):
 
 def run(function, *arguments):
     """Run a function in a process of its own; return its ``results.json`` in the last argument."""
-    process = SERVER.Process(target=function, args=arguments)
-    process.start()
+    process = forked_commands.fork(function, *arguments)
     process.join()
     assert process.exitcode == 0, arguments
     return json.loads((arguments[-1] / "results.json").read_text())
