@@ -1,13 +1,13 @@
 """What the process imports from which commands are forked: fairseq, Hydra as after a use of it."""
 
+import importlib
 import warnings
 from argparse import Namespace
 
-import fairseq_cli.generate
-import fairseq_cli.train  # noqa: F401
-import torch._dynamo  # noqa: F401
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-
+# fairseq_cli.train first, because it sets up logging.
+for name in ("torch._dynamo", "fairseq_cli.train", "fairseq_cli.generate"):
+    importlib.import_module(name)
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    convert_namespace_to_omegaconf(Namespace())
+    convert = importlib.import_module("fairseq.dataclass.utils").convert_namespace_to_omegaconf
+    convert(Namespace())

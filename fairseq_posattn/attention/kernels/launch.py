@@ -105,13 +105,15 @@ class Launch:
         blocks = {} if tile is None else {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
         options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
         self.options = {**constants, **blocks, **options}
-        self.constants = *constants.values(), *blocks.values()
+        self.constants: list[object] = []
         self.compiled: Any = None
 
     def __call__(self, *args: object) -> None:
         compiled = self.compiled
         if compiled is None:
-            self.compiled = self.kernel[self.grid](*args, **self.options)  # None if interpreted
+            compiled = self.compiled = self.kernel[self.grid](*args, **self.options)
+            if compiled is not None:  # not interpreted
+                self.constants = [self.options[n] for n in self.kernel.arg_names[len(args) :]]
             return
         gpu = driver.active
         given = gpu.get_current_stream(gpu.get_current_device()), compiled.function
