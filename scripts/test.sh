@@ -25,6 +25,6 @@ ruff format --check . || checks=$?
 mypy || checks=$?
 # A file goes to one process, which makes what its tests share once, and in the order of collection.
 # A process that ends at a hanging test (pyproject.toml) is not started again: it would hang again.
-python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder --durations 10 \
-    ${selection+"${selection[@]}"} "$@"
+python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
+    --durations 10 ${selection+"${selection[@]}"} "$@"
 exit "$checks"
