@@ -1,4 +1,4 @@
-"""What the process imports from which commands are forked: fairseq, Hydra as after a use of it."""
+"""Imports of the process that commands are forked from: fairseq, and Hydra as after a first use."""
 
 import importlib
 import warnings
