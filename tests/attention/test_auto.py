@@ -19,7 +19,7 @@ require_kernels()
 @pytest.fixture(autouse=True)
 def unchecked(monkeypatch):
     monkeypatch.setattr(auto, "_reasons", {})
-    monkeypatch.setattr(auto, "LENGTHS", (12, 33))  # of one tile and of several
+    monkeypatch.setattr(auto, "LENGTHS", (12, 33))  # with one and several tiles backward
     monkeypatch.setattr(auto, "BATCH", 1)
 
 

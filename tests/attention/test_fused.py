@@ -157,7 +157,10 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
 
 @compiler
 @pytest.mark.slow
-@pytest.mark.parametrize(("capability", "dtype"), [("80", "float16"), ("90", "bfloat16")])
+@pytest.mark.parametrize(
+    ("capability", "dtype"),
+    [("80", "float16"), ("89", "bfloat16"), ("90", "float16"), ("90", "bfloat16")],
+)
 def test_kernels_of_layers_compile_without_spills(capability, dtype, tmp_path):
     options = ["--mechanisms", "layer", "--capability", capability, "--features", "5", "256"]
     rows = compile_kernels(tmp_path, *options, "--lengths", "32", "--dtypes", dtype)

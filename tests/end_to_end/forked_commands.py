@@ -15,8 +15,7 @@ import tempfile
 from argparse import Namespace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-
-import pytest
+from unittest.mock import patch
 
 FORKSERVER = multiprocessing.get_context("forkserver")
 FORKSERVER.set_forkserver_preload(["preloaded"])
@@ -27,9 +26,9 @@ def fork(target, *arguments):
 
     That one does not import the plugin.
     """
-    with pytest.MonkeyPatch.context() as patched:
-        # where it finds preloaded.py
-        patched.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+    # where it finds preloaded.py
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    with patch.dict(os.environ, PYTHONPATH=path.rstrip(os.pathsep)):
         multiprocessing.forkserver.ensure_running()
     process = FORKSERVER.Process(target=target, args=arguments)
     process.start()

@@ -125,7 +125,7 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
 def test_sigterm_to_the_first_process_stops_the_spawned_ones(tmp_path, without, code, name):
     """Without the patch the first one ends alone, and Linux interrupts the others.
 
-    It may do so twice, once for each thread of the first one, which then ends them at once.
+    They may then end before they have saved.
     """
     training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1", "--num-workers", "1"))
     program = Path(__file__).with_name("forked_commands.py")

@@ -112,7 +112,7 @@ class Launch:
         compiled = self.compiled
         if compiled is None:
             compiled = self.compiled = self.kernel[self.grid](*args, **self.options)
-            if compiled is not None:  # not interpreted
+            if compiled is not None:  # not interpreted; in the signature's order, as from Triton
                 self.constants = [self.options[n] for n in self.kernel.arg_names[len(args) :]]
             return
         gpu = driver.active
