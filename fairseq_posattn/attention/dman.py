@@ -19,7 +19,7 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
-from fairseq_posattn.attention.softmax import biased_attention
+from fairseq_posattn.attention.softmax import attend_by_head, biased_attention, is_by_head
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
@@ -28,7 +28,6 @@ MASK_FLOOR = 1e-10
 @attention(
     {"query_bias": "B Tq", "distance_bias": "2N-1", "head_bias": "H"},
     sdpa=True,
-    sdpa_on_cpu=True,
     kernel="distance_attention:dynamic_mask_attention_triton",
 )
 def dynamic_mask_attention(
@@ -45,6 +44,13 @@ def dynamic_mask_attention(
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
+    if is_by_head(call, query):
+        blocked = call.blocked(query, key)
+
+        def mask(place: tuple[int, int]) -> Tensor:
+            return (rows[place] + matrix).sigmoid_().clamp_(min=MASK_FLOOR)
+
+        return attend_by_head(query, key, value, blocked=blocked, multiplier=mask)
     log_mask = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]  # [B, H, Tq, Tk]
     return biased_attention(call, query, key, value, bias=log_mask)
 

@@ -4,16 +4,21 @@ If every key of a query is blocked, its weights, its context and all gradients t
 zero.
 """
 
+import itertools
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded
+from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, product
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import either
+
+# From so many queries on, the scores of all heads exceed the caches of a CPU.
+LONG_TEXT = 256
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -127,11 +132,59 @@ def biased_attention(
     blocked = either(blocked, call.blocked(query, key))
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
+    if is_by_head(call, query) and library() == "onednn":
+        return attend_by_head(query, key, value, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
         scores = scores + bias if wide else scores.add_(bias)
     return softmax_attention(call, scores, value, blocked)
+
+
+def is_by_head(call: Call, query: Tensor) -> bool:
+    """Return whether :func:`attend_by_head` can serve a call and is faster."""
+    if torch.is_grad_enabled() or call.dropout_p or call.need_weights or is_recorded():
+        return False
+    is_served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
+    return is_served and query.size(-2) >= LONG_TEXT
+
+
+def attend_by_head(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    *,
+    bias: Tensor | None = None,
+    blocked: Tensor | None = None,
+    multiplier: Callable[[tuple[int, int]], Tensor] | None = None,
+) -> Tensor:
+    """Return :func:`biased_attention` without gradients, by one head of one sentence at a time.
+
+    Args:
+        multiplier: returns for ``[sentence, head]`` numbers ``[Tq, Tk]`` greater than 0, by which
+            the exponentials of the scores are multiplied; without logarithms.
+    """
+    every = *query.shape[:2], -1, -1
+    added, dead = [] if bias is None else [bias.expand(every)], None
+    if blocked is not None:
+        blocked, dead = open_dead_rows(blocked)
+        added.append(additive_mask(blocked, query.dtype).expand(every))
+    # In the order [Tq, B, H, Dv], so that layers need no copy.
+    sizes = query.size(2), *query.shape[:2], value.size(-1)
+    context = value.new_empty(sizes).permute(1, 2, 0, 3)
+    query = query * query.size(-1) ** -0.5
+    for place in itertools.product(*map(range, query.shape[:2])):
+        scores = product(query[place], key[place])  # [Tq, Tk]
+        for addend in added:
+            scores += addend[place]
+        weights = scores.softmax(-1)
+        if multiplier is None:
+            context[place] = product(weights, value[place].t())
+        else:
+            weights *= multiplier(place)
+            total = weights.sum(-1, keepdim=True)
+            context[place] = product(weights, value[place].t()) / total
+    return context if dead is None else context.masked_fill_(dead, 0.0)
 
 
 def sdpa_attention(

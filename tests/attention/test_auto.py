@@ -10,7 +10,7 @@ from kernel_checks import DEVICE, require_kernels
 
 from fairseq_posattn.attention import auto, declare
 from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.cases import KERNELS, Sizes
+from fairseq_posattn.attention.cases import CASES, KERNELS, Sizes
 from fairseq_posattn.common.errors import UsageError
 
 require_kernels()
@@ -237,12 +237,21 @@ def test_need_weights_is_not_timed(timed):
     assert timed.call(need_weights=True) == ["reference"]
 
 
-def test_long_texts_on_a_cpu_use_sdpa_without_gradients(timed, monkeypatch):
-    monkeypatch.setattr(declare, "on_gpu", lambda arguments: False)
-    assert timed.call(128) == ["reference"]
+@pytest.mark.parametrize(("library", "longest"), [("torch", 10**4), ("onednn", 255)])
+def test_long_texts_on_a_cpu_use_sdpa_without_gradients(monkeypatch, library, longest):
+    monkeypatch.setattr(declare, "library", lambda: library)
+    case, used = CASES["san"], []
+    record = dataclasses.replace(case.attention, attend=lambda call, **_: used.append(call.impl))
+
+    def chosen(length, **options):
+        record({**case.arguments(Sizes(1, 1, length, 1, 1), torch.float32, "cpu"), **options})
+        return used.pop()
+
+    assert chosen(128) == "reference"
     with torch.no_grad():
-        assert timed.call(128) == ["sdpa"]
-        assert timed.call(127) == timed.call(128, need_weights=True) == ["reference"]
+        assert chosen(127) == chosen(128, need_weights=True) == "reference"
+        assert chosen(128) == chosen(longest) == "sdpa"
+        assert chosen(256) == ("sdpa" if library == "torch" else "reference")
 
 
 def test_times_are_stored_where_no_package_is_installed(monkeypatch, tmp_path):

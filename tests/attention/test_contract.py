@@ -19,6 +19,7 @@ from fairseq_posattn.attention import (
     MultiplePositionalSelfAttention,
     SourceMaps,
     TensorizedAttention,
+    softmax,
 )
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
@@ -111,6 +112,23 @@ def test_every_option_equals_the_equation(name, impl, options):
         output = CASES[name](arguments, key_padding_mask=PADDING, impl=impl, **call)
         expected = loops(name, arguments, PADDING, causal)
         assert_same_with_gradients(output, expected, tensors)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", ["san", "dman", "masked", "gaussian"])
+def test_long_texts_without_gradients_are_attended_by_head(name, causal, monkeypatch):
+    monkeypatch.setattr(softmax, "LONG_TEXT", 4)
+    monkeypatch.setattr(softmax, "library", lambda: "onednn")
+    monkeypatch.delattr(softmax, "softmax_attention")
+    arguments = CASES[name].arguments(Sizes(queries=4))
+    if name == "dman":  # the greatest score under the mask's floor, far above the others
+        arguments["key"].data[:, :, 0] = 60 * arguments["query"].data[:, :, 0]
+        arguments["distance_bias"].data[-1] = -1000.0
+    options = {"causal": True} if causal and CASES[name].attention.causal else {}
+    with torch.no_grad():
+        output = CASES[name](arguments, key_padding_mask=PADDING, impl="reference", **options)
+    expected = loops(name, arguments, PADDING, bool(options))
+    torch.testing.assert_close(output, expected)
 
 
 @served
