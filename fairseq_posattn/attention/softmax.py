@@ -164,16 +164,16 @@ def attend_by_head(
         multiplier: returns for ``[sentence, head]`` numbers ``[Tq, Tk]`` greater than 0, by which
             the exponentials of the scores are multiplied; without logarithms.
     """
-    every = *query.shape[:2], -1, -1
+    batch, heads = query.shape[:2]
+    every = batch, heads, -1, -1
     added, dead = [] if bias is None else [bias.expand(every)], None
     if blocked is not None:
         blocked, dead = open_dead_rows(blocked)
         added.append(additive_mask(blocked, query.dtype).expand(every))
     # In the order [Tq, B, H, Dv], so that layers need no copy.
-    sizes = query.size(2), *query.shape[:2], value.size(-1)
-    context = value.new_empty(sizes).permute(1, 2, 0, 3)
+    context = value.new_empty(query.size(2), batch, heads, value.size(-1)).permute(1, 2, 0, 3)
     query = query * query.size(-1) ** -0.5
-    for place in itertools.product(*map(range, query.shape[:2])):
+    for place in itertools.product(range(batch), range(heads)):
         scores = product(query[place], key[place])  # [Tq, Tk]
         for addend in added:
             scores += addend[place]

@@ -149,7 +149,7 @@ class PositionCache:
     the caches of all layers share ``moves``.
     """
 
-    positions_at_once = 16  # a new buffer has room for so many more
+    fewest_free = 32  # a new buffer has room for so many more positions, or twice as many
 
     def __init__(self, moves: RowMoves):
         self.moves = moves
@@ -194,7 +194,7 @@ class PositionCache:
         return buffer[:end]
 
     def _allocate(self, name: str, like: Tensor, length: int, rows: int) -> Tensor:
-        shape = (length + self.positions_at_once, rows, *like.shape[2:])
+        shape = (length + max(self.fewest_free, length), rows, *like.shape[2:])
         self.buffers[name] = like.new_empty(shape)
         return self.buffers[name]
 
