@@ -50,7 +50,7 @@ def dynamic_mask_attention(
         def mask(place: tuple[int, int]) -> Tensor:
             return (rows[place] + matrix).sigmoid_().clamp_(min=MASK_FLOOR)
 
-        return attend_by_head(query, key, value, blocked=blocked, multiplier=mask)
+        return attend_by_head(call, query, key, value, blocked=blocked, multiplier=mask)
     log_mask = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]  # [B, H, Tq, Tk]
     return biased_attention(call, query, key, value, bias=log_mask)
 

@@ -133,7 +133,7 @@ def biased_attention(
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     if is_by_head(call, query) and library() == "onednn":
-        return attend_by_head(query, key, value, bias=bias, blocked=blocked)
+        return attend_by_head(call, query, key, value, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
@@ -142,7 +142,7 @@ def biased_attention(
 
 
 def is_by_head(call: Call, query: Tensor) -> bool:
-    """Return whether :func:`attend_by_head` can serve a call and is faster."""
+    """Return whether :func:`attend_by_head` can serve a call with a long text."""
     if torch.is_grad_enabled() or call.dropout_p or call.need_weights or is_recorded():
         return False
     is_served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
@@ -150,6 +150,7 @@ def is_by_head(call: Call, query: Tensor) -> bool:
 
 
 def attend_by_head(
+    call: Call,
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -161,10 +162,13 @@ def attend_by_head(
     """Return :func:`biased_attention` without gradients, by one head of one sentence at a time.
 
     Args:
-        multiplier: returns for ``[sentence, head]`` numbers ``[Tq, Tk]`` greater than 0, by which
-            the exponentials of the scores are multiplied; without logarithms.
+        blocked: all blocked keys, also those of the call.
+        multiplier: returns for sentence and head positive numbers ``[Tq, Tk]``, by which the
+            exponentials of the scores are multiplied: cheaper than adding logarithms.
     """
     batch, heads = query.shape[:2]
+    if call.key_padding_mask is not None:  # NaN is allowed there
+        key = key.masked_fill(call.key_padding_mask[:, None, :, None], 0.0)
     every = batch, heads, -1, -1
     added, dead = [] if bias is None else [bias.expand(every)], None
     if blocked is not None:
