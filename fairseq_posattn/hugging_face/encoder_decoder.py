@@ -7,7 +7,7 @@ from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
-from fairseq_posattn.model.multihead import IncrementalState, MultiheadSelfAttention
+from fairseq_posattn.model.multihead import IncrementalState, PositionCache
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
 NO_LABEL = -100
@@ -160,7 +160,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     def _reorder_cache(self, past: IncrementalState, order: Tensor) -> IncrementalState:
         """Reorder hypotheses within sentences, whose cross-attention cache stays the same."""
-        for module in self.decoder.modules():
-            if isinstance(module, MultiheadSelfAttention):
-                module.reorder_incremental_state(past, order)
+        for cache in past.values():
+            if isinstance(cache, PositionCache):
+                cache.reorder(order)
         return past

@@ -199,6 +199,13 @@ class PositionCache:
         return self.buffers[name]
 
 
+def reorder_caches(incremental_state: IncrementalState, new_order: Tensor) -> None:
+    """Select and order the hypotheses of a beam search in the caches of all layers."""
+    for cache in incremental_state.values():
+        if isinstance(cache, (EncodedCache, PositionCache)):
+            cache.reorder(new_order)
+
+
 def _no_padding(key: Tensor) -> Tensor:
     return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
 
@@ -232,14 +239,6 @@ class MultiheadAttention(nn.Module):
     def output_bias(self) -> Tensor:
         """The bias that the output of kernels lacks."""
         return self.out_proj.bias
-
-    def reorder_incremental_state(
-        self, incremental_state: IncrementalState, new_order: Tensor
-    ) -> IncrementalState:
-        """Select and order the hypotheses of a beam search."""
-        if (self, "attention") in incremental_state:
-            incremental_state[self, "attention"].reorder(new_order)
-        return incremental_state
 
 
 class MultiheadSelfAttention(MultiheadAttention):

@@ -3,7 +3,11 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention import DotProductAttention
-from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
+from fairseq_posattn.model.multihead import (
+    MultiheadCrossAttention,
+    MultiheadSelfAttention,
+    reorder_caches,
+)
 
 
 @pytest.mark.parametrize("length", [1, 3])
@@ -63,8 +67,8 @@ def test_caches_follow_the_orders_of_a_beam_search_in_place():
                 buffer = state[layer, "attention"].buffers["key"]
                 buffers[buffer.data_ptr()] = buffer
             for order in map(torch.tensor, orders):
+                reorder_caches(state, order)
                 for number, layer in enumerate(layers):
-                    layer.reorder_incremental_state(state, order)
                     expected[number] = expected[number][:, order]
                     cached = state[layer, "attention"].tensors["key"]
                     torch.testing.assert_close(cached, expected[number])

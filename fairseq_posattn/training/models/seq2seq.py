@@ -15,7 +15,11 @@ from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model import seq2seq
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
-from fairseq_posattn.model.multihead import is_identity_order, select_sentences
+from fairseq_posattn.model.multihead import (
+    is_identity_order,
+    reorder_caches,
+    select_sentences,
+)
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options
@@ -134,6 +138,10 @@ class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
 
     def build_decoder_layer(self, cfg, no_encoder_attn=False):
         return wrap_layer(DecoderLayer(seq2seq.describe_decoder_layer(cfg), cfg), cfg)
+
+    def reorder_incremental_state_scripting(self, incremental_state, new_order):
+        """Reorder for a beam search; asking each module for its cache takes longer."""
+        reorder_caches(incremental_state, new_order)
 
     def build_output_projection(self, cfg, dictionary, embed_tokens):
         super().build_output_projection(cfg, dictionary, embed_tokens)
