@@ -108,9 +108,12 @@ def as_on_a_gpu(counter):
         name = self.kernel.__name__
         counter.add(name if name in GROUP_OF else "kernel", args)
 
-    def zeros_like(tensor, **options):  # kernels that do nothing must not leave NaN
-        with _disable_current_modes():
-            return torch.zeros_like(tensor, **options)
+    def zeroed(allocate):  # kernels that do nothing must not leave NaN
+        def call(*args, **options):
+            with _disable_current_modes():
+                return allocate(*args, **options).zero_()
+
+        return call
 
     return (
         patch.object(Attention, "_choose", choose),
@@ -121,7 +124,9 @@ def as_on_a_gpu(counter):
         patch.object(cpu, "_by_onednn", lambda x, weight: False),
         patch.object(F, "dropout", drop),
         patch.object(Launch, "__call__", launch),
-        patch.object(torch, "empty_like", zeros_like),
+        patch.object(torch, "empty_like", zeroed(torch.empty_like)),
+        patch.object(torch.Tensor, "new_empty", zeroed(torch.Tensor.new_empty)),
+        patch.object(torch.Tensor, "new_empty_strided", zeroed(torch.Tensor.new_empty_strided)),
         patch.object(torch.cuda, "current_device", lambda: None),
         patch.dict(fused_loss.CHUNK_SIZES, cpu=fused_loss.CHUNK_SIZES["cuda"]),
     )

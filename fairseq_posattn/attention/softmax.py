@@ -28,16 +28,13 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
 
 
 @once_a_pass
-def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor | None]:
+def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
     """Unblock the rows ``[..., Tq, Tk]`` that block every key, so that the softmax is finite.
 
-    Returns the new mask, and the unblocked rows, bool ``[..., Tq, 1]``; None if there are none,
-    which costs a GPU a synchronization to know. The caller sets the results of those rows to zero,
-    which also stops their gradients.
+    Returns the new mask, and the unblocked rows, bool ``[..., Tq, 1]``. The caller sets the results
+    of those rows to zero, which also stops their gradients.
     """
     dead = blocked.all(-1, keepdim=True)
-    if dead.device.type == "cpu" and not is_recorded() and not dead.any():
-        return blocked, None
     return blocked ^ dead, dead  # dead rows are blocked
 
 

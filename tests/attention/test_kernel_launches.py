@@ -334,6 +334,12 @@ def test_dman_needs_few_instructions_a_pair(tmp_path):
 
 
 @pytest.mark.slow
+def test_an_update_is_few_launches(tmp_path):
+    rows = run("launches", "--sentences", "3", cache=tmp_path)["rows"]
+    assert sum(row["launches"] for row in rows) <= 750 < sum(row["stock_launches"] for row in rows)
+
+
+@pytest.mark.slow
 def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
     rows = run("launches", "attention", cache=tmp_path)["rows"]
     of_kernels = [row for row in rows if row["implementation"] == "triton"]
