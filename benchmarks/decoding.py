@@ -6,7 +6,7 @@
 Models with random weights translate random sentences into exactly --target-length tokens with beam
 search. All take turns, batch by batch: ours, a Transformer of the plugin (`san` sublayers) of the
 stock model's size, fairseq's, and on a CPU CTranslate2 (`pip install ctranslate2`), in float32 or,
-with --int8, in int8.
+with --int8, in int8; and the linear layers of our search alone, its matmuls.
 """
 
 import importlib.util
@@ -22,6 +22,7 @@ from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.projections import quantize_linear_layers
 
 COMPARED = [("plain", "stock"), ("ours", "ctranslate2"), ("plain", "ctranslate2")]
+COMPARED += [("ours", "matmuls")]
 
 
 def measure(name, words, shape, arguments):
@@ -38,6 +39,7 @@ def measure(name, words, shape, arguments):
     if arguments.int8:
         quantize_linear_layers(ours)
         quantize_linear_layers(plain)
+    searches["matmuls"] = linear_layers(ours, searches["ours"])
     rounds = arguments.batches, arguments.warmup, arguments.device
     seconds = machine.take_turns(name, list(searches.values()), *rounds)
     times = dict(zip(searches, seconds, strict=True))
@@ -57,6 +59,17 @@ def search(kind, model, words, batch, shape, arguments):
     tokens = {"src_tokens": batch.source, "src_lengths": batch.lengths}
     sample = {"id": torch.arange(len(batch.source)), "net_input": tokens}
     return lambda: generator.generate([model], sample)
+
+
+def linear_layers(model, search):
+    """Return a function that repeats the calls of linear layers in a search."""
+    calls, layers = [], [one for one in model.modules() if isinstance(one, torch.nn.Linear)]
+    note = lambda layer, given, _: calls.append((layer, given[0]))  # noqa: E731
+    hooks = [layer.register_forward_hook(note) for layer in layers]
+    search()
+    for hook in hooks:
+        hook.remove()
+    return torch.no_grad()(lambda: [layer(x) for layer, x in calls])
 
 
 @torch.no_grad()
@@ -92,6 +105,7 @@ def cells(pair, report):
         "plain Transformer, ours / fairseq's": pair.get("plain_over_stock"),
         "ours / CTranslate2's": pair.get("ours_over_ctranslate2"),
         "plain Transformer, ours / CTranslate2's": pair.get("plain_over_ctranslate2"),
+        "ours / its matmuls": pair.get("ours_over_matmuls"),
     }
     row = pairs.first_cells(pair, report)
     for column, ratio in columns.items():
