@@ -12,11 +12,11 @@ from torch import Tensor
 
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.cpu import is_recorded, library
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels.support import constant, kernel_reason
 from fairseq_posattn.attention.masks import DistanceMask
 from fairseq_posattn.attention.shapes import Shapes
-from fairseq_posattn.attention.softmax import LONG_TEXT
+from fairseq_posattn.attention.softmax import heads_beat_sdpa
 
 # Fastest first on a GPU. On a CPU the reference is the fastest in training, and for fewer queries.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
@@ -109,8 +109,8 @@ class Attention(auto.Declaration):
         if not self.sdpa_on_cpu or call.need_weights or torch.is_grad_enabled() or is_recorded():
             return "reference"
         queries = arguments["query"].size(-2)
-        reference_is_faster = library() == "onednn" and queries >= LONG_TEXT
-        return "sdpa" if queries >= SDPA_QUERIES and not reference_is_faster else "reference"
+        by_sdpa = queries >= SDPA_QUERIES and not heads_beat_sdpa(queries)
+        return "sdpa" if by_sdpa else "reference"
 
     def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
         """Return why an implementation cannot serve a call, or None if it can."""

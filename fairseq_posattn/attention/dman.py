@@ -19,7 +19,11 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
-from fairseq_posattn.attention.softmax import attend_by_head, biased_attention, is_by_head
+from fairseq_posattn.attention.softmax import (
+    attend_by_head,
+    biased_attention,
+    can_attend_by_head,
+)
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
@@ -44,7 +48,7 @@ def dynamic_mask_attention(
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
-    if is_by_head(call, query):
+    if can_attend_by_head(call, query):
         blocked = call.blocked(query, key)
 
         def mask(place: tuple[int, int]) -> Tensor:

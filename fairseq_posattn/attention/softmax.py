@@ -132,7 +132,7 @@ def biased_attention(
     blocked = either(blocked, call.blocked(query, key))
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
-    if is_by_head(call, query) and library() == "onednn":
+    if can_attend_by_head(call, query) and heads_beat_sdpa(query.size(-2)):
         return attend_by_head(call, query, key, value, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
@@ -141,8 +141,15 @@ def biased_attention(
     return softmax_attention(call, scores, value, blocked)
 
 
-def is_by_head(call: Call, query: Tensor) -> bool:
-    """Return whether :func:`attend_by_head` can serve a call with a long text."""
+def heads_beat_sdpa(queries: int) -> bool:
+    """Return whether head after head is faster than PyTorch's fused attention on this CPU."""
+    return queries >= LONG_TEXT and library() == "onednn"
+
+
+def can_attend_by_head(call: Call, query: Tensor) -> bool:
+    """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
+    if call.impl != "reference":
+        return False
     if torch.is_grad_enabled() or call.dropout_p or call.need_weights or is_recorded():
         return False
     is_served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)

@@ -149,7 +149,7 @@ class PositionCache:
     the caches of all layers share ``moves``.
     """
 
-    fewest_free = 32  # a new buffer has room for so many more positions, or twice as many
+    fewest_free = 32  # positions; a longer buffer doubles
 
     def __init__(self, moves: RowMoves):
         self.moves = moves

@@ -8,7 +8,7 @@ import pytest
 import torch
 from kernel_checks import DEVICE, require_kernels
 
-from fairseq_posattn.attention import auto, declare
+from fairseq_posattn.attention import auto, declare, softmax
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cases import CASES, KERNELS, Sizes
 from fairseq_posattn.common.errors import UsageError
@@ -239,7 +239,7 @@ def test_need_weights_is_not_timed(timed):
 
 @pytest.mark.parametrize(("library", "longest"), [("torch", 10**4), ("onednn", 255)])
 def test_long_texts_on_a_cpu_use_sdpa_without_gradients(monkeypatch, library, longest):
-    monkeypatch.setattr(declare, "library", lambda: library)
+    monkeypatch.setattr(softmax, "library", lambda: library)
     case, used = CASES["san"], []
     record = dataclasses.replace(case.attention, attend=lambda call, **_: used.append(call.impl))
 

@@ -132,6 +132,13 @@ def test_long_texts_without_gradients_are_attended_by_head(name, causal, monkeyp
     torch.testing.assert_close(output, expected)
 
 
+def test_a_named_implementation_serves_long_texts_too(monkeypatch):
+    monkeypatch.setattr(softmax, "LONG_TEXT", 4)
+    monkeypatch.setattr(softmax, "sdpa_attention", lambda *given, **options: "by sdpa")
+    with torch.no_grad():
+        assert CASES["dman"](CASES["dman"].arguments(Sizes()), impl="sdpa") == "by sdpa"
+
+
 @served
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name, impl, dtype):
