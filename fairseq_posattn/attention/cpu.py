@@ -18,6 +18,9 @@ from fairseq_posattn.common.errors import UsageError
 LIBRARIES = ("torch", "onednn")
 # oneDNN compiles code for each new shape, up to a millisecond. Smaller matmuls go to PyTorch.
 FEWEST_MULTIPLICATIONS = 2**22
+# The same for batches of matrices, if they have so many rows.
+FEWEST_IN_BATCHES = 2**21
+FEWEST_ROWS = 4
 
 
 def is_recorded() -> bool:
@@ -65,15 +68,76 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
     return product(gradient.t(), rows.t())
 
 
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Return ``A B`` of batches of matrices, by the faster library."""
+    by_onednn = (
+        _is_served(a, b)
+        and a.size(-2) >= FEWEST_ROWS
+        and a.numel() * b.size(-1) >= FEWEST_IN_BATCHES
+        and multiplies_batches()
+    )
+    if not by_onednn:
+        return torch.matmul(a, b)
+    result: Tensor = _MatmulByOneDNN.apply(a, b)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _matmul_by_onednn(a: Tensor, b: Tensor) -> Tensor:
+    # PyTorch gives batches to oneDNN only where it may round them to bfloat16.
+    settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = settings.fp32_precision
+    settings.fp32_precision = "bf16"
+    try:
+        return torch.matmul(a, b)
+    finally:
+        settings.fp32_precision = before
+
+
+class _MatmulByOneDNN(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        ctx.save_for_backward(a, b)
+        return _matmul_by_onednn(a, b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, b = ctx.saved_tensors
+        needs_a, needs_b = ctx.needs_input_grad
+        return (
+            matmul(gradient, b.mT).sum_to_size(a.shape) if needs_a else None,
+            matmul(a.mT, gradient).sum_to_size(b.shape) if needs_b else None,
+        )
+
+
+@functools.cache
+def multiplies_batches() -> bool:
+    """Return whether oneDNN is faster for batches of matrices and does not round them here.
+
+    It rounds where a processor has AMX; so far only Intel's do.
+    """
+    if library() != "onednn":
+        return False
+    a, b = torch.arange(2.0**14).sin().view(2, 4, 32, 64)
+    exact = torch.matmul(a.double(), b.double().mT)
+    return bool(torch.dist(_matmul_by_onednn(a, b.mT).double(), exact, torch.inf) < 1e-4)
+
+
 def _by_onednn(x: Tensor, weight: Tensor) -> bool:
     return (
-        x.device.type == "cpu"
-        and not is_recorded()
-        and x.dtype == weight.dtype == torch.float32
+        _is_served(x, weight)
         and x.dim() > 1
-        and library() == "onednn"
-        and not torch.is_autocast_enabled("cpu")
         and x.numel() * weight.size(0) >= FEWEST_MULTIPLICATIONS
+        and library() == "onednn"
+    )
+
+
+def _is_served(a: Tensor, b: Tensor) -> bool:
+    return (
+        a.device.type == "cpu"
+        and not is_recorded()
+        and a.dtype == b.dtype == torch.float32
+        and not torch.is_autocast_enabled("cpu")
     )
 
 
@@ -143,7 +207,7 @@ def drop(x: Tensor, p: float, training: bool = True) -> Tensor:
 def dropout_matmul(weights: Tensor, x: Tensor, p: float) -> Tensor:
     """Return ``dropout(W) X`` for ``W [..., Tq, Tk]``; on a CPU no dropped weights are stored."""
     if not uses_byte_masks(weights, p):
-        return torch.matmul(drop(weights, p), x)
+        return matmul(drop(weights, p), x)
     result: Tensor = _DropoutMatmul.apply(weights, x, p)  # type: ignore[no-untyped-call]
     return result
 
@@ -193,7 +257,7 @@ class _DropoutMatmul(torch.autograd.Function):
         ctx.save_for_backward(weights, x, kept)
         ctx.scale = 1 / (1 - p)
         # In place: factors of different types would each be copied first.
-        return torch.matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
+        return matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
@@ -201,6 +265,6 @@ class _DropoutMatmul(torch.autograd.Function):
         weights, x, kept = ctx.saved_tensors
         gradient = gradient * ctx.scale
         mask = kept.to(weights.dtype)
-        d_weights = torch.matmul(gradient, x.transpose(-2, -1)).mul_(mask)
-        d_x = torch.matmul(mask.mul_(weights).transpose(-2, -1), gradient)
+        d_weights = matmul(gradient, x.transpose(-2, -1)).mul_(mask)
+        d_x = matmul(mask.mul_(weights).transpose(-2, -1), gradient)
         return d_weights, d_x, None

@@ -16,7 +16,7 @@ from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
-from fairseq_posattn.attention.cpu import drop
+from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
@@ -109,7 +109,7 @@ def tensorized_attention(
         denominator, weights = masked_softmax_attention(undropped, scores, source, mask)
         # [B, H, Tq, D], [B, H, Tq, Tk]
         kept, source = drop(weights, p), drop(source, p)
-        numerator = torch.matmul(kept, source * value)  # [B, H, Tq, D]
+        numerator = matmul(kept, source * value)  # [B, H, Tq, D]
         context = divide_or_zero(numerator, denominator).to(value.dtype)
     return (context, weights.to(value.dtype)) if call.need_weights else context
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.cpu import drop
+from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_unshift
@@ -43,8 +43,8 @@ def relative_position_attention(
     weights = masked_softmax(scores, call.blocked(query, key), value.dtype)
     dropped = drop(weights, call.dropout_p)
     by_label = add_ends(relative_unshift(dropped), past, future)  # [B, H, Tq, labels]
-    context = torch.matmul(dropped, value)  # [B, H, Tq, D]
-    context = context + torch.matmul(by_label, value_embedding[..., reach, :])  # eq. 3
+    context = matmul(dropped, value)  # [B, H, Tq, D]
+    context = context + matmul(by_label, value_embedding[..., reach, :])  # eq. 3
     return (context, weights) if call.need_weights else context
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, product
+from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, matmul, product
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import either
 
@@ -24,7 +24,7 @@ LONG_TEXT = 256
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
     """Return ``Q K' / sqrt(D)``, ``[B, H, Tq, Tk]``."""
     # Scaled before the matmul, which may overflow in float16.
-    return torch.matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
+    return matmul(query * query.size(-1) ** -0.5, key.transpose(-2, -1))
 
 
 @once_a_pass

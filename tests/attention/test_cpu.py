@@ -3,10 +3,19 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import Draws, assert_same_with_gradients, leaves, saved_for_backward
+from reference import Draws, assert_same_with_gradients, gradients, leaves, saved_for_backward
 
 from fairseq_posattn.attention import cpu
-from fairseq_posattn.attention.cpu import Linear, draw_mask, drop, dropout_matmul, library, linear
+from fairseq_posattn.attention.cpu import (
+    Linear,
+    draw_mask,
+    drop,
+    dropout_matmul,
+    library,
+    linear,
+    matmul,
+    multiplies_batches,
+)
 from fairseq_posattn.attention.headwise import map_heads
 from fairseq_posattn.common.errors import UsageError
 
@@ -97,6 +106,70 @@ def test_autocast_and_tracing_use_pytorch(products):
     traced = torch.jit.trace(Linear(5, 7), torch.randn(4, 5), check_trace=False)
     assert "aten::linear" in str(traced.inlined_graph)
     assert not products
+
+
+@pytest.fixture
+def batches(choose, monkeypatch):
+    """Return the list of shapes of batches that oneDNN multiplies, small ones included."""
+    if not ONEDNN:
+        pytest.skip("this PyTorch was built without oneDNN")
+    choose("onednn")
+    multiplies_batches.cache_clear()
+    if not multiplies_batches():
+        pytest.skip("oneDNN rounds to bfloat16 on this processor")
+    monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 0)
+    shapes, by_onednn = [], cpu._matmul_by_onednn
+
+    def product(a, b):
+        shapes.append((*a.shape, b.size(-1)))
+        return by_onednn(a, b)
+
+    monkeypatch.setattr(cpu, "_matmul_by_onednn", product)
+    yield shapes
+    multiplies_batches.cache_clear()
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 9, 5), (3, 9, 5), (9, 5)])  # broadcast to two sentences
+def test_batches_by_onednn_equal_float64(batches, shape):
+    a, b = leaves((2, 3, 4, 5), shape, dtype=torch.float32)
+    wide = [tensor.detach().double().requires_grad_() for tensor in (a, b)]
+    output, expected = matmul(a, b.mT), torch.matmul(wide[0], wide[1].mT)
+    torch.testing.assert_close(output, expected.float())
+    for ours, theirs in zip(gradients(output, [a, b]), gradients(expected, wide), strict=True):
+        torch.testing.assert_close(ours, theirs.float())
+    assert len(batches) == 3
+
+
+def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypatch):
+    a, b = torch.randn(2, 4, 5), torch.randn(2, 5, 6)
+    matmul(a.double(), b.double())
+    matmul(a[:, :3], b)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert matmul(a, b).dtype == torch.bfloat16
+    torch.jit.trace(matmul, (a, b), check_trace=False)
+    monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 2 * 4 * 5 * 6 + 1)
+    matmul(a, b)
+    assert not batches
+    monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 2 * 4 * 5 * 6)
+    matmul(a, b)
+    assert batches
+
+
+def test_the_users_precision_is_restored(batches):
+    settings = torch.backends.mkldnn.matmul
+    before = settings.fp32_precision
+    matmul(torch.randn(2, 4, 5), torch.randn(2, 5, 6))
+    with pytest.raises(RuntimeError, match="Expected size"):
+        matmul(torch.randn(2, 4, 5), torch.randn(2, 4, 6))
+    assert len(batches) == 2
+    assert settings.fp32_precision == before
+
+
+def test_a_processor_whose_onednn_rounds_is_not_served(batches, monkeypatch):
+    rounded = lambda a, b: torch.matmul(a.bfloat16(), b.bfloat16()).float()  # noqa: E731
+    monkeypatch.setattr(cpu, "_matmul_by_onednn", rounded)
+    multiplies_batches.cache_clear()
+    assert not multiplies_batches()
 
 
 def test_an_unavailable_library_is_one_line(choose, monkeypatch):
