@@ -114,6 +114,8 @@ def batches(choose, monkeypatch):
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
+    settings = torch.backends.mkldnn.matmul
+    before, settings.fp32_precision = settings.fp32_precision, "ieee"
     multiplies_batches.cache_clear()
     if not multiplies_batches():
         pytest.skip("oneDNN rounds to bfloat16 on this processor")
@@ -127,6 +129,7 @@ def batches(choose, monkeypatch):
     monkeypatch.setattr(cpu, "_matmul_by_onednn", product)
     yield shapes
     multiplies_batches.cache_clear()
+    settings.fp32_precision = before
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 9, 5), (3, 9, 5), (9, 5)])  # broadcast to two sentences
@@ -155,14 +158,12 @@ def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypat
     assert batches
 
 
-def test_the_users_precision_is_restored(batches, monkeypatch):
-    settings = torch.backends.mkldnn.matmul
-    monkeypatch.setattr(settings, "fp32_precision", "ieee")
+def test_the_users_precision_is_restored(batches):
     matmul(torch.randn(2, 4, 5), torch.randn(2, 5, 6))
     with pytest.raises(RuntimeError, match="Expected size"):
         matmul(torch.randn(2, 4, 5), torch.randn(2, 4, 6))
     assert len(batches) == 2
-    assert settings.fp32_precision == "ieee"
+    assert torch.backends.mkldnn.matmul.fp32_precision == "ieee"
 
 
 def test_a_processor_whose_onednn_rounds_is_not_served(batches, monkeypatch):
