@@ -114,12 +114,12 @@ def batches(choose, monkeypatch):
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
-    settings = torch.backends.mkldnn.matmul
-    before, settings.fp32_precision = settings.fp32_precision, "ieee"
     multiplies_batches.cache_clear()
     if not multiplies_batches():
         pytest.skip("oneDNN rounds to bfloat16 on this processor")
     monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 0)
+    settings = torch.backends.mkldnn.matmul
+    before, settings.fp32_precision = settings.fp32_precision, "ieee"
     shapes, by_onednn = [], cpu._matmul_by_onednn
 
     def product(a, b):
