@@ -69,17 +69,15 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Return ``A B`` of batches of matrices, by the faster library."""
+    """Return ``A B`` of batches of matrices, without gradients by the faster library."""
     by_onednn = (
         _is_served(a, b)
+        and not torch.is_grad_enabled()  # in training, code for every shape takes much memory
         and a.size(-2) >= FEWEST_ROWS
         and a.numel() * b.size(-1) >= FEWEST_IN_BATCHES
         and multiplies_batches()
     )
-    if not by_onednn:
-        return torch.matmul(a, b)
-    result: Tensor = _MatmulByOneDNN.apply(a, b)  # type: ignore[no-untyped-call]
-    return result
+    return _matmul_by_onednn(a, b) if by_onednn else torch.matmul(a, b)
 
 
 def _matmul_by_onednn(a: Tensor, b: Tensor) -> Tensor:
@@ -91,23 +89,6 @@ def _matmul_by_onednn(a: Tensor, b: Tensor) -> Tensor:
         return torch.matmul(a, b)
     finally:
         settings.fp32_precision = before
-
-
-class _MatmulByOneDNN(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
-        ctx.save_for_backward(a, b)
-        return _matmul_by_onednn(a, b)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        a, b = ctx.saved_tensors
-        needs_a, needs_b = ctx.needs_input_grad
-        return (
-            matmul(gradient, b.mT).sum_to_size(a.shape) if needs_a else None,
-            matmul(a.mT, gradient).sum_to_size(b.shape) if needs_b else None,
-        )
 
 
 @functools.cache
@@ -257,7 +238,7 @@ class _DropoutMatmul(torch.autograd.Function):
         ctx.save_for_backward(weights, x, kept)
         ctx.scale = 1 / (1 - p)
         # In place: factors of different types would each be copied first.
-        return matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
+        return torch.matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
 
     @staticmethod
     @once_differentiable
@@ -265,6 +246,6 @@ class _DropoutMatmul(torch.autograd.Function):
         weights, x, kept = ctx.saved_tensors
         gradient = gradient * ctx.scale
         mask = kept.to(weights.dtype)
-        d_weights = matmul(gradient, x.transpose(-2, -1)).mul_(mask)
-        d_x = matmul(mask.mul_(weights).transpose(-2, -1), gradient)
+        d_weights = torch.matmul(gradient, x.transpose(-2, -1)).mul_(mask)
+        d_x = torch.matmul(mask.mul_(weights).transpose(-2, -1), gradient)
         return d_weights, d_x, None

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from reference import Draws, assert_same_with_gradients, gradients, leaves, saved_for_backward
+from reference import Draws, assert_same_with_gradients, leaves, saved_for_backward
 
 from fairseq_posattn.attention import cpu
 from fairseq_posattn.attention.cpu import (
@@ -133,22 +133,23 @@ def batches(choose, monkeypatch):
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 9, 5), (3, 9, 5), (9, 5)])  # broadcast to two sentences
+@torch.no_grad()
 def test_batches_by_onednn_equal_float64(batches, shape):
-    a, b = leaves((2, 3, 4, 5), shape, dtype=torch.float32)
-    wide = [tensor.detach().double().requires_grad_() for tensor in (a, b)]
-    output, expected = matmul(a, b.mT), torch.matmul(wide[0], wide[1].mT)
-    torch.testing.assert_close(output, expected.float())
-    for ours, theirs in zip(gradients(output, [a, b]), gradients(expected, wide), strict=True):
-        torch.testing.assert_close(ours, theirs.float())
-    assert len(batches) == 3
+    a, b = torch.randn(2, 3, 4, 5), torch.randn(shape)
+    expected = torch.matmul(a.double(), b.double().mT)
+    torch.testing.assert_close(matmul(a, b.mT), expected.float())
+    assert len(batches) == 1
 
 
+@torch.no_grad()
 def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypatch):
     a, b = torch.randn(2, 4, 5), torch.randn(2, 5, 6)
     matmul(a.double(), b.double())
     matmul(a[:, :3], b)
     with torch.autocast("cpu", torch.bfloat16):
         assert matmul(a, b).dtype == torch.bfloat16
+    with torch.enable_grad():
+        matmul(a, b)
     torch.jit.trace(matmul, (a, b), check_trace=False)
     monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 2 * 4 * 5 * 6 + 1)
     matmul(a, b)
@@ -158,6 +159,7 @@ def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypat
     assert batches
 
 
+@torch.no_grad()
 def test_the_users_precision_is_restored(batches):
     matmul(torch.randn(2, 4, 5), torch.randn(2, 5, 6))
     with pytest.raises(RuntimeError, match="Expected size"):
