@@ -1,4 +1,4 @@
-"""Linear layers and dropout on a CPU: numbers, gradients, the choice of the library."""
+"""Linear layers, matmuls and dropout on a CPU: numbers, gradients, the choice of the library."""
 
 import pytest
 import torch
