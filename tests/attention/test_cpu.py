@@ -1,5 +1,7 @@
 """Linear layers, matmuls and dropout on a CPU: numbers, gradients, the choice of the library."""
 
+import os
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -7,6 +9,7 @@ from reference import Draws, assert_same_with_gradients, leaves, saved_for_backw
 
 from fairseq_posattn.attention import cpu
 from fairseq_posattn.attention.cpu import (
+    CACHES,
     Linear,
     draw_mask,
     drop,
@@ -209,6 +212,21 @@ def test_the_processor_decides_or_the_variable(
 
 
 # Dropout
+
+
+@pytest.mark.parametrize(
+    ("named", "given", "kept"),
+    [("onednn", None, "64"), ("onednn", "7", "7"), ("torch", None, None)],
+)
+def test_onednn_keeps_the_code_of_fewer_shapes(choose, monkeypatch, named, given, kept):
+    for name in CACHES:
+        monkeypatch.setenv(name, given or "")
+        if given is None:
+            monkeypatch.delenv(name)
+    monkeypatch.setattr(torch.backends.mkldnn, "is_available", lambda: True)
+    choose(named)
+    library()
+    assert [os.environ.get(name) for name in CACHES] == [kept, kept]
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.95])
