@@ -74,7 +74,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``A B`` of batches of matrices, without gradients by the faster library."""
     by_onednn = (
         _is_served(a, b)
-        and not torch.is_grad_enabled()  # in training, code for every shape takes much memory
+        and not torch.is_grad_enabled()  # in training nearly every batch would need new code
         and a.size(-2) >= FEWEST_ROWS
         and a.numel() * b.size(-1) >= FEWEST_IN_BATCHES
         and multiplies_batches()

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
-from fairseq_posattn.attention.cpu import drop, matmul
+from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
@@ -115,7 +115,7 @@ def distance_aware_attention(
         if blocked is not None:
             weights = weights.masked_fill(blocked, 0.0)
     weights = weights.to(value.dtype)
-    context = matmul(drop(weights, call.dropout_p), value)  # [B, H, Tq, D]
+    context = dropout_matmul(weights, value, call.dropout_p)  # [B, H, Tq, D]
     return (context, weights) if call.need_weights else context
 
 

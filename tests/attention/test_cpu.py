@@ -32,9 +32,11 @@ def choose(monkeypatch):
     def name_it(name):
         monkeypatch.setenv("POSATTN_LINEAR", name)
         library.cache_clear()
+        multiplies_batches.cache_clear()
 
     yield name_it
     library.cache_clear()
+    multiplies_batches.cache_clear()
 
 
 @pytest.fixture
@@ -117,7 +119,6 @@ def batches(choose, monkeypatch):
     if not ONEDNN:
         pytest.skip("this PyTorch was built without oneDNN")
     choose("onednn")
-    multiplies_batches.cache_clear()
     if not multiplies_batches():
         pytest.skip("oneDNN rounds to bfloat16 on this processor")
     monkeypatch.setattr(cpu, "FEWEST_IN_BATCHES", 0)
@@ -131,7 +132,6 @@ def batches(choose, monkeypatch):
 
     monkeypatch.setattr(cpu, "_matmul_by_onednn", product)
     yield shapes
-    multiplies_batches.cache_clear()
     settings.fp32_precision = before
 
 
@@ -211,9 +211,6 @@ def test_the_processor_decides_or_the_variable(
     assert library() == chosen
 
 
-# Dropout
-
-
 @pytest.mark.parametrize(
     ("named", "given", "kept"),
     [("onednn", None, "64"), ("onednn", "7", "7"), ("torch", None, None)],
@@ -227,6 +224,9 @@ def test_onednn_keeps_the_code_of_fewer_shapes(choose, monkeypatch, named, given
     choose(named)
     library()
     assert [os.environ.get(name) for name in CACHES] == [kept, kept]
+
+
+# Dropout
 
 
 @pytest.mark.parametrize("p", [0.001, 0.1, 0.3, 0.5, 0.95])
