@@ -1,5 +1,7 @@
 """``posattn``: the command line; a command's module is imported when the command is given."""
 
+import atexit
+import gc
 import sys
 from importlib import import_module
 
@@ -80,6 +82,9 @@ def main(arguments: list[str] | None = None) -> int:
         known = ", ".join(COMMANDS)
         print(f"posattn: error: {name}: no such command; choose from: {known}", file=sys.stderr)
         return 2
+    # Imports make a million objects and hardly any garbage: looking for it takes half a second.
+    gc.set_threshold(10_000)
+    atexit.register(gc.freeze)
     prog = f"posattn {name}"
     if name in WITH_SUBCOMMANDS and not rest:
         rest = ["--help"]
