@@ -72,14 +72,18 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``A B`` of batches of matrices, without gradients by the faster library."""
-    by_onednn = (
+    return _matmul_by_onednn(a, b) if goes_to_onednn(a, b) else torch.matmul(a, b)
+
+
+def goes_to_onednn(a: Tensor, b: Tensor) -> bool:
+    """Return whether oneDNN multiplies these batches in :func:`matmul`."""
+    return (
         _is_served(a, b)
         and not torch.is_grad_enabled()  # in training nearly every batch would need new code
         and a.size(-2) >= FEWEST_ROWS
         and a.numel() * b.size(-1) >= FEWEST_IN_BATCHES
         and multiplies_batches()
     )
-    return _matmul_by_onednn(a, b) if by_onednn else torch.matmul(a, b)
 
 
 def _matmul_by_onednn(a: Tensor, b: Tensor) -> Tensor:

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
+from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.fused import Masks
+from fairseq_posattn.attention.softmax import attend_to_blocks, block_keys, should_block
 from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).
@@ -128,7 +130,10 @@ class RowMoves:
 
 @dataclass
 class EncodedCache:
-    """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses."""
+    """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses.
+
+    Keys are stored with features first, ``[B, H, D, S]``, or as by :func:`block_keys`.
+    """
 
     tensors: tuple[Tensor, Tensor]
     hypotheses: int
@@ -137,9 +142,8 @@ class EncodedCache:
         """Select and order the sentences; a sentence's hypotheses stay consecutive."""
         sentences = select_sentences(new_order, self.hypotheses)
         if not is_identity_order(sentences, self.tensors[0].size(0)):
-            key, value = self.tensors
-            key = key.transpose(2, 3).index_select(0, sentences).transpose(2, 3)
-            self.tensors = key, value.index_select(0, sentences)
+            key, value = (one.index_select(0, sentences) for one in self.tensors)
+            self.tensors = key, value
 
 
 class PositionCache:
@@ -316,10 +320,16 @@ class MultiheadCrossAttention(MultiheadAttention):
         """
         length, batch = x.size(0), encoder_out.size(1)
         hypotheses = x.size(1) // batch
-        key, value = self._encoded(encoder_out, incremental_state, hypotheses)
         query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
-        context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
+        key, value = self._encoded(encoder_out, incremental_state, hypotheses, query)
+        if key.dim() == 5:
+            call = Call(key_padding_mask=encoder_padding_mask, need_weights=need_weights)
+            attended = attend_to_blocks(call, query, key, value)
+            context, weights = attended if need_weights else (attended, None)
+        else:
+            key = key.transpose(2, 3)
+            context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
         context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
         context = context.reshape(x.size(0), x.size(1), -1)  # [T, B*N, C]
         output = self.out_proj(context, with_bias=masks is None)
@@ -327,15 +337,18 @@ class MultiheadCrossAttention(MultiheadAttention):
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
 
-    def _encoded(self, encoder_out, incremental_state, hypotheses) -> tuple[Tensor, Tensor]:
-        """Return key and value, ``[B, H, S, D]``."""
+    def _encoded(self, encoder_out, incremental_state, hypotheses, query) -> tuple[Tensor, Tensor]:
+        """Return key and value as in :class:`EncodedCache`."""
         if incremental_state is not None and (self, "attention") in incremental_state:
             return incremental_state[self, "attention"].tensors
         parts = self.kv_proj.split(encoder_out)
         key, value = (split_heads(part, self.num_heads) for part in parts)
-        if incremental_state is not None:  # copied once, not for the matmul of each step
-            # The key's matmul is faster with features first.
-            key = key.transpose(2, 3).contiguous().transpose(2, 3)
-            value = value.contiguous()
-            incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
+        if incremental_state is None:
+            return key.transpose(2, 3), value
+        # Copied once, not for the matmul of each step.
+        is_plain = not self.training and self.mechanism.impl in ("auto", "reference")
+        in_blocks = is_plain and should_block(query, key)
+        key = block_keys(key) if in_blocks else key.transpose(2, 3).contiguous()
+        value = value.contiguous()
+        incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
         return key, value
