@@ -82,7 +82,7 @@ def test_every_mapping_of_da(mapping):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("token_scale", "source_scale"), product(SCALES, SCALES))
+@pytest.mark.parametrize(("token_scale", "source_scale"), [*product(SCALES, SCALES)])
 def test_every_scale_of_mtsa(token_scale, source_scale):
     padding = padding_of(BATCH, 40)
     scales = {"token_scale": token_scale, "source_scale": source_scale}

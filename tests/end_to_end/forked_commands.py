@@ -82,6 +82,11 @@ def leave_out(*names):
     patching.around = around_others
 
 
+def set_variables(values):
+    """Set environment variables; an argument ``before``: a fork has those of the first one."""
+    os.environ.update(values)
+
+
 def _run(command, arguments, log, stdin, die_at, before):
     as_if_started()
     redirect(stdin, log, log)

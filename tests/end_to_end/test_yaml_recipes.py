@@ -1,5 +1,6 @@
 """Training by YAML files, and training tracked by TensorBoard and wandb."""
 
+import functools
 import re
 from argparse import Namespace
 from pathlib import Path
@@ -128,17 +129,17 @@ def test_fairseq_hydra_train_reads_a_yaml_file(run, corpus, user_dir, tmp_path):
     assert state["optimizer_history"][-1]["num_updates"] == 2
 
 
-def test_tensorboard_and_wandb_receive_the_metrics(train_arguments, tmp_path, monkeypatch):
+def test_tensorboard_and_wandb_receive_the_metrics(train_arguments, tmp_path):
     reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
     pytest.importorskip("wandb")
-    for name, value in (("MODE", "offline"), ("DIR", tmp_path), ("SILENT", "true")):
-        monkeypatch.setenv(f"WANDB_{name}", str(value))
+    offline = {"WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true"}
+    before = functools.partial(forked_commands.set_variables, offline)
     options = ["--max-update", "30", "--no-epoch-checkpoints", "--save-dir", tmp_path / "saved"]
     options += ["--tensorboard-logdir", tmp_path / "events", "--wandb-project", "tests"]
-    forked_commands.output_of("train", *train_arguments, *options)
+    forked_commands.output_of("train", *train_arguments, *options, before=before)
     for part, name in (("train_inner", "lr"), ("train", "loss"), ("valid", "ppl")):
         events = reader.EventAccumulator(str(tmp_path / "events" / part)).Reload()
         steps = [event.step for event in events.Scalars(name)]
         assert steps[-1] == 30 and len(steps) > 1, part
-    (run,) = tmp_path.glob("wandb/offline-run-*")
-    assert b"train_inner/loss" in next(run.glob("*.wandb")).read_bytes()
+    (run,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
+    assert b"train_inner/loss" in run.read_bytes()
