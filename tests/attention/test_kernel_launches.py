@@ -330,7 +330,7 @@ def test_dman_needs_few_instructions_a_pair(tmp_path):
     rows = compile_kernels(tmp_path, *short)
     assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 36
     rows = compile_kernels(tmp_path, "--mechanisms", "dman", "--lengths", "512", "--options")
-    assert next(row["a pair"] for row in rows if row["kernel"] == "differentiate_queries") <= 33
+    assert next(row["a pair"] for row in rows if row["kernel"] == "differentiate_queries") <= 34
 
 
 @pytest.mark.slow
