@@ -323,7 +323,7 @@ class MultiheadCrossAttention(MultiheadAttention):
         query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
         key, value = self._encoded(encoder_out, incremental_state, hypotheses, query)
-        if key.dim() == 5:
+        if key.dim() == 5:  # blocks
             call = Call(key_padding_mask=encoder_padding_mask, need_weights=need_weights)
             attended = attend_to_blocks(call, query, key, value)
             context, weights = attended if need_weights else (attended, None)

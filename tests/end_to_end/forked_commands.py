@@ -83,7 +83,7 @@ def leave_out(*names):
 
 
 def set_variables(values):
-    """Set environment variables; an argument ``before``: a fork has those of the first one."""
+    """Set environment variables, an argument ``before``: others are those of the first fork."""
     os.environ.update(values)
 
 
