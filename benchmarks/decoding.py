@@ -10,7 +10,6 @@ with --int8, in int8; and the linear layers of our search alone, its matmuls.
 """
 
 import importlib.util
-import os
 import tempfile
 
 import machine
@@ -40,9 +39,8 @@ def measure(name, words, shape, arguments):
     }
     if arguments.device == "cpu" and importlib.util.find_spec("ctranslate2"):
         searches["ctranslate2"] = search_by_ctranslate2(stock, words, batch, shape, arguments)
-    if arguments.int8:
-        quantize_linear_layers(ours)
-        quantize_linear_layers(plain)
+    for model in (ours, plain) if arguments.int8 else ():
+        quantize_linear_layers(model)
     searches["matmuls"] = linear_layers(ours, searches["ours"])
     rounds = arguments.batches, arguments.warmup, arguments.device
     seconds = machine.take_turns(name, list(searches.values()), *rounds)
@@ -60,8 +58,7 @@ def search(kind, model, words, batch, shape, arguments):
     model.eval().make_generation_fast_(need_attn=False)
     limits = {"max_len_b": shape["target_length"], "min_len": shape["target_length"]}
     generator = kind([model], words, beam_size=arguments.beam, **limits)
-    tokens = {"src_tokens": batch.source, "src_lengths": batch.lengths}
-    sample = {"id": torch.arange(len(batch.source)), "net_input": tokens}
+    sample = {"net_input": {"src_tokens": batch.source, "src_lengths": batch.lengths}}
     return lambda: generator.generate([model], sample)
 
 
@@ -79,7 +76,6 @@ def linear_layers(model, search):
 @torch.no_grad()
 def search_by_ctranslate2(stock, words, batch, shape, arguments):
     """Return a function that translates the batch by CTranslate2 with the stock model's weights."""
-    os.environ["CT2_VERBOSE"] = "-1"
     kind, length = "int8" if arguments.int8 else "float32", shape["target_length"]
     import ctranslate2
     from ctranslate2.converters import fairseq as converter

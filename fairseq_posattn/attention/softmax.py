@@ -13,20 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import (
-    dropout_matmul,
-    goes_to_onednn,
-    is_recorded,
-    library,
-    matmul,
-    product,
-)
+from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, matmul, product
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import either
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
-KEY_BLOCK = 64
 
 
 def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
@@ -88,25 +80,6 @@ def softmax_attention(
     if dead is not None and not zero_weights:
         context = context.masked_fill(dead, 0.0)
     return (context, weights) if call.need_weights else context
-
-
-def should_block(query: Tensor, key: Tensor) -> bool:
-    """Return whether keys are faster in blocks: oneDNN needs twice the time for 512 as for 500."""
-    return key.size(-2) % 512 == 0 and goes_to_onednn(query, key.transpose(-2, -1))
-
-
-def block_keys(key: Tensor) -> Tensor:
-    """Return a copy of the keys ``[B, H, Tk, D]`` as ``[B, H, Tk / 64, D, 64]``."""
-    blocks: Tensor = key.unflatten(2, (-1, KEY_BLOCK)).transpose(-2, -1)
-    return blocks.contiguous()
-
-
-def attend_to_blocks(call: Call, query: Tensor, blocks: Tensor, value: Tensor) -> Attended:
-    """Return dot-product attention to the keys of :func:`block_keys`."""
-    queries = query.unsqueeze(2).expand(-1, -1, blocks.size(2), -1, -1)
-    scores = scaled_scores(queries, blocks.transpose(-2, -1))  # [B, H, Tk / 64, Tq, 64]
-    scores = scores.transpose(2, 3).flatten(-2)
-    return softmax_attention(call, scores, value, block_padding(None, call.key_padding_mask))
 
 
 def masked_softmax_attention(

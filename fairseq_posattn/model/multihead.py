@@ -15,7 +15,7 @@ from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.fused import Masks
-from fairseq_posattn.attention.softmax import attend_to_blocks, block_keys, should_block
+from fairseq_posattn.attention.key_blocks import attend_to_blocks, block_keys, should_block
 from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).

@@ -2,8 +2,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import DotProductAttention, softmax
-from fairseq_posattn.attention.softmax import attend_to_blocks
+from fairseq_posattn.attention import DotProductAttention, key_blocks
+from fairseq_posattn.attention.key_blocks import attend_to_blocks
 from fairseq_posattn.model import multihead
 from fairseq_posattn.model.multihead import (
     MultiheadCrossAttention,
@@ -30,7 +30,7 @@ def test_hypotheses_that_share_an_encoding_attend_as_with_one_each(length):
 @pytest.mark.parametrize("impl", ["auto", "reference", "sdpa"])
 def test_encodings_of_512_attend_in_blocks_where_onednn_multiplies(monkeypatch, impl):
     # Where oneDNN rounds, and on other processors, it does not multiply batches.
-    monkeypatch.setattr(softmax, "goes_to_onednn", lambda query, key: True)
+    monkeypatch.setattr(key_blocks, "goes_to_onednn", lambda query, key: True)
     used = []
     monkeypatch.setattr(
         multihead, "attend_to_blocks", lambda *given: used.append(0) or attend_to_blocks(*given)
