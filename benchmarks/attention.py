@@ -225,7 +225,7 @@ BENCHMARKS = {
     "": machine.Benchmark(
         {
             "mechanisms": (["dman", "da", "mtsa", "mtsa_identity", "mpsan"], "mechanisms", CASES),
-            "implementations": (IMPLEMENTATIONS, "implementations", IMPLEMENTATIONS),
+            "implementations": (IMPLEMENTATIONS, "implementations", [*IMPLEMENTATIONS, "auto"]),
             "lengths": ([32, 64, 128, 256, 512, 1024, 2048, 4096, 8192], "positions"),
             **SIZES,
             "dropout": (0.0, "probability, also of plain"),

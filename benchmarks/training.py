@@ -116,6 +116,8 @@ def contestants(device: str) -> list[Contestant]:
     if device == "cuda":
         named = "both, half precision, no kernels"
         models.append(Contestant(named, f"{FUSED_LOSS} {half} --attention-impl reference"))
+        named = "both, half precision, CUDA graphs"
+        models.append(Contestant(named, f"{FUSED_LOSS} {half} --cuda-graphs"))
     return models
 
 

@@ -215,7 +215,7 @@ def is_timed() -> bool:
     named = os.environ.get("POSATTN_AUTO", CHOICES[0])
     if named not in CHOICES:
         raise UsageError(f"POSATTN_AUTO={named}: unknown; choose one of: {', '.join(CHOICES)}")
-    return named == CHOICES[0] and not torch.cuda.is_current_stream_capturing()
+    return named == CHOICES[0]
 
 
 def fastest(attention: Declaration, able: Iterable[str], call: Call, arguments: Arguments) -> str:
@@ -235,6 +235,8 @@ def fastest(attention: Declaration, able: Iterable[str], call: Call, arguments: 
     kind = kind_of(attention, call, arguments)
     key = attention, kind, tensors, rounded, training
     if key not in _chosen:
+        if torch.cuda.is_current_stream_capturing():  # nothing can be timed
+            return next(iter(able))
         described = f"{attention.name}, {kind}, {' x '.join(map(str, rounded))}"
         described += ", training" if training else ", inference"
         choices = list(able)

@@ -19,6 +19,7 @@ NAMES = (
     "resuming",
     "saving",
     "updates",
+    "cuda_graphs",
     "generation",
     "console",
     "command_line",

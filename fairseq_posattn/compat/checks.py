@@ -52,6 +52,10 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "more than 0": (lambda n: n > 0, "temperature"),
 }
 
+# Losses that are computed without the host, and log what CUDA graphs count.
+SMOOTHED = "label_smoothed_cross_entropy"
+RECORDED_LOSSES = ("cross_entropy", SMOOTHED, f"{SMOOTHED}_fused")
+
 
 class _Settings(dict):
     """Settings as attributes, None if they are missing."""
@@ -91,11 +95,30 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
         yield "--fp16" + NEEDS_GPU
     if s.amp and not has_gpu:
         yield "--amp" + NEEDS_GPU
+    if s.cuda_graphs:
+        yield from graph_mistakes(s, has_gpu)
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
     if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
         weights = "it returns no attention weights, which validation asks a decoder for"
         yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
+
+
+def graph_mistakes(s: _Settings, has_gpu: bool) -> Iterator[str]:
+    """Yield what CUDA graphs cannot do: run on a CPU, in several processes, or ask the host."""
+    start = "--cuda-graphs: "
+    if not has_gpu:
+        yield f"{start}there is no GPU to train on; leave it out"
+    processes = s.distributed_world_size or 1
+    if processes > 1:
+        number = f"--distributed-world-size {processes}"
+        yield f"{start}it is for one GPU, not for {number}; give 1, or leave it out"
+    if s.criterion not in RECORDED_LOSSES:
+        yield f"{start}it needs --criterion {' or '.join(RECORDED_LOSSES)}, not {s.criterion}"
+    others = "amp checkpoint_activations encoder_layerdrop decoder_layerdrop report_accuracy"
+    for name in others.split():
+        if s.get(name):
+            yield f"{start}it cannot be used with {flag(name)}; leave one of them out"
 
 
 def generation_mistakes(s: _Settings) -> Iterator[str]:

@@ -109,6 +109,26 @@ def test_a_mistake_is_one_line(settings, changed, words):
         check(settings | changed)
 
 
+GRAPHS = TRAIN | {"cuda_graphs": True, "cpu": False}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"cpu": True}, "there is no GPU to train on; leave it out"),
+        ({"distributed_world_size": 4}, "one GPU, not for --distributed-world-size 4"),
+        ({"criterion": "adaptive_loss"}, "needs --criterion cross_entropy or label_smo"),
+        ({"report_accuracy": True}, "cannot be used with --report-accuracy; leave one of them"),
+        ({"encoder_layerdrop": 0.1}, "cannot be used with --encoder-layerdrop"),
+    ],
+)
+def test_what_cuda_graphs_cannot_record_is_refused_in_one_line(changed, words, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    check(GRAPHS)
+    with pytest.raises(UsageError, match=f"^--cuda-graphs: .*{words}"):
+        check(GRAPHS | changed)
+
+
 def test_no_default_of_fairseq_or_the_plugin_is_out_of_range():
     configs = [field.default for field in dataclasses.fields(FairseqConfig)]
     registries = [MODEL_DATACLASS_REGISTRY, TASK_DATACLASS_REGISTRY]

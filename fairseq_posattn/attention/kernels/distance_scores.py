@@ -63,6 +63,15 @@ def adjusted_backward(gradient, dots, positive, factor, cell, scale, MECHANISM: 
 
 
 @triton.jit
+def powers(score, scale, shift, MECHANISM: tl.constexpr):
+    """Return ``2**(score * scale - shift)``; DA's scores may be large: see ops.product."""
+    if MECHANISM == DMAN:
+        return ops.power_of_two(score * scale - shift)
+    else:
+        return ops.power_of_two(ops.product(score, scale) - shift)
+
+
+@triton.jit
 def load_row(BIASES, b, h, query, queries):
     """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; DA has none."""
     if BIASES.query is not None:
@@ -119,13 +128,13 @@ def attend(
             score, factor = score + ops.logarithm(factor) * (1.0 / to_base_2), 1.0
         score = visible(score, ops.key_bounds(PADDING, b, key, keys), distance, CAUSAL)
         largest, shift, decay = ops.raise_maximum(largest, score, to_base_2)
-        weight = ops.power_of_two(score * to_base_2 - shift) * factor
+        weight = powers(score, to_base_2, shift, MECHANISM) * factor
         total = total * decay + tl.sum(weight, 1)
         weight = ops.drop(weight, 1.0, DROPOUT, 0, head_index, query, first_key)
         context = ops.matmul(weight.to(v.dtype), v, context * decay[:, None], PRECISION)
     ops.store_context(
         CONTEXT, LOG_SUM, DROPOUT, b, h, head_index, query, queries, context, total,
-        largest * to_base_2, FEATURES, BLOCK_D,
+        ops.product(largest, to_base_2), FEATURES, BLOCK_D,
     )  # fmt: skip
 
 
@@ -169,7 +178,7 @@ def tile_gradients(
     cell = ops.load_diagonals(cells, distance)
     score, factor = adjusted(dots, row[:, None], cell, MECHANISM)
     score = visible(score, bounds, distance, CAUSAL)
-    weight = ops.power_of_two(score * (scale * ops.LOG2_E) - log_sum[:, None]) * factor
+    weight = powers(score, scale * ops.LOG2_E, log_sum[:, None], MECHANISM) * factor
     positive = dots > 0
     if MECHANISM != DMAN and bounds is None:
         # In the sign of the weight, so that registers need not hold the tile of dots.

@@ -84,6 +84,21 @@ def reciprocal(x):
 
 
 @triton.jit
+def product(x, y):
+    """Return ``x * y`` as rounded, also where it is added to something.
+
+    A fused multiply-add takes the exact product. Less the rounded one, as of a row's maximum, that
+    is not 0, and for products beyond 2**24 it is beyond all exponents.
+    """
+    if INTERPRETED:
+        return x * y
+    else:
+        return tl.inline_asm_elementwise(
+            "mul.rn.f32 $0, $1, $2;", "=f,f,f", [x, y], dtype=tl.float32, is_pure=True, pack=1
+        )
+
+
+@triton.jit
 def maximum(x, y):
     """Return the larger of the two, or NaN if either is NaN, as PyTorch does."""
     return tl.maximum(x, y, propagate_nan=tl.PropagateNan.ALL)
@@ -183,8 +198,8 @@ def raise_maximum(largest, score, scale):
     """Return the maxima of rows so far, their scaled shifts, and the decay of earlier sums."""
     larger = tl.maximum(largest, tl.max(score, 1))
     # The shift of rows that saw no key so far is 0.
-    shift = tl.where(larger == float("-inf"), 0.0, larger) * scale
-    return larger, shift[:, None], power_of_two(largest * scale - shift)
+    shift = product(tl.where(larger == float("-inf"), 0.0, larger), scale)
+    return larger, shift[:, None], power_of_two(product(largest, scale) - shift)
 
 
 @triton.jit

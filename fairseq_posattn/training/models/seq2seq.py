@@ -78,6 +78,11 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
         replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
+    cuda_graphs: bool = flag(
+        False,
+        "train by CUDA graphs, one for each shape of a batch that recurs; saves the host's time. "
+        "With --required-seq-len-multiple 8 there are fewer shapes. For one GPU",
+    )
 
 
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:

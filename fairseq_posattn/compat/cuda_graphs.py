@@ -1,0 +1,161 @@
+"""``--cuda-graphs``: forward and backward passes of training as CUDA graphs.
+
+A graph is one launch of all kernels of a batch. Without it the host launches each, which takes
+longer than the kernels themselves unless batches are large. A graph serves one shape of a batch;
+with ``--required-seq-len-multiple 8`` there are few.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from fairseq.tasks.fairseq_task import FairseqTask
+from torch import Tensor
+
+from fairseq_posattn.compat.patching import around
+
+MOST = 256  # graphs; batches of further shapes are computed without
+
+
+class Recorded(NamedTuple):
+    """A graph of a shape, and the tensors that it reads and writes."""
+
+    sample: dict[str, Any]
+    graph: Any
+    loss: Tensor
+    logged: dict[str, Any]
+
+
+@around(FairseqTask, "train_step")
+def train_by_graphs(train_step, self, sample, model, criterion, optimizer, update_num, **options):
+    """Replay the graph of the batch's shape, if there is one; record it when a shape recurs."""
+
+    def train():
+        return train_step(self, sample, model, criterion, optimizer, update_num, **options)
+
+    wanted = getattr(getattr(model, "cfg", None), "cuda_graphs", False)
+    if not wanted or options.get("ignore_grad"):
+        return train()
+    if not hasattr(optimizer, "cuda_graphs"):
+        optimizer.cuda_graphs = Graphs(model, criterion, optimizer)
+    graphs = optimizer.cuda_graphs
+    # What a first pass prepares, such as compiled kernels, cannot be recorded.
+    return graphs.train(sample) if graphs.can_train(sample) else train()
+
+
+class Graphs:
+    """The graphs of a training by shapes of batches. All write one set of gradients."""
+
+    def __init__(self, model: torch.nn.Module, criterion: Any, optimizer: Any):
+        self.criterion, self.optimizer, self.model = criterion, optimizer, model
+        self.parameters = [one for one in model.parameters() if one.requires_grad]
+        self.gradients: list[Tensor | None] = []
+        self.met: set[object] = set()
+        self.recorded: dict[object, Recorded] = {}
+        self.first: Any = None
+        self.scaler = getattr(optimizer, "scaler", None)
+        self.loss_scale = torch.ones((), device=self.parameters[0].device)
+
+    def can_train(self, sample: dict[str, Any]) -> bool:
+        """Return whether the shape of a batch has a graph, or occurs for the second time."""
+        shape = shape_of(sample)
+        if shape in self.recorded:
+            return True
+        recurs = shape in self.met
+        self.met.add(shape)
+        return recurs and len(self.recorded) < MOST
+
+    def train(self, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
+        """Add a batch's gradients; return loss, sample size and what is logged, as a task does."""
+        shape, earlier = shape_of(sample), [one.grad for one in self.parameters]
+        accumulates = any(gradient is not None for gradient in earlier)
+        if accumulates:  # the graph would overwrite them
+            earlier = [None if one is None else one.clone() for one in earlier]
+        if shape not in self.recorded:
+            self.recorded[shape] = self._record(sample)
+        recorded = self.recorded[shape]
+        for place, tensor in zip(tensors_of(recorded.sample), tensors_of(sample), strict=True):
+            place.copy_(tensor)
+        if self.scaler is not None:
+            self.loss_scale.fill_(self.scaler.loss_scale)
+        recorded.graph.replay()
+        gradients = earlier if accumulates else self.gradients
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
+        if accumulates:
+            torch._foreach_add_(present(earlier), present(self.gradients))
+        if hasattr(self.optimizer, "_needs_sync"):
+            self.optimizer._needs_sync = True
+        counts, size = counts_of(self.criterion, sample)
+        logged = {
+            name: one.clone() if torch.is_tensor(one) else counts[name]
+            for name, one in recorded.logged.items()
+        }
+        return recorded.loss, size, logged
+
+    def _record(self, sample: dict[str, Any]) -> Recorded:
+        inputs = {name: tensor.clone() for name, tensor in sample["net_input"].items()}
+        fixed = {**sample, "net_input": inputs, "target": sample["target"].clone()}
+        with self._scale_on_device():
+            graph, (loss, logged) = record(lambda: self._run(fixed), self.first)
+        self.first = self.first or graph
+        return Recorded(fixed, graph, loss, logged)
+
+    def _run(self, sample: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
+        """Compute loss and gradients; return the loss and what is logged."""
+        for parameter in self.parameters:
+            parameter.grad = None
+        loss, _, logged = self.criterion(self.model, sample)
+        self.optimizer.backward(loss)
+        new = [parameter.grad for parameter in self.parameters]
+        self.gradients = self.gradients or new
+        if new is not self.gradients:
+            torch._foreach_copy_(present(self.gradients), present(new))
+        return loss.detach(), logged
+
+    @contextmanager
+    def _scale_on_device(self) -> Iterator[None]:
+        """Let the loss be scaled by a tensor, which a graph reads anew at each replay."""
+        if self.scaler is None:
+            yield
+            return
+        number, self.scaler.loss_scale = self.scaler.loss_scale, self.loss_scale
+        try:
+            yield
+        finally:
+            self.scaler.loss_scale = number
+
+
+def record(run: Callable[[], Any], other: Any = None) -> tuple[Any, Any]:
+    """Record a function in a graph; return the graph and the function's result.
+
+    The graph shares the memory of another one, which must be kept; they do not run at a time.
+    """
+    graph = torch.cuda.CUDAGraph()
+    pool = None if other is None else other.pool()
+    # Threads that load data may use the device meanwhile.
+    with torch.cuda.graph(graph, pool, capture_error_mode="thread_local"):
+        result = run()
+    return graph, result
+
+
+def tensors_of(sample: dict[str, Any]) -> list[Tensor]:
+    """Return what a model and its loss read of a batch."""
+    return [*sample["net_input"].values(), sample["target"]]
+
+
+def shape_of(sample: dict[str, Any]) -> object:
+    return *sample["net_input"], *((one.shape, one.dtype) for one in tensors_of(sample))
+
+
+def present(gradients: list[Tensor | None]) -> list[Tensor]:
+    """Return those that are not None; which parameters have one depends on no shape."""
+    return [gradient for gradient in gradients if gradient is not None]
+
+
+def counts_of(criterion: Any, sample: dict[str, Any]) -> tuple[dict[str, int], int]:
+    """Return the numbers that fairseq's cross entropies log of a batch, and the sample size."""
+    sentences, tokens = sample["target"].size(0), sample["ntokens"]
+    size = sentences if criterion.sentence_avg else tokens
+    return {"nsentences": sentences, "ntokens": tokens, "sample_size": size}, size
