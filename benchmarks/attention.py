@@ -9,9 +9,10 @@ without a mask ("plain"), on a GPU by FlashAttention-2 and by cuDNN. A batch has
 as make up --tokens. All take turns; a ratio to the first plain attention is the median over rounds.
 Memory, on a GPU, is the peak of a pass beyond its inputs.
 
-tiles: search for the kernels' best tile sizes, warps and stages. A choice must reproduce the
-reference before it is timed. The choice with the fastest training steps over all lengths is stored
-in fairseq_posattn/attention/kernels/tiles.json under the GPU's name, where the kernels look it up.
+tiles: search for the kernels' best tile sizes, warps, stages and registers, one pass after the
+other. A choice must reproduce the reference before it is timed. The choice with the fastest
+training steps over all lengths is stored in fairseq_posattn/attention/kernels/tiles.json under the
+GPU's name, where the kernels look it up.
 """
 
 import itertools
@@ -139,19 +140,12 @@ KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
 KERNELS |= {"mtsa": "tensor_scores", "mtsa_identity": "tensor_scores"}
 LONGEST_CHECKED = 1024
 TABLE = str(ROOT / "fairseq_posattn/attention/kernels/tiles.json")
-
-
-def choices(kernels):
-    """Yield tiles of the forward pass and of both gradients; the defaults come early."""
-    from fairseq_posattn.attention.kernels.tiles import Tile, Tiles
-
-    forward = [(128, 4, 2), (128, 8, 2), (64, 4, 2), (128, 4, 3), (128, 8, 3)]
-    queries = [(64, 4, 2), (64, 8, 2), (32, 4, 2), (64, 4, 1)]
-    keys = [(64, 4, 2), (32, 8, 2), (32, 4, 2), (64, 8, 1)]
-    for passes in itertools.product(forward, queries, keys):
-        # Diagonals are summed in squares; all have equally many keys.
-        block = passes[1][0] if kernels == "distance_scores" else 64
-        yield Tiles(*(Tile(rows, block, *options) for rows, *options in passes))
+# Rows, warps, stages and registers of tiles of 64 keys to try, by pass.
+CHOICES = {
+    "forward": ((64, 4, 3), (64, 4, 2), (64, 4, 1), (128, 4, 2), (128, 8, 2), (128, 8, 3)),
+    "queries": ((64, 4, 1), (64, 4, 2), (64, 4, 3), (64, 8, 1), (64, 8, 2)),
+    "keys": ((64, 4, 1, 168), (64, 4, 3, 168), (64, 4, 1), (64, 4, 2), (64, 4, 3), (32, 8, 1)),
+}
 
 
 def milliseconds(name, length, arguments):
@@ -170,32 +164,44 @@ def milliseconds(name, length, arguments):
     return 1000 * machine.seconds_of(partial(step, impl="triton"), "cpu")
 
 
+def try_tiles(name, kind, tiles, device, arguments):
+    """Return the row of a choice, or None if it does not work."""
+    from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
+    from fairseq_posattn.attention.kernels.tiles import searched_tiles
+
+    searched_tiles(device)[kind] = tiles
+    CASES[name].attention.checked.clear()  # and with it prepared launches
+    for module in (distance_attention, mtsa_triton):
+        module.differentiable.plan_of.cache_clear()
+    try:
+        times = [milliseconds(name, length, arguments) for length in arguments.lengths]
+    except Exception as failure:  # too many resources, with various exception types
+        first_line = str(failure).partition("\n")[0]
+        print(f"{name} {tiles}: {type(failure).__name__}: {first_line}", flush=True)
+        return None
+    return {"mechanism": name, "kind": kind, "tiles": tiles._asdict(), "milliseconds": times}
+
+
 def measure_tiles(arguments):
     """Yield a row for each choice with correct results, and store the fastest tiles."""
-    from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
-    from fairseq_posattn.attention.kernels.tiles import searched_tiles, tiles_key
+    from fairseq_posattn.attention.kernels.tiles import Tile, Tiles, tiles_key, tiles_of
 
-    dtype, device, fastest = getattr(torch, arguments.dtype), torch.device(arguments.device), []
+    dtype, found = getattr(torch, arguments.dtype), {}
+    device = torch.empty(0, device=arguments.device).device  # with its number
     for name in arguments.mechanisms:
-        kind = tiles_key(KERNELS[name], dtype, arguments.features)
-        for tiles in itertools.islice(choices(KERNELS[name]), arguments.choices):
-            searched_tiles(device)[kind] = tiles
-            CASES[name].attention.checked.clear()  # and with it prepared launches
-            for module in (distance_attention, mtsa_triton):
-                module.differentiable.plan_of.cache_clear()
-            try:
-                times = [milliseconds(name, length, arguments) for length in arguments.lengths]
-            except Exception as failure:  # too many resources, with various exception types
-                first_line = str(failure).partition("\n")[0]
-                print(f"{name} {tiles}: {type(failure).__name__}: {first_line}", flush=True)
-                continue
-            row = {"mechanism": name, "kind": kind, "milliseconds": times}
-            row |= {"tiles": {part: list(tile) for part, tile in tiles._asdict().items()}}
-            fastest = best([*fastest, row])
-            yield row
+        kind, rows = tiles_key(KERNELS[name], dtype, arguments.features), []
+        tiles = tiles_of(KERNELS[name], device, dtype, arguments.features)
+        for part, choices in CHOICES.items():
+            for size, *options in choices[: arguments.choices]:
+                tiles = tiles._replace(**{part: Tile(size, 64, *options)})
+                if row := try_tiles(name, kind, tiles, device, arguments):
+                    rows.append(row)
+                    yield row
+            if rows:  # the next pass is tried with the best so far
+                tiles = Tiles(**best(rows)[0]["tiles"])
+        found |= {kind: list(tiles)} if rows else {}
     path = Path(arguments.table)
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    found = {row["kind"]: list(row["tiles"].values()) for row in fastest}
     known.setdefault(machine.describe(arguments)["device"], {}).update(found)
     write_json(path, known, indent=2)
 
@@ -242,7 +248,7 @@ BENCHMARKS = {
             "mechanisms": (list(KERNELS), "mechanisms", KERNELS),
             "lengths": ([512, 2048], "positions"),
             **SIZES,
-            "choices": (int, "number of choices to try (default: all)"),
+            "choices": (int, "number of choices to try for each pass (default: all)"),
             "table": (TABLE, "file to store the tiles in"),
         },
         measure_tiles,

@@ -159,7 +159,8 @@ def cells_of_switches(row, report):
     return {
         **{"update": row["name"], "flags": f"`{row['flags']}`", "model": f"`{row['arch']}`"},
         **{"device": machine.name_of_device(report), "ms": f"{row['milliseconds']:,.0f}"},
-        **{"launches": f"{row['launches']:,}", "time / fairseq's": machine.ratio(row)},
+        "launches": row["launches"] and f"{row['launches']:,}",
+        "time / fairseq's": machine.ratio(row),
     }
 
 

@@ -51,6 +51,8 @@ class Plan:
         (batch, heads, queries, features), keys = query, key[2]
         tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
         forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
+        if kind.tensors[Given._fields.index("seed")]:  # what dropout needs beyond would spill
+            of_keys = of_keys._replace(registers=0)
         block = of_queries.keys  # its tiles are square
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_sizes(queries, keys)

@@ -104,6 +104,8 @@ class Launch:
         self.kernel, self.grid = kernel, (*grid, 1, 1)[:3]
         blocks = {} if tile is None else {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
         options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
+        if tile is not None and tile.registers:
+            options["maxnreg"] = tile.registers
         # Triton 3.9 warns where it is not chosen, and 3.10 does not fuse.
         self.options = {**constants, **blocks, **options, "enable_fp_fusion": True}
         self.constants: list[object] = []

@@ -14,13 +14,18 @@ SEARCHED = Path(__file__).with_name("tiles.json")
 HOPPER = (90, 100)
 # Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
 # are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
+# Those for HOPPER were the fastest on an H200, but for tensor_scores in float16 and heads of more
+# than 64 features, which were not searched: three programs at a time on a multiprocessor beat two
+# with larger tiles.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {
-    ("distance_scores", False, False, True): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
-    ("distance_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
+    ("distance_scores", False, False, True): (
+        *((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 1, 168)),
+    ),
+    ("distance_scores", False, True, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 2)),
     ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
-    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 2), (32, 64, 4, 2)),
+    ("tensor_scores", False, False, True): ((64, 64, 4, 2), (64, 64, 4, 1), (64, 64, 4, 2)),
     ("tensor_scores", False, True, True): ((128, 64, 8, 2), (64, 64, 4, 2), (32, 64, 8, 2)),
     ("tensor_scores", False, False, False): ((64, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("tensor_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 4, 1), (32, 64, 8, 1)),
@@ -43,12 +48,13 @@ class Tile(NamedTuple):
     keys: int
     warps: int
     stages: int
+    registers: int = 0  # of a thread, at most, without dropout; 0 for any number
 
     def fit(self, queries: int, keys: int) -> "Tile":
         """Return the tile for these lengths, without warps that would compute the same rows."""
         rows = block_of(queries, self.queries)
         warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
-        return Tile(rows, block_of(keys, self.keys), warps, self.stages)
+        return self._replace(queries=rows, keys=block_of(keys, self.keys), warps=warps)
 
 
 class Tiles(NamedTuple):
