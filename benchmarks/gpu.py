@@ -46,20 +46,23 @@ def steps_of(pair: str) -> dict[str, str]:
 
 # The parts, most informative first: the arguments of Python by the name of the step.
 PARTS = {
-    "kernels": {"kernels": f"{TESTS}test_kernels.py tests/attention/test_fused.py"},
+    "kernels": {
+        "kernels": f"{TESTS}test_kernels.py tests/attention/test_fused.py "
+        "tests/compat/test_cuda_graphs.py",
+    },
     "attention": {
+        "attention_long": f"{ATTENTION} 2048",
         # As of dman_iwslt_de_en.
         "attention_flagship": f"{ATTENTION} 26 64 128 --dtype float16 --heads 4 --features 128 "
         "--dropout 0.1",
-        "attention_long": f"{ATTENTION} 2048",
     },
+    "training": steps_of("dman_iwslt_de_en"),
     "tiles": {
         "tiles_dman_float16_128": f"{TILES} dman --dtype float16 --features 128 --heads 4 "
         "--lengths 64 128",
         "tiles_dman_bfloat16_64": f"{TILES} dman --dtype bfloat16 --features 64",
         "tiles_mtsa_bfloat16_64": f"{TILES} mtsa --dtype bfloat16 --features 64",
     },
-    "training": steps_of("dman_iwslt_de_en"),
     "multi30k": {"multi30k": "examples/recipe.py multi30k/run"},
     "rest": {
         "kernel_launches": f"{TESTS}test_kernel_launches.py",
@@ -81,11 +84,8 @@ TINY = {
     "training": f"{PAIR} --updates 1 --dtype float32",
     "decoding": f"{PAIR} --batches 1 --beam 2 --dtype float32",
 }
-LEFT_OUT = (
-    "dman_wmt_en_de",
-    "dman_summarization",
-    "_64",
-)  # of a rehearsal, by the end of the step's name
+# Left out of a rehearsal, by the end of the step's name.
+LEFT_OUT = ("dman_wmt_en_de", "dman_summarization", "_64")
 
 
 class Step(NamedTuple):

@@ -29,7 +29,7 @@ def test_every_step_runs_and_is_not_run_again(tmp_path):
     first = subprocess.run(command, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr[-2000:]
     parts = [line.split()[0] for line in first.stdout.splitlines()]
-    order = ["kernels", "attention", "tiles", "training", "multi30k", "rest"]
+    order = ["kernels", "attention", "training", "tiles", "multi30k", "rest"]
     assert list(dict.fromkeys(parts)) == order
     again = subprocess.run(command, capture_output=True, text=True)
     assert all(line.endswith("done before") for line in again.stdout.splitlines())
