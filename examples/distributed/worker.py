@@ -5,11 +5,29 @@ fairseq reads torchrun's environment wrongly without a GPU, and with one GPU a m
 replace that.
 """
 
+import atexit
 import os
 import sys
 from pathlib import Path
 
+trained = False
+
+
+def leave():
+    """End the process after training without the interpreter's end, which now and then aborts it.
+
+    A thread of gloo may still hold the last tensors it communicated. If it frees their Python
+    objects while the interpreter ends, C++ calls std::terminate (PyTorch's issue 190489).
+    destroy_process_group() does not help: the threads live while anything refers to their group.
+    """
+    if trained:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
+
+
 if __name__ == "__main__":
+    atexit.register(leave)  # first, so that it is called last: others close logs
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
     from fairseq_posattn.training.plugin import register
 
@@ -24,3 +42,4 @@ if __name__ == "__main__":
     ):
         sys.argv += [flag, os.environ[variable]]
     cli_main()
+    trained = True
