@@ -63,7 +63,11 @@ PARTS = {
         "tiles_dman_bfloat16_64": f"{TILES} dman --dtype bfloat16 --features 64",
         "tiles_mtsa_bfloat16_64": f"{TILES} mtsa --dtype bfloat16 --features 64",
     },
-    "multi30k": {"multi30k": "examples/recipe.py multi30k/run"},
+    "multi30k": {
+        "multi30k_graphs": "examples/recipe.py multi30k/run --rows DMAN --precision bf16 "
+        "-- --cuda-graphs --required-seq-len-multiple 8",
+        "multi30k": "examples/recipe.py multi30k/run",
+    },
     "rest": {
         "kernel_launches": f"{TESTS}test_kernel_launches.py",
         "attention_others": f"{ATTENTION} 512 32 8192 128 1024",
@@ -101,12 +105,13 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
     words = shlex.split(command)
     if words[0] in ("attention.py", "training.py", "decoding.py"):
         words = [f"benchmarks/{words[0]}", *words[1:], "--json", "{json}"]
+    end = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
     if tiny:
-        words += shlex.split(TINY[kind])
+        words[end:end] = shlex.split(TINY[kind])
     elif words[0] == "-m" and importlib.util.find_spec("xdist"):
         words += ["-n", str(os.cpu_count())]
     elif kind == "multi30k" and multi30k:
-        words += ["--prepare", "--source", str(multi30k.resolve())]
+        words[end:end] = ["--prepare", "--source", str(multi30k.resolve())]
     return Step(name, (sys.executable, *words), MINUTES.get(kind, 4))
 
 
