@@ -195,6 +195,14 @@ def timed(monkeypatch, tmp_path):
     return SimpleNamespace(call=call, times=times, folder=tmp_path)
 
 
+def test_auto_times_nothing_while_a_cuda_graph_is_captured(timed, monkeypatch):
+    for captures, used in ((True, "triton"), (False, "sdpa"), (True, "sdpa")):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=captures: now)
+        called = timed.call()
+        assert called[-1] == used
+        assert not captures or len(called) == 1
+
+
 def test_auto_uses_the_fastest_implementation_timed_once(timed, caplog):
     with caplog.at_level(logging.INFO):
         assert timed.call()[-1] == "sdpa"
