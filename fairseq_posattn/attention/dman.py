@@ -68,7 +68,9 @@ class _LogMask(torch.autograd.Function):
         logits = rows + pairs
         # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
         wide = torch.promote_types(logits.dtype, torch.float32)
-        return logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_().to(logits.dtype)
+        log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
+        # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
+        return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())
 
     @staticmethod
     @once_differentiable

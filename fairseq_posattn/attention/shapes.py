@@ -51,7 +51,7 @@ class Shapes:
                     sizes[dimension] = size
                 elif _sure(size != known) and not (broadcast and _sure(size == 1)):
                     raise _misfit(name, shape, dimensions, sizes)
-            if {"Tq", "Tk"} <= sizes.keys():
+            if "Tq" in sizes and "Tk" in sizes:
                 sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
         expanded: dict[str, Any] = {}
         for name, dimensions, shape in given:

@@ -10,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from kernel_checks import require_kernels
 
 from tools.pages.measurements import PLACES
 from tools.pages.tables import Results
@@ -25,6 +26,7 @@ def measurements(monkeypatch):
 
 @pytest.mark.slow
 def test_every_step_runs_and_is_not_run_again(tmp_path):
+    require_kernels()
     command = ["bash", str(ROOT / "benchmarks" / "gpu.sh"), "--tiny", "--results", str(tmp_path)]
     first = subprocess.run(command, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr[-2000:]

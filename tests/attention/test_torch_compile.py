@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernel_checks import require_kernels
 
 from fairseq_posattn.model.mechanisms import LayerDescription
 from fairseq_posattn.model.transformer_layer import EncoderLayer
@@ -14,7 +15,7 @@ from fairseq_posattn.training.flags import MechanismConfig
 @pytest.mark.parametrize("name", ["dman", "mtsa"])
 def test_a_layer_compiles_in_one_graph(name, impl, backend):
     if impl == "triton":
-        pytest.importorskip("triton")
+        require_kernels()
     torch.compiler.reset()
     torch.manual_seed(1)
     description = LayerDescription((name, "ffn"), 32, num_heads=2, ffn_dim=32, max_positions=16)
