@@ -31,7 +31,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
-from fairseq_posattn.attention.auto import largest_error  # noqa: E402
+from fairseq_posattn.attention import auto  # noqa: E402
 from fairseq_posattn.attention.cases import CASES, Sizes  # noqa: E402
 from fairseq_posattn.common.files import write_json  # noqa: E402
 
@@ -150,18 +150,15 @@ CHOICES = {
 
 def milliseconds(name, length, arguments):
     """Return the time of a step with the present tiles; raise ArithmeticError if it is wrong."""
-    dtype = getattr(torch, arguments.dtype)
+    dtype, device = getattr(torch, arguments.dtype), arguments.device
     step = make_step(name, length, arguments, dtype)
     if length <= LONGEST_CHECKED:
         exact = make_step(name, length, arguments, torch.float64)(impl="reference")
         ours, rough = step(impl="triton"), step(impl="reference")
-        if largest_error(ours, rough, exact, torch.finfo(dtype).eps) > 1:
+        if auto.largest_error(ours, rough, exact, torch.finfo(dtype).eps) > 1:
             raise ArithmeticError(f"wrong results at {length}")
-    if arguments.device == "cuda":
-        from triton.testing import do_bench  # launches back to back
-
-        return do_bench(partial(step, impl="triton"))
-    return 1000 * machine.seconds_of(partial(step, impl="triton"), "cpu")
+    once = partial(step, impl="triton")
+    return 1000 * machine.seconds_of(once, "cpu") if device == "cpu" else auto.milliseconds(once)
 
 
 def try_tiles(name, kind, tiles, device, arguments):
@@ -199,7 +196,7 @@ def measure_tiles(arguments):
                     yield row
             if rows:  # the next pass is tried with the best so far
                 tiles = Tiles(**best(rows)[0]["tiles"])
-        found |= {kind: list(tiles)} if rows else {}
+                found[kind] = list(tiles)
     path = Path(arguments.table)
     known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     known.setdefault(machine.describe(arguments)["device"], {}).update(found)

@@ -105,13 +105,13 @@ def make_step(name: str, command: str, tiny: bool, multi30k: Path | None) -> Ste
     words = shlex.split(command)
     if words[0] in ("attention.py", "training.py", "decoding.py"):
         words = [f"benchmarks/{words[0]}", *words[1:], "--json", "{json}"]
-    end = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
+    place = 2 if kind == "multi30k" else len(words)  # before flags of fairseq-train
     if tiny:
-        words[end:end] = shlex.split(TINY[kind])
+        words[place:place] = shlex.split(TINY[kind])
     elif words[0] == "-m" and importlib.util.find_spec("xdist"):
         words += ["-n", str(os.cpu_count())]
     elif kind == "multi30k" and multi30k:
-        words[end:end] = ["--prepare", "--source", str(multi30k.resolve())]
+        words[place:place] = ["--prepare", "--source", str(multi30k.resolve())]
     return Step(name, (sys.executable, *words), MINUTES.get(kind, 4))
 
 

@@ -20,6 +20,7 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.cuda_graphs import LOSSES
 
 # By the range in words: a test, which is false for NaN, and patterns of settings' names.
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -51,10 +52,6 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "more than 0 and up to 1, or -1 for none": (lambda n: n == -1 or 0 < n <= 1, "sampling_topp"),
     "more than 0": (lambda n: n > 0, "temperature"),
 }
-
-# Losses that are computed without the host, and log what CUDA graphs count.
-SMOOTHED = "label_smoothed_cross_entropy"
-RECORDED_LOSSES = ("cross_entropy", SMOOTHED, f"{SMOOTHED}_fused")
 
 
 class _Settings(dict):
@@ -113,8 +110,8 @@ def graph_mistakes(s: _Settings, has_gpu: bool) -> Iterator[str]:
     if processes > 1:
         number = f"--distributed-world-size {processes}"
         yield f"{start}it is for one GPU, not for {number}; give 1, or leave it out"
-    if s.criterion not in RECORDED_LOSSES:
-        yield f"{start}it needs --criterion {' or '.join(RECORDED_LOSSES)}, not {s.criterion}"
+    if s.criterion not in LOSSES:
+        yield f"{start}it needs --criterion {' or '.join(LOSSES)}, not {s.criterion}"
     others = "amp checkpoint_activations encoder_layerdrop decoder_layerdrop report_accuracy"
     for name in others.split():
         if s.get(name):

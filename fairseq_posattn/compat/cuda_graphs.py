@@ -15,6 +15,8 @@ from torch import Tensor
 
 from fairseq_posattn.compat.patching import around
 
+# Values of --criterion that ask the host nothing and log what counts_of returns.
+LOSSES = ("cross_entropy", "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused")
 MOST = 256  # graphs; batches of further shapes are computed without
 
 
@@ -41,7 +43,7 @@ def train_by_graphs(train_step, self, sample, model, criterion, optimizer, updat
         optimizer.cuda_graphs = Graphs(model, criterion, optimizer)
     graphs = optimizer.cuda_graphs
     # What a first pass prepares, such as compiled kernels, cannot be recorded.
-    return graphs.train(sample) if graphs.can_train(sample) else train()
+    return graphs.train(sample) if graphs.note(sample) else train()
 
 
 class Graphs:
@@ -57,8 +59,8 @@ class Graphs:
         self.scaler = getattr(optimizer, "scaler", None)
         self.loss_scale = torch.ones((), device=self.parameters[0].device)
 
-    def can_train(self, sample: dict[str, Any]) -> bool:
-        """Return whether the shape of a batch has a graph, or occurs for the second time."""
+    def note(self, sample: dict[str, Any]) -> bool:
+        """Note the shape of a batch; return whether it has a graph or may get one: it recurs."""
         shape = shape_of(sample)
         if shape in self.recorded:
             return True

@@ -27,9 +27,8 @@ LAST = "checkpoint_last.pt"  # the default value of --restore-file
 
 # Options that do not change a model's result, or only its initialization.
 FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
-FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "_name"}
-FREE |= {"cuda_graphs"}
-FREE |= {"language_model", "language_model_config"}  # training writes the second
+FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "cuda_graphs"}
+FREE |= {"_name", "language_model", "language_model_config"}  # training writes the last
 # Options that decide which weights a model has.
 STRUCTURE = (
     *("arch", "num_classes", "*sublayers", "*layers", "*_dim", "*attention_heads", "share_*"),

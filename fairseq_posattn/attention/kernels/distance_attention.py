@@ -43,6 +43,9 @@ class Given(NamedTuple):
     clip: float  # threshold of DA's "clip"
 
 
+SEED = Given._fields.index("seed")
+
+
 class Plan:
     """Launches and sizes of outputs for calls of one kind, of tensors in the order of Given."""
 
@@ -50,9 +53,8 @@ class Plan:
         query, key, _, _, _, table, *_ = kind.shapes
         (batch, heads, queries, features), keys = query, key[2]
         tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
-        forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
-        if kind.tensors[Given._fields.index("seed")]:  # what dropout needs beyond would spill
-            of_keys = of_keys._replace(registers=0)
+        drops = kind.tensors[SEED] is not None
+        forward, of_queries, of_keys = (tile.fit(queries, keys, drops) for tile in tiles)
         block = of_queries.keys  # its tiles are square
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = line_sizes(queries, keys)

@@ -102,12 +102,12 @@ class Launch:
     ):
         grid = programs if isinstance(programs, tuple) else (programs,)
         self.kernel, self.grid = kernel, (*grid, 1, 1)[:3]
-        blocks = {} if tile is None else {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
-        options = {} if tile is None else {"num_warps": tile.warps, "num_stages": tile.stages}
-        if tile is not None and tile.registers:
-            options["maxnreg"] = tile.registers
         # Triton 3.9 warns where it is not chosen, and 3.10 does not fuse.
-        self.options = {**constants, **blocks, **options, "enable_fp_fusion": True}
+        self.options = {**constants, "enable_fp_fusion": True}
+        if tile is not None:
+            self.options |= {"BLOCK_Q": tile.queries, "BLOCK_K": tile.keys}
+            self.options |= {"num_warps": tile.warps, "num_stages": tile.stages}
+            self.options |= {"maxnreg": tile.registers}
         self.constants: list[object] = []
         self.compiled: Any = None
 

@@ -36,6 +36,9 @@ class Given(NamedTuple):
     source_scale: str
 
 
+SEED = Given._fields.index("seed")
+
+
 class Plan:
     """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
 
@@ -56,7 +59,8 @@ class Plan:
             **split,
         }
         tiles = tiles_of("tensor_scores", kind.device, kind.dtype, features)
-        forward, of_queries, of_keys = (tile.fit(queries, keys) for tile in tiles)
+        drops = kind.tensors[SEED] is not None
+        forward, of_queries, of_keys = (tile.fit(queries, keys, drops) for tile in tiles)
         programs = triton.cdiv(queries, forward.queries) * pairs
         self.attend = Launch(kernels.attend, programs, constants, forward)
         programs = triton.cdiv(queries, of_queries.queries) * pairs

@@ -14,13 +14,14 @@ SEARCHED = Path(__file__).with_name("tiles.json")
 HOPPER = (90, 100)
 # Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
 # are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
-# Those for HOPPER were the fastest on an H200, but for tensor_scores in float16 and heads of more
-# than 64 features, which were not searched: three programs at a time on a multiprocessor beat two
-# with larger tiles.
+# Of those for HOPPER, distance_scores, and tensor_scores in bfloat16 with small heads, were the
+# fastest on an H200, where three programs at a time on a multiprocessor beat two with larger tiles.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {
     ("distance_scores", False, False, True): (
-        *((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 1, 168)),
+        (64, 64, 4, 3),
+        (64, 64, 4, 1),
+        (64, 64, 4, 1, 168),
     ),
     ("distance_scores", False, True, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 2)),
     ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
@@ -48,13 +49,17 @@ class Tile(NamedTuple):
     keys: int
     warps: int
     stages: int
-    registers: int = 0  # of a thread, at most, without dropout; 0 for any number
+    registers: int | None = None  # of a thread, at most
 
-    def fit(self, queries: int, keys: int) -> "Tile":
-        """Return the tile for these lengths, without warps that would compute the same rows."""
+    def fit(self, queries: int, keys: int, drops: bool = False) -> "Tile":
+        """Return the tile for these lengths, without warps that would compute the same rows.
+
+        With dropout (``drops``) registers are not limited: what it needs beyond would spill.
+        """
         rows = block_of(queries, self.queries)
         warps = self.warps if rows == self.queries else min(self.warps, max(4, rows // 16))
-        return self._replace(queries=rows, keys=block_of(keys, self.keys), warps=warps)
+        registers = None if drops else self.registers
+        return Tile(rows, block_of(keys, self.keys), warps, self.stages, registers)
 
 
 class Tiles(NamedTuple):
