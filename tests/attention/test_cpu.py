@@ -162,6 +162,31 @@ def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypat
     assert batches
 
 
+@pytest.mark.parametrize(
+    ("weights", "rows", "used"),
+    [
+        ((2, 3, 1, 9), (9, 2, 3, 5), True),
+        ((2, 3, 1, 1), (1, 2, 3, 5), True),
+        ((2, 3, 4, 9), (9, 2, 3, 5), False),
+        ((2, 1, 1, 9), (9, 2, 3, 5), False),
+        ((2, 3, 1, 9), (9, 1, 3, 5), False),
+    ],
+)
+@torch.no_grad()
+def test_weighted_sums_of_a_cache_equal_float64(monkeypatch, weights, rows, used):
+    monkeypatch.setattr(cpu, "FEWEST_SUMMED", 1)
+    summed, sum_rows = [], cpu._sum_rows
+    monkeypatch.setattr(cpu, "_sum_rows", lambda *ab: summed.append(0) or sum_rows(*ab))
+    for _ in range(2):  # places are kept
+        a, cached = torch.randn(weights), torch.randn(rows)
+        b = cached.permute(1, 2, 0, 3)
+        expected = torch.matmul(a.double(), b.double())
+        torch.testing.assert_close(matmul(a, b), expected.float())
+        torch.testing.assert_close(matmul(a.double(), b.double()), expected)
+        torch.testing.assert_close(matmul(a, b.contiguous()), expected.float())
+    assert len(summed) == 2 * used + 2 * (used and rows[0] == 1)  # one row is in any order
+
+
 @torch.no_grad()
 def test_the_users_precision_is_restored(batches):
     matmul(torch.randn(2, 4, 5), torch.randn(2, 5, 6))
