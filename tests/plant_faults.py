@@ -59,6 +59,8 @@ STARTS = "tests/model/test_starts.py"
 GRAPHS = "tests/compat/test_cuda_graphs.py"
 MATCHING = "tests/compat/test_matching.py"
 DMAN = "tests/attention/test_dman.py"
+CONTRACT = "tests/attention/test_contract.py::test_"
+BY_HEAD = CONTRACT + "long_texts_without_gradients_are_attended_by_head"
 LOADING = "tests/compat/test_loading.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
@@ -134,8 +136,8 @@ FAULTS_BY_FILE = {
             "replace(layer, causal=False, attention_dropout=0.0)",
             DROPOUTS,
         ),
-        ("x = x + self.dropout(output)", "x = x + output", DROPOUTS),
-        ("x = x + self.dropout(output)", "x = self.dropout(x + output)", STOCK),
+        ("x = x + drop(output, self.dropout.probability)", "x = x + output", DROPOUTS),
+        ("x = x + drop(output, self.dropout.probability)", "x = self.dropout(x + output)", STOCK),
         ("*sizes, mechanism, heads)", "*sizes, mechanism)", MANS_LOOPS),
     ],
     "model/feed_forward.py": [
@@ -160,7 +162,7 @@ FAULTS_BY_FILE = {
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
         ("self.activation(heads)", "heads", MANS_LOOPS),
-        ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
+        ("drop(activated, self.dropout.probability)", "activated", DROPOUTS),
     ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
@@ -273,6 +275,15 @@ FAULTS_BY_FILE = {
             "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
             DMAN,
         )
+    ],
+    "attention/cpu.py": [("rows.t().flatten()", "rows.flatten()", "tests/attention/test_cpu.py")],
+    "attention/encoded.py": [
+        ("scores.add_(self.mask)", "scores", MULTIHEAD),
+        ("self.mask.index_select(0, sentences)", "self.mask", MULTIHEAD),
+    ],
+    "attention/softmax.py": [
+        ("scores.index_fill_(1, padded[place[0]], -math.inf)", "pass", BY_HEAD),
+        ("context.masked_fill_(dead, 0.0)", "pass", BY_HEAD),
     ],
     "attention/headwise.py": [
         (

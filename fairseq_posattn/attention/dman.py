@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
@@ -49,28 +50,34 @@ def dynamic_mask_attention(
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
     if can_attend_by_head(call, query):
-        blocked = call.blocked(query, key)
 
         def mask(place: tuple[int, int]) -> Tensor:
             return (rows[place] + matrix).sigmoid_().clamp_(min=MASK_FLOOR)
 
-        return attend_by_head(call, query, key, value, blocked=blocked, multiplier=mask)
-    log_mask = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]  # [B, H, Tq, Tk]
+        return attend_by_head(call, query, key, value, multiplier=mask)
+    # In decoding, an autograd function takes longer than the mask.
+    log = _LogMask.apply if torch.is_grad_enabled() else _log_mask
+    log_mask = log(rows, matrix)  # [B, H, Tq, Tk]
     return biased_attention(call, query, key, value, bias=log_mask)
 
 
+def _log_mask(rows: Tensor, pairs: Tensor) -> Tensor:
+    """Return ``log max(sigmoid(x), floor)``, x = rows + pairs."""
+    logits = rows + pairs
+    # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
+    # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
+    return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())
+
+
 class _LogMask(torch.autograd.Function):
-    """Return ``log max(sigmoid(x), floor)``, x = rows + pairs, and save only rows and pairs."""
+    """:func:`_log_mask` that saves only rows and pairs for its gradient."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, pairs: Tensor) -> Tensor:
         ctx.save_for_backward(rows, pairs)
-        logits = rows + pairs
-        # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
-        # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
-        return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())
+        return _log_mask(rows, pairs)
 
     @staticmethod
     @once_differentiable
@@ -86,6 +93,8 @@ class _LogMask(torch.autograd.Function):
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """Return ``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
     furthest = distance_bias.size(0) // 2
+    if not is_recorded() and max(query_length, key_length) <= furthest + 1:
+        return distance_bias[furthest - query_length + 1 : furthest + key_length]
     distances = signed_distances(query_length, key_length, distance_bias.device)
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]
 
@@ -129,10 +138,10 @@ class DynamicMaskAttention(Mechanism):
 
     def distance_bias(self) -> Tensor:
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""
-        bias = self.future_bias
-        future = torch.zeros_like(self.past_bias) if bias is None else bias.flip(0)
-        zero = _zero(self.past_bias.device, self.past_bias.dtype)
-        return torch.cat([future, zero, self.past_bias])
+        past, future = self.past_bias, self.future_bias
+        if future is None:
+            return F.pad(past, (len(past) + 1, 0))
+        return torch.cat([future.flip(0), _zero(past.device, past.dtype), past])
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         # Layers store [T, B, C]: transposed back, it is not copied.

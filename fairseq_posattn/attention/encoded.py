@@ -1,33 +1,67 @@
-"""Attention of a few queries to 512 or 1,024 stored keys on a CPU.
+"""Attention of the hypotheses of a beam search to the stored keys of encoded sentences, on a CPU.
 
-For these numbers of keys oneDNN takes up to twice as long per key as for others. Cross attention
-stores them in blocks, whose matmuls take half to three quarters of that time.
+What is the same at each step is computed once. For 512 or 1,024 keys oneDNN takes up to twice as
+long per key as for others; stored in blocks, they take half to three quarters of that time.
 """
+
+from dataclasses import dataclass
 
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import goes_to_onednn
-from fairseq_posattn.attention.softmax import block_padding, scaled_scores, softmax_attention
+from fairseq_posattn.attention.cpu import goes_to_onednn, matmul
+from fairseq_posattn.attention.softmax import additive_mask, softmax_attention
 
 SLOW = 512  # oneDNN is slow for its multiples
 BLOCK = 64
 
 
-def should_block(query: Tensor, key: Tensor) -> bool:
-    """Return whether the scores of ``[B, H, Tq, D]`` and ``[B, H, Tk, D]`` are faster in blocks."""
-    return key.size(2) % SLOW == 0 and goes_to_onednn(query, key.transpose(2, 3))
+@dataclass
+class EncodedKeys:
+    """Keys, values and padding of encoded sentences.
+
+    Attributes:
+        key: ``[B, H, D, S]``, or in blocks ``[B, H, S / 64, D, 64]``.
+        value: ``[B, H, S, D]``.
+        mask: 0, or -inf at padding, ``[B, 1, 1, S]``; or None.
+        is_plain: use :meth:`attend`; else a mechanism attends to the ``vectors``.
+    """
+
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None = None
+    is_plain: bool = True
+
+    @property
+    def vectors(self) -> tuple[Tensor, Tensor]:
+        """Keys and values, ``[B, H, S, D]``."""
+        return self.key.transpose(2, 3), self.value
+
+    def select(self, sentences: Tensor) -> "EncodedKeys":
+        """Return the sentences of these indices."""
+        key, value = self.key.index_select(0, sentences), self.value.index_select(0, sentences)
+        mask = None if self.mask is None else self.mask.index_select(0, sentences)
+        return EncodedKeys(key, value, mask, self.is_plain)
+
+    def attend(self, query: Tensor, need_weights: bool) -> Attended:
+        """Return dot-product attention of ``[B, H, Tq, D]``, without dropout."""
+        query = query * query.size(-1) ** -0.5
+        if self.key.dim() == 4:
+            scores = matmul(query, self.key)
+        else:
+            scores = matmul(query.unsqueeze(2).expand(-1, -1, self.key.size(2), -1, -1), self.key)
+            scores = scores.transpose(2, 3).flatten(3)  # of [B, H, S / 64, Tq, 64]
+        if self.mask is not None:
+            scores = scores.add_(self.mask)  # in an eighth of masked_fill_'s time
+        return softmax_attention(Call(need_weights=need_weights), scores, self.value)
 
 
-def block_keys(key: Tensor) -> Tensor:
-    """Return a copy of the keys ``[B, H, Tk, D]`` as ``[B, H, Tk / 64, D, 64]``."""
-    blocks: Tensor = key.unflatten(2, (-1, BLOCK)).transpose(3, 4)
-    return blocks.contiguous()
+def store_encoded(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None) -> EncodedKeys:
+    """Return a copy of keys and values ``[B, H, S, D]`` for such queries ``[B, H, Tq, D]``.
 
-
-def attend_to_blocks(call: Call, query: Tensor, blocks: Tensor, value: Tensor) -> Attended:
-    """Return dot-product attention to the keys of :func:`block_keys`."""
-    queries = query.unsqueeze(2).expand(-1, -1, blocks.size(2), -1, -1)
-    scores = scaled_scores(queries, blocks.transpose(3, 4))  # [B, H, Tk / 64, Tq, 64]
-    scores = scores.transpose(2, 3).flatten(3)
-    return softmax_attention(call, scores, value, block_padding(None, call.key_padding_mask))
+    ``padding`` is bool ``[B, S]``, True where padded; no sentence is padding alone.
+    """
+    mask = None if padding is None else additive_mask(padding[:, None, None], key.dtype)
+    if key.size(2) % SLOW == 0 and goes_to_onednn(query, key.transpose(2, 3)):
+        key = key.unflatten(2, (-1, BLOCK))
+    return EncodedKeys(key.transpose(-2, -1).contiguous(), value.contiguous(), mask)

@@ -15,7 +15,7 @@ from torch import Tensor
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, matmul, product
 from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import either
+from fairseq_posattn.attention.positions import blocked_keys, either
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
@@ -129,11 +129,11 @@ def biased_attention(
         bias: broadcastable to ``[B, H, Tq, Tk]``. The reference adds it in the wider type.
         blocked: keys to block beside those of the call, bool broadcastable to ``[B, H, Tq, Tk]``.
     """
+    if can_attend_by_head(call, query) and heads_beat_sdpa(query.size(-2)):
+        return attend_by_head(call, query, key, value, bias=bias, blocked=blocked)
     blocked = either(blocked, call.blocked(query, key))
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
-    if can_attend_by_head(call, query) and heads_beat_sdpa(query.size(-2)):
-        return attend_by_head(call, query, key, value, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
     if bias is not None:
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
@@ -169,18 +169,15 @@ def attend_by_head(
     """Return :func:`biased_attention` without gradients, by one head of one sentence at a time.
 
     Args:
-        blocked: all blocked keys, also those of the call.
         multiplier: returns for sentence and head positive numbers ``[Tq, Tk]``, by which the
             exponentials of the scores are multiplied: cheaper than adding logarithms.
     """
     batch, heads = query.shape[:2]
-    if call.key_padding_mask is not None:  # NaN is allowed there
-        key = key.masked_fill(call.key_padding_mask[:, None, :, None], 0.0)
-    every = batch, heads, -1, -1
-    added, dead = [] if bias is None else [bias.expand(every)], None
-    if blocked is not None:
-        blocked, dead = open_dead_rows(blocked)
-        added.append(additive_mask(blocked, query.dtype).expand(every))
+    causal = blocked_keys(query.size(2), key.size(2), None, call.causal, query.device)
+    blocked, padding = either(blocked, causal), call.key_padding_mask
+    masks = bias, None if blocked is None else additive_mask(blocked, query.dtype)
+    added = [one.expand(batch, heads, -1, -1) for one in masks if one is not None]
+    padded = None if padding is None else [row.nonzero().squeeze(1) for row in padding]
     # In the order [Tq, B, H, Dv], so that layers need no copy.
     context = value.new_empty(query.size(2), batch, heads, value.size(-1)).permute(1, 2, 0, 3)
     query = query * query.size(-1) ** -0.5
@@ -188,6 +185,8 @@ def attend_by_head(
         scores = product(query[place], key[place])  # [Tq, Tk]
         for addend in added:
             scores += addend[place]
+        if padded is not None:  # NaN is allowed there
+            scores.index_fill_(1, padded[place[0]], -math.inf)
         weights = scores.softmax(-1)
         if multiplier is None:
             context[place] = product(weights, value[place].t())
@@ -195,7 +194,10 @@ def attend_by_head(
             weights *= multiplier(place)
             total = weights.sum(-1, keepdim=True)
             context[place] = product(weights, value[place].t()) / total
-    return context if dead is None else context.masked_fill_(dead, 0.0)
+    blocked = block_padding(blocked, padding)
+    if blocked is not None and (dead := blocked.all(-1, keepdim=True)).any():
+        context.masked_fill_(dead, 0.0)
+    return context
 
 
 def sdpa_attention(

@@ -12,10 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.cpu import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
+from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
 from fairseq_posattn.attention.fused import Masks
-from fairseq_posattn.attention.key_blocks import attend_to_blocks, block_keys, should_block
 from fairseq_posattn.model.feed_forward import Dropout
 
 # Cache of incremental decoding, by (module, name).
@@ -66,7 +65,7 @@ class OutputLinear(Linear):
 
     def forward(self, heads: Tensor, with_bias: bool = True) -> Tensor:
         activated = heads if self.activation is None else self.activation(heads)
-        return super().forward(self.dropout(activated), with_bias)
+        return super().forward(drop(activated, self.dropout.probability), with_bias)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -130,20 +129,16 @@ class RowMoves:
 
 @dataclass
 class EncodedCache:
-    """Keys and values ``[B, H, S, D]`` of encoded sentences, each for so many hypotheses.
+    """Keys and values of encoded sentences, each for so many hypotheses."""
 
-    Keys are stored with features first, ``[B, H, D, S]``, or as by :func:`block_keys`.
-    """
-
-    tensors: tuple[Tensor, Tensor]
+    keys: EncodedKeys
     hypotheses: int
 
     def reorder(self, new_order: Tensor) -> None:
         """Select and order the sentences; a sentence's hypotheses stay consecutive."""
         sentences = select_sentences(new_order, self.hypotheses)
-        if not is_identity_order(sentences, self.tensors[0].size(0)):
-            key, value = (one.index_select(0, sentences) for one in self.tensors)
-            self.tensors = key, value
+        if not is_identity_order(sentences, self.keys.value.size(0)):
+            self.keys = self.keys.select(sentences)
 
 
 class PositionCache:
@@ -322,14 +317,18 @@ class MultiheadCrossAttention(MultiheadAttention):
         hypotheses = x.size(1) // batch
         query = self.query_proj(x).view(length, batch, hypotheses, self.num_heads, -1)
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
-        key, value = self._encoded(encoder_out, incremental_state, hypotheses, query)
-        if key.dim() == 5:  # blocks
-            call = Call(key_padding_mask=encoder_padding_mask, need_weights=need_weights)
-            attended = attend_to_blocks(call, query, key, value)
+        stored = None
+        if incremental_state is not None:
+            if (self, "attention") not in incremental_state:
+                keys = self._store(query, *self._project(encoder_out), encoder_padding_mask)
+                incremental_state[self, "attention"] = EncodedCache(keys, hypotheses)
+            stored = incremental_state[self, "attention"].keys
+        if stored is not None and stored.is_plain:
+            attended = stored.attend(query, need_weights)
             context, weights = attended if need_weights else (attended, None)
         else:
-            key = key.transpose(2, 3)
-            context, weights = self.attend(x, query, key, value, encoder_padding_mask, need_weights)
+            vectors = self._project(encoder_out) if stored is None else stored.vectors
+            context, weights = self.attend(x, query, *vectors, encoder_padding_mask, need_weights)
         context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
         context = context.reshape(x.size(0), x.size(1), -1)  # [T, B*N, C]
         output = self.out_proj(context, with_bias=masks is None)
@@ -337,18 +336,14 @@ class MultiheadCrossAttention(MultiheadAttention):
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
         return output, weights
 
-    def _encoded(self, encoder_out, incremental_state, hypotheses, query) -> tuple[Tensor, Tensor]:
-        """Return key and value as in :class:`EncodedCache`."""
-        if incremental_state is not None and (self, "attention") in incremental_state:
-            return incremental_state[self, "attention"].tensors
-        parts = self.kv_proj.split(encoder_out)
-        key, value = (split_heads(part, self.num_heads) for part in parts)
-        if incremental_state is None:
-            return key.transpose(2, 3), value
-        # Copied once, not for the matmul of each step.
-        is_plain = not self.training and self.mechanism.impl in ("auto", "reference")
-        in_blocks = is_plain and should_block(query, key)
-        key = block_keys(key) if in_blocks else key.transpose(2, 3).contiguous()
-        value = value.contiguous()
-        incremental_state[self, "attention"] = EncodedCache((key, value), hypotheses)
-        return key, value
+    def _project(self, encoder_out: Tensor) -> tuple[Tensor, Tensor]:
+        """Return keys and values, ``[B, H, S, D]``."""
+        key, value = self.kv_proj.split(encoder_out)
+        return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
+
+    def _store(self, query, key, value, padding) -> EncodedKeys:
+        by_cpu = query.device.type == "cpu" and not self.training
+        is_plain = by_cpu and self.mechanism.impl in ("auto", "reference")
+        if is_plain and not (padding is not None and padding.all(1).any()):
+            return store_encoded(query, key, value, padding)
+        return EncodedKeys(key.transpose(2, 3).contiguous(), value.contiguous(), is_plain=False)

@@ -2,9 +2,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_posattn.attention import DotProductAttention, key_blocks
-from fairseq_posattn.attention.key_blocks import attend_to_blocks
-from fairseq_posattn.model import multihead
+from fairseq_posattn.attention import DotProductAttention, encoded
 from fairseq_posattn.model.multihead import (
     MultiheadCrossAttention,
     MultiheadSelfAttention,
@@ -28,31 +26,30 @@ def test_hypotheses_that_share_an_encoding_attend_as_with_one_each(length):
 
 
 @pytest.mark.parametrize("impl", ["auto", "reference", "sdpa"])
-def test_encodings_of_512_attend_in_blocks_where_onednn_multiplies(monkeypatch, impl):
+@pytest.mark.parametrize(("length", "shortest"), [(512, 41), (40, 17), (40, 0)])
+def test_stored_encodings_attend_as_new_ones(monkeypatch, impl, length, shortest):
     # Where oneDNN rounds, and on other processors, it does not multiply batches.
-    monkeypatch.setattr(key_blocks, "goes_to_onednn", lambda query, key: True)
-    used = []
-    monkeypatch.setattr(
-        multihead, "attend_to_blocks", lambda *given: used.append(0) or attend_to_blocks(*given)
-    )
+    monkeypatch.setattr(encoded, "goes_to_onednn", lambda query, key: True)
     torch.manual_seed(0)
     attention = MultiheadCrossAttention(8, 6, 2, DotProductAttention(impl=impl)).double().eval()
-    encoded = torch.randn(512, 3, 6).double()
-    padding = torch.arange(512) >= torch.tensor([[512], [300], [41]])
+    source = torch.randn(length, 3, 6).double()
+    padding = torch.arange(length) >= torch.tensor([[length], [length - 9], [shortest]])
     state, need_weights = {}, impl != "sdpa"
     with torch.no_grad():
         for order in ([0, 1, 2], [0, 2], [1]):  # sentences that remain
-            encoded, padding = encoded[:, order], padding[order]
+            source, padding = source[:, order], padding[order]
             rows = [2 * sentence + row for sentence in order for row in range(2)]
             reorder_caches(state, torch.tensor(rows))
             x = torch.randn(1, len(rows), 8).double()
             given = {"need_weights": need_weights}
-            results = attention(x, encoded, padding, state, **given)
+            results = attention(x, source, padding, state, **given)
             for result, expected in zip(
-                results, attention(x, encoded, padding, **given), strict=True
+                results, attention(x, source, padding, **given), strict=True
             ):
                 torch.testing.assert_close(result, expected)
-    assert len(used) == 3 * (impl != "sdpa")
+    keys = state[attention, "attention"].keys
+    assert keys.is_plain == (impl != "sdpa" and shortest > 0)
+    assert (keys.key.dim() == 5) == (keys.is_plain and length == 512)
 
 
 class _Copied(TorchDispatchMode):
