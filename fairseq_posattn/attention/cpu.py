@@ -21,7 +21,11 @@ FEWEST_MULTIPLICATIONS = 2**22
 # The same for batches of matrices, if they have so many rows.
 FEWEST_IN_BATCHES = 2**21
 FEWEST_ROWS = 4
-FEWEST_SUMMED = 8  # rows, from which on their sum is faster than a matmul
+# A cache of positions ``[T, B, H, D]`` is read slowly by matmuls, which go from head to head: they
+# serve some positions at a time, and values are summed otherwise.
+FEWEST_SPLIT = 2**18  # numbers in the cache
+SPLIT = 8  # positions
+FEWEST_SUMMED = 8  # positions
 # Shapes whose code oneDNN and PyTorch keep; by default 1,024 each, 0.6 GB in training.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
 
@@ -73,20 +77,21 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``A B`` of batches of matrices, without gradients by the faster library."""
-    if _is_sum_of_rows(a, b):
-        return _sum_rows(a, b)
+    if _is_one_query(a, b):
+        if b.size(2) >= FEWEST_SUMMED and b.movedim(2, 0).is_contiguous():
+            return _sum_rows(a, b)
+        if b.numel() >= FEWEST_SPLIT and b.movedim(3, 0).is_contiguous():
+            return torch.cat([torch.matmul(a, some) for some in b.split(SPLIT, -1)], -1)
     return _matmul_by_onednn(a, b) if goes_to_onednn(a, b) else torch.matmul(a, b)
 
 
-def _is_sum_of_rows(a: Tensor, b: Tensor) -> bool:
-    """Return whether A is ``[B, H, 1, T]`` and B ``[B, H, T, D]``, stored as ``[T, B, H, D]``."""
+def _is_one_query(a: Tensor, b: Tensor) -> bool:
+    """Return whether the left matrices have one row each, without gradients."""
     return (
         _is_served(a, b)
         and not torch.is_grad_enabled()
         and b.dim() == 4
         and a.shape == (*b.shape[:2], 1, b.size(2))
-        and b.size(2) >= FEWEST_SUMMED
-        and b.movedim(2, 0).is_contiguous()
     )
 
 

@@ -163,28 +163,31 @@ def test_other_types_few_rows_and_small_batches_go_to_pytorch(batches, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("weights", "rows", "used"),
+    ("query", "cache", "used"),
     [
-        ((2, 3, 1, 9), (9, 2, 3, 5), True),
-        ((2, 3, 1, 1), (1, 2, 3, 5), True),
-        ((2, 3, 4, 9), (9, 2, 3, 5), False),
-        ((2, 1, 1, 9), (9, 2, 3, 5), False),
-        ((2, 3, 1, 9), (9, 1, 3, 5), False),
+        ((2, 3, 1, 5), (9, 2, 3, 5), True),
+        ((2, 3, 1, 5), (8, 2, 3, 5), True),
+        ((2, 3, 4, 5), (9, 2, 3, 5), False),
+        ((2, 1, 1, 5), (9, 2, 3, 5), False),
+        ((2, 3, 1, 5), (9, 1, 3, 5), False),
     ],
 )
 @torch.no_grad()
-def test_weighted_sums_of_a_cache_equal_float64(monkeypatch, weights, rows, used):
-    monkeypatch.setattr(cpu, "FEWEST_SUMMED", 1)
-    summed, sum_rows = [], cpu._sum_rows
+def test_a_query_and_a_cache_of_positions_equal_float64(monkeypatch, query, cache, used):
+    monkeypatch.setattr(cpu, "FEWEST_SUMMED", 2)
+    monkeypatch.setattr(cpu, "FEWEST_SPLIT", 2)
+    summed, sum_rows, split = [], cpu._sum_rows, []
     monkeypatch.setattr(cpu, "_sum_rows", lambda *ab: summed.append(0) or sum_rows(*ab))
+    monkeypatch.setattr(torch, "cat", lambda *ab, cat=torch.cat: split.append(0) or cat(*ab))
     for _ in range(2):  # places are kept
-        a, cached = torch.randn(weights), torch.randn(rows)
-        b = cached.permute(1, 2, 0, 3)
-        expected = torch.matmul(a.double(), b.double())
-        torch.testing.assert_close(matmul(a, b), expected.float())
-        torch.testing.assert_close(matmul(a.double(), b.double()), expected)
-        torch.testing.assert_close(matmul(a, b.contiguous()), expected.float())
-    assert len(summed) == 2 * used + 2 * (used and rows[0] == 1)  # one row is in any order
+        rows = torch.randn(cache).permute(1, 2, 0, 3)
+        weights = torch.randn(*query[:3], rows.size(2))
+        for a, b in ((torch.randn(query), rows.mT), (weights, rows)):
+            expected = torch.matmul(a.double(), b.double())
+            torch.testing.assert_close(matmul(a, b), expected.float())
+            torch.testing.assert_close(matmul(a.double(), b.double()), expected)
+            torch.testing.assert_close(matmul(a, b.contiguous()), expected.float())
+    assert len(summed) == len(split) == 2 * used
 
 
 @torch.no_grad()
