@@ -14,6 +14,7 @@ import argparse
 import importlib.util
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -205,8 +206,7 @@ def main() -> None:
     chosen = {name: everything[name] for name in arguments.parts or PARTS}
     with tempfile.TemporaryDirectory() as folder:
         if (results / ARCHIVE).exists():
-            with tarfile.open(results / ARCHIVE) as archive:
-                archive.extractall(folder, filter="data")
+            shutil.unpack_archive(results / ARCHIVE, folder)
         complete = measure(chosen, Path(folder), results, deadline)
     sys.exit(0 if complete else 1)
 

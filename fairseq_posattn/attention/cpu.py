@@ -21,8 +21,8 @@ FEWEST_MULTIPLICATIONS = 2**22
 # The same for batches of matrices, if they have so many rows.
 FEWEST_IN_BATCHES = 2**21
 FEWEST_ROWS = 4
-# A cache of positions ``[T, B, H, D]`` is read slowly by matmuls, which go from head to head: they
-# serve some positions at a time, and values are summed otherwise.
+# A matmul reads a cache of positions, [T, B, H, D], slowly, because it goes from head to head. So
+# keys are multiplied some positions at a time, and values are summed by another function.
 FEWEST_SPLIT = 2**18  # numbers in the cache
 SPLIT = 8  # positions
 FEWEST_SUMMED = 8  # positions
@@ -86,7 +86,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _is_one_query(a: Tensor, b: Tensor) -> bool:
-    """Return whether the left matrices have one row each, without gradients."""
+    """Return whether A is ``[B, H, 1, N]`` and B ``[B, H, N, M]``, without gradients."""
     return (
         _is_served(a, b)
         and not torch.is_grad_enabled()
@@ -109,8 +109,8 @@ def _sum_rows(weights: Tensor, rows: Tensor) -> Tensor:
 @functools.lru_cache(maxsize=1)  # one for all layers of a step
 def _places(sums: int, length: int) -> tuple[Tensor, Tensor]:
     """Return the rows of all sums, one after the other, and where each sum starts and ends."""
-    rows = torch.arange(length * sums).view(length, sums)
-    return rows.t().flatten(), torch.arange(0, length * sums + 1, length)
+    rows = torch.arange(length * sums, device="cpu").view(length, sums)
+    return rows.t().flatten(), torch.arange(0, length * sums + 1, length, device="cpu")
 
 
 def goes_to_onednn(a: Tensor, b: Tensor) -> bool:

@@ -91,24 +91,41 @@ class Header(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
+def _contained(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """Stand in for :func:`tarfile.data_filter`, which Python has since 3.10.12 and 3.11.4."""
+    root = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(root, member.name))
+    contained = member.isreg() or member.isdir()
+    if not contained or os.path.commonpath([root, path]) != root:
+        raise tarfile.ReadError(f"{member.name!r} is a link, a device or outside the folder")
+    member.mode = 0o755 if member.isdir() else 0o644
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    return member
+
+
 def unpack_tar(path: StrPath, folder: StrPath) -> None:
     """Unpack a tar archive, compressed or not, into a folder.
 
-    A UsageError: it is damaged, a member is a device or leads out of the folder, or the content
-    exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
+    A UsageError: it is damaged, a member is a device or leads out of the folder (before Python
+    3.10.12 and 3.11.4: or is a link), or the content exceeds :data:`RATIO` times the archive's size
+    and :data:`ALLOWANCE` bytes.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
+    is_filtered = hasattr(tarfile, "data_filter")
 
     def bounded(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
         nonlocal left
         left -= member.size + BLOCK
         if left < 0:
             raise tarfile.ReadError("it would become much larger than it is")
-        return tarfile.data_filter(member, target)
+        return tarfile.data_filter(member, target) if is_filtered else _contained(member, target)
 
     with open(path, "rb") as file, damage_reported(path):
         stream = decompressed(file, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
-            archive.extractall(folder, filter=bounded)
+            if is_filtered:
+                archive.extractall(folder, filter=bounded)
+            else:
+                archive.extractall(folder, (bounded(member, str(folder)) for member in archive))
         while stream.read(1 << 20):
             pass  # to the checksum at the end of a compressed file

@@ -151,14 +151,35 @@ def test_names_in_archives_are_no_paths(write, name):
     assert isinstance(result, str) or result["text"] in (b"good", b"harm")
 
 
+@pytest.fixture(params=[True, False])
+def filters(request, monkeypatch):
+    """Run with tarfile's filters, and without, as with Debian 12's Python 3.11.2."""
+    if not request.param:
+        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    elif not hasattr(tarfile, "data_filter"):
+        pytest.skip("this Python has no filters")
+
+
 @pytest.mark.parametrize("name", ["../text", "link/text"])
-def test_unpacking_writes_nothing_outside(write, name):
+def test_unpacking_writes_nothing_outside(write, name, filters):
     link = tarfile.TarInfo("link")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
     path = write(tarred({link: b"", name: b"harm"}))
     (path.parent / "unpacked").mkdir()
     with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
         unpack_tar(path, path.parent / "unpacked")
+    assert not list((path.parent / "unpacked").glob("*/*"))
+
+
+def test_unpacked_files_are_the_users(write, filters):
+    script = tarfile.TarInfo("folder/script")
+    script.mode, script.uid, script.gid, script.uname = 0o6777, 12345, 12345, "daemon"
+    path = write(tarred({script: b"text"}))
+    unpack_tar(path, path.parent / "unpacked")
+    unpacked = path.parent / "unpacked" / "folder" / "script"
+    assert unpacked.read_bytes() == b"text"
+    assert unpacked.stat().st_uid == os.getuid()
+    assert not unpacked.stat().st_mode & 0o6022
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
