@@ -162,7 +162,8 @@ def filters(request, monkeypatch):
 def test_unpacking_writes_nothing_outside(write, name, filters):
     link = tarfile.TarInfo("link")
     link.type, link.linkname = tarfile.SYMTYPE, ".."
-    path = write(tarred({link: b"", name: b"harm"}))
+    links = {link: b""} if name.startswith("link") else {}
+    path = write(tarred({**links, name: b"harm"}))
     (path.parent / "unpacked").mkdir()
     with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
         unpack_tar(path, path.parent / "unpacked")
