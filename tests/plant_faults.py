@@ -137,8 +137,8 @@ FAULTS_BY_FILE = {
             "replace(layer, causal=False, attention_dropout=0.0)",
             DROPOUTS,
         ),
-        ("x = x + drop(output, self.dropout.probability)", "x = x + output", DROPOUTS),
-        ("x = x + drop(output, self.dropout.probability)", "x = self.dropout(x + output)", STOCK),
+        ("x = x + self.dropout(output)", "x = x + output", DROPOUTS),
+        ("x = x + self.dropout(output)", "x = self.dropout(x + output)", STOCK),
         ("*sizes, mechanism, heads)", "*sizes, mechanism)", MANS_LOOPS),
     ],
     "model/feed_forward.py": [
@@ -163,7 +163,7 @@ FAULTS_BY_FILE = {
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
         ("self.activation(heads)", "heads", MANS_LOOPS),
-        ("drop(activated, self.dropout.probability)", "activated", DROPOUTS),
+        ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
     ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),

@@ -1,4 +1,4 @@
-"""Attention of the hypotheses of a beam search to the stored keys of encoded sentences, on a CPU.
+"""Stored keys of encoded sentences, and attention of a beam search's hypotheses to them on a CPU.
 
 What is the same at each step is computed once. For 512 or 1,024 keys oneDNN takes up to twice as
 long per key as for others; stored in blocks, they take half to three quarters of that time.

@@ -111,21 +111,21 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
     and :data:`ALLOWANCE` bytes.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
-    is_filtered = hasattr(tarfile, "data_filter")
+    contain = getattr(tarfile, "data_filter", _contained)
 
     def bounded(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
         nonlocal left
         left -= member.size + BLOCK
         if left < 0:
             raise tarfile.ReadError("it would become much larger than it is")
-        return tarfile.data_filter(member, target) if is_filtered else _contained(member, target)
+        return contain(member, target)
 
     with open(path, "rb") as file, damage_reported(path):
         stream = decompressed(file, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
-            if is_filtered:
-                archive.extractall(folder, filter=bounded)
-            else:
+            if contain is _contained:
                 archive.extractall(folder, (bounded(member, str(folder)) for member in archive))
+            else:
+                archive.extractall(folder, filter=bounded)
         while stream.read(1 << 20):
             pass  # to the checksum at the end of a compressed file

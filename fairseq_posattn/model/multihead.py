@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.cpu import Linear, drop
+from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
 from fairseq_posattn.attention.fused import Masks
 from fairseq_posattn.model.feed_forward import Dropout
@@ -65,7 +65,7 @@ class OutputLinear(Linear):
 
     def forward(self, heads: Tensor, with_bias: bool = True) -> Tensor:
         activated = heads if self.activation is None else self.activation(heads)
-        return super().forward(drop(activated, self.dropout.probability), with_bias)
+        return super().forward(self.dropout(activated), with_bias)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
@@ -319,7 +319,7 @@ class MultiheadCrossAttention(MultiheadAttention):
         query = query.permute(1, 3, 2, 0, 4).flatten(2, 3)  # [B, H, N*T, D]
         stored = None
         if incremental_state is not None:
-            if (self, "attention") not in incremental_state:
+            if (self, "attention") not in incremental_state:  # copied once, not at each step
                 keys = self._store(query, *self._project(encoder_out), encoder_padding_mask)
                 incremental_state[self, "attention"] = EncodedCache(keys, hypotheses)
             stored = incremental_state[self, "attention"].keys
