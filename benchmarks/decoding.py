@@ -75,7 +75,10 @@ def linear_layers(model, search):
 
 @torch.no_grad()
 def search_by_ctranslate2(stock, words, batch, shape, arguments):
-    """Return a function that translates the batch by CTranslate2 with the stock model's weights."""
+    """Return a function that translates the batch by CTranslate2 with the stock model's weights.
+
+    It makes as many steps as fairseq's search, in which the end of a sentence is one more token.
+    """
     kind, length = "int8" if arguments.int8 else "float32", shape["target_length"]
     import ctranslate2
     from ctranslate2.converters import fairseq as converter
@@ -94,9 +97,8 @@ def search_by_ctranslate2(stock, words, batch, shape, arguments):
             folder, compute_type=kind, inter_threads=1, intra_threads=torch.get_num_threads()
         )
     sentences = [[words[token] for token in row if token != words.pad()] for row in batch.source]
-    return lambda: translator.translate_batch(
-        sentences, beam_size=arguments.beam, min_decoding_length=length, max_decoding_length=length
-    )
+    limits = {"min_decoding_length": length, "max_decoding_length": length + 1}
+    return lambda: translator.translate_batch(sentences, beam_size=arguments.beam, **limits)
 
 
 def cells(pair, report):

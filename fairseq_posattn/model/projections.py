@@ -88,7 +88,9 @@ def quantize_linear_layers(model: nn.Module) -> int:
 
 
 def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    return torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCE_RANGE)
+    # Else PyTorch looks for __torch_function__ in the packed weights, by an exception of C++.
+    with torch._C.DisableTorchFunctionSubclass():
+        return torch.ops.quantized.linear_dynamic(x, packed, reduce_range=REDUCE_RANGE)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
