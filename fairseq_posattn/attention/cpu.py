@@ -77,22 +77,16 @@ def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """Return ``A B`` of batches of matrices, without gradients by the faster library."""
-    if _is_one_query(a, b):
+    if torch.is_grad_enabled() or not _is_served(a, b):
+        return torch.matmul(a, b)
+    if b.dim() == 4 and a.shape == (*b.shape[:2], 1, b.size(2)):  # one query
         if b.size(2) >= FEWEST_SUMMED and b.movedim(2, 0).is_contiguous():
             return _sum_rows(a, b)
         if b.numel() >= FEWEST_SPLIT and b.movedim(3, 0).is_contiguous():
-            return torch.cat([torch.matmul(a, some) for some in b.split(SPLIT, -1)], -1)
+            row, parts = a.flatten(0, 1), b.flatten(0, 1).split(SPLIT, -1)
+            return torch.cat([torch.bmm(row, some) for some in parts], -1).view(*b.shape[:2], 1, -1)
+        return torch.matmul(a, b)
     return _matmul_by_onednn(a, b) if goes_to_onednn(a, b) else torch.matmul(a, b)
-
-
-def _is_one_query(a: Tensor, b: Tensor) -> bool:
-    """Return whether A is ``[B, H, 1, N]`` and B ``[B, H, N, M]``, without gradients."""
-    return (
-        _is_served(a, b)
-        and not torch.is_grad_enabled()
-        and b.dim() == 4
-        and a.shape == (*b.shape[:2], 1, b.size(2))
-    )
 
 
 def _sum_rows(weights: Tensor, rows: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
@@ -50,26 +51,31 @@ def dynamic_mask_attention(
     matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
     if can_attend_by_head(call, query):
 
-        def mask(place: tuple[int, int]) -> Tensor:
-            return (rows[place] + matrix).sigmoid_().clamp_(min=MASK_FLOOR)
+        def mask(place: tuple[int, int], keys: slice) -> Tensor:
+            return (rows[place] + matrix[:, keys]).sigmoid_().clamp_(min=MASK_FLOOR)
 
         return attend_by_head(call, query, key, value, multiplier=mask)
-    log_mask = _LogMask.apply(rows, matrix)  # type: ignore[no-untyped-call]  # [B, H, Tq, Tk]
-    return biased_attention(call, query, key, value, bias=log_mask)
+    log_mask = _LogMask.apply if torch.is_grad_enabled() else _log_mask
+    return biased_attention(call, query, key, value, bias=log_mask(rows, matrix))
+
+
+def _log_mask(rows: Tensor, pairs: Tensor) -> Tensor:
+    """Return ``log max(sigmoid(x), floor)``, x = rows + pairs, ``[B, H, Tq, Tk]``."""
+    logits = rows + pairs
+    # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
+    wide = torch.promote_types(logits.dtype, torch.float32)
+    log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
+    # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
+    return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())
 
 
 class _LogMask(torch.autograd.Function):
-    """Return ``log max(sigmoid(x), floor)``, x = rows + pairs, and save only rows and pairs."""
+    """Return :func:`_log_mask` and save only rows and pairs."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, pairs: Tensor) -> Tensor:
         ctx.save_for_backward(rows, pairs)
-        logits = rows + pairs
-        # In half of F.logsigmoid's time on a CPU. In float16 the floor would be 0.
-        wide = torch.promote_types(logits.dtype, torch.float32)
-        log_mask = logits.to(wide).sigmoid_().clamp_(min=MASK_FLOOR).log_()
-        # Compiled by PyTorch 2.11, a result that was written in place gets no gradient.
-        return log_mask.to(logits.dtype, copy=torch.compiler.is_compiling())
+        return _log_mask(rows, pairs)
 
     @staticmethod
     @once_differentiable
@@ -85,6 +91,8 @@ class _LogMask(torch.autograd.Function):
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """Return ``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
     furthest = distance_bias.size(0) // 2
+    if not is_recorded() and max(query_length - 1, key_length - 1) <= furthest:
+        return distance_bias[furthest + 1 - query_length : furthest + key_length]
     distances = signed_distances(query_length, key_length, distance_bias.device)
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]
 

@@ -62,6 +62,7 @@ def store_encoded(query: Tensor, key: Tensor, value: Tensor, padding: Tensor | N
     ``padding`` is bool ``[B, S]``, True where padded; no sentence is padding alone.
     """
     mask = None if padding is None else additive_mask(padding[:, None, None], key.dtype)
+    key = key.contiguous()  # else its transposed copy takes twice to five times as long
     if key.size(2) % SLOW == 0 and goes_to_onednn(query, key.transpose(2, 3)):
         key = key.unflatten(2, (-1, BLOCK))
     return EncodedKeys(key.transpose(-2, -1).contiguous(), value.contiguous(), mask)

@@ -89,8 +89,10 @@ class Mechanism(nn.Module):
             "impl": self.impl,
             "need_weights": need_weights,
         }
-        if declaration_of(self.function).causal:
+        function = declaration_of(self.function)
+        if function.causal:
             options["causal"] = self.causal
-        arguments = {**self.arguments(hidden, query, key, value), **options}
-        attended = type(self).function(query, key, value, **arguments)
+        vectors = {"query": query, "key": key, "value": value}
+        arguments = self.arguments(hidden, query, key, value)
+        attended = function({**vectors, **arguments, **options})
         return map_context(lambda context: self.finish(context, value), attended)

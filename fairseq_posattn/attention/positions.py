@@ -32,6 +32,8 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
         return line[..., queries[:, None] - keys + query_length - 1]
     # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
     # that sums diagonals instead of scattering.
+    if query_length == 1:
+        return line.flip(-1).unsqueeze(-2)
     return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 

@@ -73,11 +73,12 @@ def softmax_attention(
     """
     weights, dead = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
     # Dead rows are zeroed in the smaller tensor; lengths of a traced graph cannot be compared.
-    zero_weights = call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
-    if dead is not None and zero_weights:
-        weights = weights.masked_fill(dead, 0.0)
+    if dead is not None and (
+        call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
+    ):
+        weights, dead = weights.masked_fill(dead, 0.0), None
     context = dropout_matmul(weights, value, call.dropout_p)  # [B, ..., Tq, D]
-    if dead is not None and not zero_weights:
+    if dead is not None:
         context = context.masked_fill(dead, 0.0)
     return (context, weights) if call.need_weights else context
 
@@ -148,12 +149,11 @@ def heads_beat_sdpa(queries: int) -> bool:
 
 def can_attend_by_head(call: Call, query: Tensor) -> bool:
     """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
-    if call.impl != "reference":
+    if call.impl != "reference" or is_recorded() or query.size(-2) < LONG_TEXT:
         return False
-    if torch.is_grad_enabled() or call.dropout_p or call.need_weights or is_recorded():
+    if torch.is_grad_enabled() or call.dropout_p or call.need_weights:
         return False
-    is_served = query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
-    return is_served and query.size(-2) >= LONG_TEXT
+    return query.device.type == "cpu" and query.dtype in (torch.float32, torch.float64)
 
 
 def attend_by_head(
@@ -164,40 +164,54 @@ def attend_by_head(
     *,
     bias: Tensor | None = None,
     blocked: Tensor | None = None,
-    multiplier: Callable[[tuple[int, int]], Tensor] | None = None,
+    multiplier: Callable[[tuple[int, int], slice], Tensor] | None = None,
 ) -> Tensor:
     """Return :func:`biased_attention` without gradients, by one head of one sentence at a time.
 
     Args:
-        multiplier: returns for sentence and head positive numbers ``[Tq, Tk]``, by which the
-            exponentials of the scores are multiplied: cheaper than adding logarithms.
+        multiplier: returns for sentence and head, and some keys, positive numbers ``[Tq, keys]``
+            by which the exponentials of the scores are multiplied: cheaper than adding logarithms.
     """
     batch, heads = query.shape[:2]
     causal = blocked_keys(query.size(2), key.size(2), None, call.causal, query.device)
     blocked, padding = either(blocked, causal), call.key_padding_mask
     masks = bias, None if blocked is None else additive_mask(blocked, query.dtype)
-    added = [one.expand(batch, heads, -1, -1) for one in masks if one is not None]
-    padded = None if padding is None else [row.nonzero().squeeze(1) for row in padding]
+    shape = batch, heads, query.size(2), key.size(2)
+    added = [one.expand(shape) for one in masks if one is not None]
+    every = slice(None), None
+    spans = [every] * batch if padding is None else [_find_keys(row) for row in padding]
     # In the order [Tq, B, H, Dv], so that layers need no copy.
     context = value.new_empty(query.size(2), batch, heads, value.size(-1)).permute(1, 2, 0, 3)
     query = query * query.size(-1) ** -0.5
     for place in itertools.product(range(batch), range(heads)):
-        scores = product(query[place], key[place])  # [Tq, Tk]
+        keys, padded = spans[place[0]]
+        scores = product(query[place], key[place][keys])  # [Tq, keys]
         for addend in added:
-            scores += addend[place]
+            scores += addend[place][:, keys]
         if padded is not None:  # NaN is allowed there
-            scores.index_fill_(1, padded[place[0]], -math.inf)
+            scores.index_fill_(1, padded, -math.inf)
         weights = scores.softmax(-1)
         if multiplier is None:
-            context[place] = product(weights, value[place].t())
+            context[place] = product(weights, value[place][keys].t())
         else:
-            weights *= multiplier(place)
+            weights *= multiplier(place, keys)
             total = weights.sum(-1, keepdim=True)
-            context[place] = product(weights, value[place].t()) / total
+            context[place] = product(weights, value[place][keys].t()) / total
     blocked = block_padding(blocked, padding)
     if blocked is not None and (dead := blocked.all(-1, keepdim=True)).any():
         context.masked_fill_(dead, 0.0)
     return context
+
+
+def _find_keys(padding: Tensor) -> tuple[slice, Tensor | None]:
+    """Return the keys of a sentence, from the first to the last, and padded ones between or None.
+
+    ``padding`` is bool ``[Tk]``. Without keys, all are returned.
+    """
+    kept = (~padding).nonzero().squeeze(1)
+    keys = slice(int(kept[0]), int(kept[-1]) + 1) if kept.numel() else slice(None)
+    padded = padding[keys].nonzero().squeeze(1)
+    return keys, padded if padded.numel() else None
 
 
 def sdpa_attention(

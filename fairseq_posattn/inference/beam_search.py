@@ -95,8 +95,10 @@ class ForcedSearch(SequenceGenerator):
                 break
             kept = [place for place in range(len(left)) if place not in finished]
             left = [left[place] for place in kept]
-            # The best candidates that do not end, in order; there are N at least.
+            # The best candidates that do not end; there are N at least. Sorted by their parents, so
+            # that fewer rows of the caches move.
             active = ends[kept].byte().argsort(dim=1, stable=True)[:, :beam]
+            active = active.gather(1, parents[kept].gather(1, active).argsort(dim=1, stable=True))
             order, ids, totals = (
                 one[kept].gather(1, active).flatten() for one in (parents, ids, totals)
             )

@@ -70,8 +70,8 @@ class OutputLinear(Linear):
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
     """Return ``[T, B, C]`` as ``[B, H, T, D]``, a view."""
-    heads: Tensor = x.unflatten(-1, (num_heads, -1))
-    return heads.permute(1, 2, 0, 3)
+    length, batch, _ = x.shape
+    return x.view(length, batch, num_heads, -1).permute(1, 2, 0, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -167,7 +167,7 @@ class PositionCache:
             elif moves is None:
                 past = self._allocate(name, tensor, length, len(new_order))[:length]
                 self.tensors[name] = torch.index_select(tensor, 1, new_order, out=past)
-            else:
+            elif moves[0].numel():
                 flat = tensor.flatten(0, 1)
                 flat.index_copy_(0, moves[0], flat.index_select(0, moves[1]))
 
@@ -181,12 +181,13 @@ class PositionCache:
         return self.tensors
 
     def _append(self, name: str, newest: Tensor) -> Tensor:
-        past = self.tensors.get(name, newest[:0])
+        past = self.tensors[name] if self.tensors else newest[:0]
         if past.requires_grad or newest.requires_grad:
             return torch.cat([past, newest])
-        start, end = len(past), len(past) + len(newest)
+        start = past.size(0)
+        end = start + newest.size(0)
         buffer = self.buffers.get(name)
-        if buffer is None or len(buffer) < end:
+        if buffer is None or buffer.size(0) < end:
             buffer = self._allocate(name, newest, end, newest.size(1))
             buffer[:start] = past
         buffer[start:end] = newest
@@ -329,8 +330,8 @@ class MultiheadCrossAttention(MultiheadAttention):
         else:
             vectors = self._project(encoder_out) if stored is None else stored.vectors
             context, weights = self.attend(x, query, *vectors, encoder_padding_mask, need_weights)
-        context = context.unflatten(2, (hypotheses, length)).permute(3, 0, 2, 1, 4)
-        context = context.reshape(x.size(0), x.size(1), -1)  # [T, B*N, C]
+        context = context.view(batch, self.num_heads, hypotheses, length, -1)
+        context = context.permute(3, 0, 2, 1, 4).reshape(length, x.size(1), -1)  # [T, B*N, C]
         output = self.out_proj(context, with_bias=masks is None)
         if weights is not None:  # [B, H, N*T, S]
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)

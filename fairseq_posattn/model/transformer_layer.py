@@ -139,9 +139,10 @@ class DecoderLayer(Layer):
         need_weights = (need_attn or need_head_weights) and self.need_attn and not self.training
         attention = None
         for residual in self.sublayers:
-            if isinstance(residual.sublayer, MultiheadSelfAttention):
+            sublayer = residual.sublayer
+            if isinstance(sublayer, MultiheadSelfAttention):
                 x, _ = residual(x, self_attn_padding_mask, incremental_state)
-            elif isinstance(residual.sublayer, MultiheadCrossAttention):
+            elif isinstance(sublayer, MultiheadCrossAttention):
                 source = encoder_out, encoder_padding_mask
                 x, attention = residual(x, *source, incremental_state, need_weights)
             else:

@@ -125,10 +125,12 @@ def test_long_texts_without_gradients_are_attended_by_head(name, causal, monkeyp
         arguments["key"].data[:, :, 0] = 60 * arguments["query"].data[:, :, 0]
         arguments["distance_bias"].data[-1] = -1000.0
     options = {"causal": True} if causal and CASES[name].attention.causal else {}
+    padding = PADDING.clone()
+    padding[0, 1] = True  # between keys
     with torch.no_grad():
-        arguments["key"] = arguments["key"].masked_fill(PADDING[:, None, :, None], math.nan)
-        output = CASES[name](arguments, key_padding_mask=PADDING, impl="reference", **options)
-    expected = loops(name, arguments, PADDING, bool(options))
+        arguments["key"] = arguments["key"].masked_fill(padding[:, None, :, None], math.nan)
+        output = CASES[name](arguments, key_padding_mask=padding, impl="reference", **options)
+    expected = loops(name, arguments, padding, bool(options))
     torch.testing.assert_close(output, expected)
 
 
