@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
-from fairseq_posattn.attention.cpu import Linear
+from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
 from fairseq_posattn.attention.fused import Masks
 from fairseq_posattn.model.feed_forward import Dropout
@@ -65,7 +65,7 @@ class OutputLinear(Linear):
 
     def forward(self, heads: Tensor, with_bias: bool = True) -> Tensor:
         activated = heads if self.activation is None else self.activation(heads)
-        return super().forward(self.dropout(activated), with_bias)
+        return super().forward(drop(activated, self.dropout.probability), with_bias)
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:

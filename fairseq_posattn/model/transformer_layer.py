@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.fused import Masks, Sum, uses_kernels
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
@@ -65,7 +66,7 @@ class Residual(nn.Module):
             return self._fused(x if isinstance(x, Sum) else Sum(Masks(), x), *args, **kwargs)
         output = self.sublayer(self.layer_norm(x) if self.normalize_before else x, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
-        x = x + self.dropout(output)
+        x = x + drop(output, self.dropout.probability)
         return (x if self.normalize_before else self.layer_norm(x)), weights
 
     def _fused(self, total, *args, **kwargs):
