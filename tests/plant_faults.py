@@ -137,15 +137,19 @@ FAULTS_BY_FILE = {
             "replace(layer, causal=False, attention_dropout=0.0)",
             DROPOUTS,
         ),
-        ("x = x + self.dropout(output)", "x = x + output", DROPOUTS),
-        ("x = x + self.dropout(output)", "x = self.dropout(x + output)", STOCK),
+        ("x + drop(output, self.dropout.probability)", "x + output", DROPOUTS),
+        ("x + drop(output, ", "drop(x + output, ", STOCK),
         ("*sizes, mechanism, heads)", "*sizes, mechanism)", MANS_LOOPS),
     ],
     "model/feed_forward.py": [
-        ("self.dropout(self.activation(self.fc1(x)))", "self.activation(self.fc1(x))", DROPOUTS),
         (
-            "self.dropout(self.activation(self.fc1(x)))",
-            "self.activation(self.dropout(self.fc1(x)))",
+            "drop(self.activation(self.fc1(x)), self.dropout.probability)",
+            "self.activation(self.fc1(x))",
+            DROPOUTS,
+        ),
+        (
+            "drop(self.activation(self.fc1(x)), self.dropout.probability)",
+            "self.activation(drop(self.fc1(x), self.dropout.probability))",
             STOCK,
         ),
     ],
@@ -163,7 +167,7 @@ FAULTS_BY_FILE = {
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
         ("self.activation(heads)", "heads", MANS_LOOPS),
-        ("(self.dropout(activated), ", "(activated, ", DROPOUTS),
+        ("drop(activated, self.dropout.probability)", "activated", DROPOUTS),
     ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
@@ -283,14 +287,15 @@ FAULTS_BY_FILE = {
     ],
     "attention/cpu.py": [
         ("rows.t().flatten()", "rows.flatten()", CPU),
-        ("for some in b.split(SPLIT, -1)]", "for some in b.split(SPLIT, -1)[::-1]]", CPU),
+        ("for some in parts]", "for some in parts[::-1]]", CPU),
     ],
     "attention/encoded.py": [
         ("scores.add_(self.mask)", "scores", MULTIHEAD),
         ("self.mask.index_select(0, sentences)", "self.mask", MULTIHEAD),
     ],
     "attention/softmax.py": [
-        ("scores.index_fill_(1, padded[place[0]], -math.inf)", "pass", BY_HEAD),
+        ("scores.index_fill_(1, padded, -math.inf)", "pass", BY_HEAD),
+        ("int(kept[-1]) + 1", "int(kept[-1])", BY_HEAD),
         ("context.masked_fill_(dead, 0.0)", "pass", BY_HEAD),
     ],
     "attention/headwise.py": [
