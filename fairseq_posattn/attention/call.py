@@ -52,7 +52,7 @@ class Call:
         """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""
         # Padding is the same for every number of queries, so that attentions share the mask.
         lengths = query.size(-2) if self.causal else 1, key.size(-2)
-        if lengths[0] == 1 and self.key_padding_mask is None:
+        if lengths[0] == 1 and self.key_padding_mask is None:  # in decoding at each layer
             return None
         return blocked_keys(*lengths, self.key_padding_mask, self.causal, query.device)
 

@@ -91,7 +91,7 @@ class _LogMask(torch.autograd.Function):
 def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """Return ``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
     furthest = distance_bias.size(0) // 2
-    if not is_recorded() and max(query_length - 1, key_length - 1) <= furthest:
+    if not is_recorded() and max(query_length, key_length) <= furthest + 1:
         return distance_bias[furthest + 1 - query_length : furthest + key_length]
     distances = signed_distances(query_length, key_length, distance_bias.device)
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]

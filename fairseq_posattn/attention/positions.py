@@ -30,10 +30,10 @@ def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
         queries = torch.arange(key_length - query_length, key_length, device=line.device)
         keys = torch.arange(key_length, device=line.device)
         return line[..., queries[:, None] - keys + query_length - 1]
-    # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
-    # that sums diagonals instead of scattering.
     if query_length == 1:
         return line.flip(-1).unsqueeze(-2)
+    # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
+    # that sums diagonals instead of scattering.
     return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 

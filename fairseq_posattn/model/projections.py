@@ -88,8 +88,8 @@ def quantize_linear_layers(model: nn.Module) -> int:
 
 
 def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    # Else PyTorch looks for __torch_function__ in the packed weights, by an exception of C++, and
-    # without _op for fake objects of torch.export.
+    # The search for __torch_function__ in the packed weights would throw an exception of C++; _op
+    # leaves out the search for fake objects of torch.export.
     with torch._C.DisableTorchFunctionSubclass():
         return torch.ops.quantized.linear_dynamic._op(x, packed, reduce_range=REDUCE_RANGE)
 
