@@ -16,6 +16,7 @@ NAMES = (
     "matching",
     "loading",
     "data",
+    "lines",
     "resuming",
     "saving",
     "updates",

@@ -23,6 +23,7 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
 MAX_DICTIONARY = 1 << 30
@@ -259,7 +260,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
     """
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    lines = read_file(path)
     _require_equal(path, lines, *expected)
     wanted = 1 if encodes_pairs else num_classes
     for number, line in enumerate(lines, start=1):

@@ -109,6 +109,16 @@ def generation_loop():
     return _loaded("fairseq_cli.generate", "get_symbols_to_strip_from_output")
 
 
+def interactive_loop():
+    """Return the loaded module of fairseq-interactive, or None."""
+    return _loaded("fairseq_cli.interactive", "buffered_read")
+
+
+def preprocessing():
+    """Return the loaded module of fairseq-preprocess, or None."""
+    return _loaded("fairseq_cli.preprocess", "_align_files")
+
+
 def _loaded(command, function):
     modules = (sys.modules.get(name) for name in (command, "__main__"))  # it may run as a script
     return next((module for module in modules if hasattr(module, function)), None)

@@ -1,0 +1,46 @@
+"""Line ends of the text that fairseq reads: ``\\n`` and ``\\r\\n``, as everywhere in the package.
+
+Python's text files also end lines at a lone carriage return. One that stands in a sentence shifts
+all following pairs of parallel files.
+"""
+
+from fairseq import file_chunker_utils, utils
+from fairseq.data import dictionary, indexed_dataset
+from fairseq.tasks import sentence_prediction, sentence_ranking
+
+from fairseq_posattn.compat.patching import instead, interactive_loop, preprocessing, when_applied
+from fairseq_posattn.text.lines import file_lines
+
+# Modules that open text files. The chunks that several workers read are cut by the first.
+READERS = (
+    *(file_chunker_utils, dictionary, indexed_dataset, utils),
+    *(sentence_prediction, sentence_ranking),
+)
+
+
+def open_text(file, mode="r", *args, **kwargs):
+    """Open a file as :func:`open`, but end lines of text at ``\\n`` only; readers strip ``\\r``."""
+    if "b" not in mode:
+        kwargs["newline"] = "\n"
+    return open(file, mode, *args, **kwargs)
+
+
+@when_applied
+def end_lines_at_line_feeds():
+    """Let fairseq's readers of parallel text, alignments, dictionaries and labels use it."""
+    for module in (*READERS, preprocessing()):
+        if module is not None:
+            module.open = open_text
+
+
+@instead(interactive_loop, "buffered_read")
+def read_groups(input, buffer_size):
+    """Yield groups of lines of a file or of standard input, ``"-"``, without white space around."""
+    group = []
+    for line in file_lines(input, allow_empty=True):
+        group.append(line.strip())
+        if len(group) >= buffer_size:
+            yield group
+            group = []
+    if group:
+        yield group
