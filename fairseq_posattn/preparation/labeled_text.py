@@ -152,7 +152,7 @@ def _tokenize_all(examples, split, corpus, options, cut):
     words, case = PUBLISHED[corpus.word_rule], str if options.cased else str.lower
 
     def tokenize(example):
-        texts = (words(one_line(checked_text(text, example.place))) for text in example.inputs)
+        texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
         return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
     return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")

@@ -12,12 +12,12 @@ from fairseq_posattn.common.files import StrPath
 
 GZIPPED = b"\x1f\x8b"  # first bytes of gzipped files
 LONGEST = 1 << 24  # bytes of a line; documents are below 1 MB
-# Line ends of some program or other, beside "\n".
-SEPARATORS = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+# Line ends of some program or other.
+SEPARATORS = re.compile("\r\n|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line to every program, with spaces for all line separators."""
+    """Return the text as one line to every program, with a space for each line separator."""
     return SEPARATORS.sub(" ", text)
 
 

@@ -30,6 +30,7 @@ ODD = "a\rb\x0bc\x0cd\x1ce\x85f\u2028g\u2029h"
         (f"{ODD}\nend\n".encode(), {}, [ODD, "end"]),  # only line feeds end a line
         ("Größe\n".encode("latin-1"), {"encoding": "latin-1"}, ["Größe"]),
         (b"\n", {}, [""]),
+        (b"eins\r\r\nzwei\r", {}, ["eins\r", "zwei"]),  # one is part of the line's end
         (b"", {"allow_empty": True}, []),
     ],
 )
@@ -58,7 +59,8 @@ def test_unequal_counts_are_reported():
 def test_one_line_replaces_all_line_separators():
     known = [chr(code) for code in range(0x110000) if len(f"a{chr(code)}b".splitlines()) > 1]
     assert set(known) == {"\n", *SEPARATORS}
-    assert one_line("".join(SEPARATORS)) == " " * len(SEPARATORS)
+    assert one_line("".join(known)) == " " * len(known)
+    assert one_line("a\r\nb\n\nc\n\rd") == "a b  c  d"
 
 
 @pytest.mark.parametrize("separator", SEPARATORS)

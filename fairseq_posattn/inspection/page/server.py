@@ -135,7 +135,7 @@ class LookHandler(BaseHTTPRequestHandler):
             raise UsageError(NO_TEXT) from None
         if len(text) > LONGEST_TEXT:
             raise UsageError(TOO_LONG)
-        lines = [line for line in text.splitlines() if line.strip()]
+        lines = [line for line in text.split("\n") if line.strip()]
         if not lines:
             raise UsageError("there are no words in it")
         return ("\t" if self.server.view.takes_pairs else " ").join(lines)
