@@ -1,32 +1,30 @@
-"""Custom data, called ``own``: plain text and tables, held-out examples, labeled text.
+"""Custom data, called ``own``: held-out examples, labeled text.
 
-Tables are CSV, TSV and JSONL. :mod:`.custom_pairs` has translations and summaries.
+:mod:`.tables` reads it. :mod:`.custom_pairs` has translations and summaries.
 """
 
-import csv
 import json
 import math
 import re
 import unicodedata
-from collections import Counter
-from contextlib import contextmanager
+from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
 import regex
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.preparation.archives import COMPRESSED, Archives, SingleFile, open_archive
+from fairseq_posattn.preparation.archives import Archives
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus
 from fairseq_posattn.preparation.labeled_text import Example, checked_text, stratified_sample
+from fairseq_posattn.preparation.tables import open_file, read_rows
 from fairseq_posattn.preparation.vectors import fraction
-from fairseq_posattn.text.lines import csv_rows, read_lines
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 
 HELD_OUT = ("test", "valid")
 HELP = (
     ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
-    "columns, and quotation marks are special in CSV only"
+    "columns"
 )
 INVISIBLE = regex.compile(r"[\s\p{C}]+")
 ONE_CLASS = "score"  # label of examples with a number
@@ -44,79 +42,9 @@ def held_out_size(size, number):
     return max(1, size if isinstance(size, int) else round(number * size))
 
 
-def open_file(path):
-    """Return a :class:`.SingleFile`; raise :exc:`UsageError` for a folder or an archive."""
-    archive = open_archive(path)
-    if not isinstance(archive, SingleFile):
-        raise UsageError(f"{path}: not a text file; unpack it and name the file")
-    return archive
-
-
 def files_as_archive(paths):
     """Return text files as one archive, for its fingerprint."""
     return Archives("files", list(map(open_file, paths)))
-
-
-def file_suffix(path):
-    """Return the suffix of a file's name before that of its compression."""
-    return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
-
-
-@contextmanager
-def open_lines(path):
-    """Yield the lines of a text file in UTF-8, compressed or not."""
-    with open_file(path).open_only() as stream:
-        yield read_lines(stream, path)
-
-
-def read_rows(path, columns):
-    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
-    suffix = file_suffix(path).lower()
-    if suffix not in READERS:
-        raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
-    place = None
-    with open_lines(path) as lines:
-        for place, row in READERS[suffix](lines, path):
-            for column in columns:
-                if column not in row:
-                    known = ", ".join(map(repr, row))
-                    raise UsageError(f"{place}: no column {column!r}; choose from {known}")
-            yield place, [row[column] for column in columns]
-    if place is None:
-        raise UsageError(f"{path}: holds no rows, only the names of columns")
-
-
-def _table_rows(lines, path, fix, **dialect):
-    header = None
-    for place, row in csv_rows(lines, path, **dialect):
-        if header is None:
-            header = [name.strip() for name in row]
-        elif len(row) == len(header):
-            yield place, dict(zip(header, row, strict=True))
-        elif row:
-            number = len(header)
-            raise UsageError(f"{place}: {len(row)} fields in a table of {number} columns; {fix}")
-
-
-def _json_rows(lines, path):
-    for number, line in enumerate(lines, start=1):
-        if line.strip():
-            try:
-                row = json.loads(line)
-            except (ValueError, RecursionError):
-                row = None
-            if not isinstance(row, dict):
-                raise UsageError(f"{path}:{number}: not a JSON object; JSONL has one on each line")
-            yield f"{path}:{number}", row
-
-
-TABS = "separate them by one tab each, and remove tabs from texts"
-READERS = {
-    ".csv": partial(_table_rows, fix="put quotation marks around text with commas"),
-    ".tsv": partial(_table_rows, fix=TABS, delimiter="\t", quoting=csv.QUOTE_NONE),
-    ".jsonl": _json_rows,
-    ".ndjson": _json_rows,
-}
 
 
 def text_of(value, column, place):
@@ -133,19 +61,27 @@ def identity(*texts):
 def hold_out(examples, seed, sizes, name):
     """Return the indices of held-out examples by split, with the same share of each class.
 
-    Repeated texts stay in training, so that splits are disjoint; so does one example of each class.
-    ``examples`` are pairs of a class or None and :func:`identity`; ``sizes`` are by split.
+    Splits are disjoint in their texts: repeated ones stay in training or, where the others do not
+    suffice, move with all their examples. An example of each class stays in training. ``examples``
+    are pairs of a class or None and :func:`identity`; ``sizes`` are by split.
     """
-    labels, texts = [label for label, _ in examples], Counter(text for _, text in examples)
-    free = [index for index, (_, text) in enumerate(examples) if texts[text] == 1]
+    labels, by_text = [label for label, _ in examples], defaultdict(list)
+    for index, (_, text) in enumerate(examples):
+        by_text[text].append(index)
+    free = [indices for indices in by_text.values() if len(indices) == 1]
+    if len(free) < sum(sizes.values()):
+        free = list(by_text.values())
+    share = len(free) / sum(map(len, free))  # texts per example
     chosen, trained = {}, Counter(labels)
     for split, size in sizes.items():
-        sample = stratified_sample([labels[index] for index in free], seed, size)
-        chosen[split] = {free[index] for index in sample}
-        free = [index for index in free if index not in chosen[split]]
-        trained.subtract(labels[index] for index in chosen[split])
-    for split, indices in chosen.items():
-        chosen[split] = {index for index in indices if trained[labels[index]] > 0}
+        firsts = [labels[indices[0]] for indices in free]
+        sample = stratified_sample(firsts, seed, max(1, round(size * share)))
+        chosen[split] = [free[number] for number in sample]
+        free = [indices for number, indices in enumerate(free) if number not in sample]
+        trained.subtract(labels[index] for indices in chosen[split] for index in indices)
+    for split, texts in chosen.items():
+        kept = (text for text in texts if all(trained[labels[index]] > 0 for index in text))
+        chosen[split] = {index for text in kept for index in text}
         if not chosen[split]:
             raise UsageError(
                 f"{name}: too few different texts to hold some out for {split}; "
@@ -232,7 +168,9 @@ def examples(path, options):
 
 
 def _class_name(value, column, place):
-    name = "_".join(str(value).split())
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # 1.0 and 1 are the same number of JSON
+    name = "_".join((value if isinstance(value, str) else json.dumps(value)).split())
     if value is None or not name:
         raise UsageError(f"{place}: no label in column {column!r}; fill it in, or remove the row")
     if isinstance(value, dict | list) or name in SPECIAL:
@@ -242,6 +180,8 @@ def _class_name(value, column, place):
 
 def _number(value, column, place):
     try:
+        if isinstance(value, bool) or "_" in str(value):  # which Python takes for numbers
+            raise ValueError
         number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan

@@ -12,8 +12,9 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import custom
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.pairs import PairWriter, map_pairs
+from fairseq_posattn.preparation.pairs import PairWriter, map_pairs, say_left_out
 from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.tables import file_suffix, open_lines, read_rows
 from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
@@ -42,12 +43,12 @@ class PairedText:
     def pairs(self):
         """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
         if self.columns:
-            for place, values in custom.read_rows(*self.paths, self.columns):
+            for place, values in read_rows(*self.paths, self.columns):
                 places = (place, place)
                 yield places, tuple(map(custom.text_of, values, self.columns, places))
         else:
             first, second = self.paths
-            with custom.open_lines(first) as one, custom.open_lines(second) as other:
+            with open_lines(first) as one, open_lines(second) as other:
                 lines = parallel_lines(**{str(first): one, str(second): other})
                 for number, pair in enumerate(lines, start=1):
                     yield (f"{first}:{number}", f"{second}:{number}"), pair
@@ -107,6 +108,11 @@ def find_files(options):
                 "pairs to hold out"
             )
         sources[split] = PairedText(tuple(given), columns)
+    for split, source in sources.items():
+        first, last = source.paths[0], source.paths[-1]
+        if first is not last and first.exists() and last.exists() and first.samefile(last):
+            named = f"--{split} {' '.join(map(str, source.paths))}"
+            raise UsageError(f"{named}: both are the same file; name the other side's")
     return sources
 
 
@@ -119,12 +125,14 @@ def _columns(options):
     is_table, names = options.file is not None, tuple(filter(None, columns))
     if is_table == (options.train is not None) or len(names) != 2 * is_table:
         raise UsageError(f"name the training set: FILE {flags}, or two files with --train")
+    if is_table and names[0] == names[1]:
+        raise UsageError(f"{flags}: both columns are {names[0]!r}; name the other side's")
     return names or None
 
 
 def languages(options):
     """Return the two languages: given, or the suffixes of the files, or the columns' names."""
-    inferred = _columns(options) or [custom.file_suffix(path)[1:] for path in options.train]
+    inferred = _columns(options) or [file_suffix(path)[1:] for path in options.train]
     sides = []
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")
@@ -201,7 +209,7 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
 
             def complete(pairs, counts=counts, write_raw=raw.write if raw.files else None):
                 for places, pair in pairs:
-                    if not all(side.strip() for side in pair):
+                    if not all(custom.INVISIBLE.sub("", side) for side in pair):
                         counts["empty"] += 1
                         continue
                     counts["escaped"] += check(places, pair)
@@ -212,8 +220,7 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
             given = complete(islice(pairs(), options.limit))
             for pair in map_pairs(functions, given, options.jobs, f"reading {split}"):
                 writer.write(pair)
-        if counts["empty"]:
-            say(f"{split}: left out {counted(counts['empty'], 'pair')} with an empty side")
+        say_left_out(split, counts["empty"], writer.count)
         if counts["escaped"]:
             say(
                 f"warning: {split}: {counted(counts['escaped'], 'pair')} with Moses escapes such "

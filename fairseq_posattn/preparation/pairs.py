@@ -50,8 +50,14 @@ def write_pairs(pairs, prefix, sides, only_complete=False):
                 empty += 1
             else:
                 writer.write(pair)
+    say_left_out(prefix.name, empty, writer.count)
+
+
+def say_left_out(split, empty, written):
+    """Print how many pairs of a split, and which share, have an empty side."""
     if empty:
-        say(f"{prefix.name}: left out {counted(empty, 'pair')} with an empty side")
+        share = f"{empty / (empty + written):.1%}"
+        say(f"{split}: left out {counted(empty, 'pair')} with an empty side ({share})")
 
 
 class PairWriter(ExitStack):

@@ -61,10 +61,12 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield ``(FILE:LINE, fields)`` of each row of CSV lines; fields may hold line breaks.
 
-    ``dialect`` are options of :func:`csv.reader`. Unmatched quotation marks are UsageErrors.
+    ``dialect`` are options of :func:`csv.reader`. Unmatched quotation marks are UsageErrors. A lone
+    carriage return, which it refuses, becomes a space.
     """
     csv.field_size_limit(LONGEST)
-    rows, begin = csv.reader((f"{line}\n" for line in lines), strict=True, **dialect), 1
+    texts = (line.replace("\r", " ") + "\n" for line in lines)
+    rows, begin = csv.reader(texts, strict=True, **dialect), 1
     try:
         for row in rows:
             yield f"{name}:{begin}", row

@@ -11,8 +11,9 @@ from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.custom import hold_out, read_rows
+from fairseq_posattn.preparation.custom import hold_out
 from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.tables import read_rows
 
 main = partial(prepare, "classification")
 SPLITS = ("train", "valid", "test")
@@ -54,6 +55,16 @@ def test_a_table_becomes_data_and_prints_the_training_command(
     trained = printed_training(capsys.readouterr().out)
     assert (trained.data, trained.task) == (str(dest), "sentence_prediction")
     assert trained.num_classes == 3
+
+
+def test_labels_of_json_are_one_class_if_they_are_equal(tmp_path, custom, fairseq_here):
+    labels = ["0", "0", "0.0", "1.0", "1", '"1"', "true", '"true"', '"01"', "0.5"] * 9
+    rows = [f'{{"text": "text {n}", "mood": {label}}}\n' for n, label in enumerate(labels)]
+    (tmp_path / "t.jsonl").write_text("".join(rows))
+    status, dest = custom(tmp_path / "t.jsonl")
+    assert status == 0
+    named = [line.split()[0] for line in lines(dest / "label/dict.txt")]
+    assert named == ["0", "0.5", "01", "1", "true"]
 
 
 def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq_here, capsys):
@@ -137,8 +148,23 @@ def test_repeated_texts_are_not_held_out():
     chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
     assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
     assert min(chosen["test"] | chosen["valid"]) >= 40
-    with pytest.raises(UsageError, match="too few different texts to hold some out for valid"):
-        hold_out([(None, one) for _, one in examples[:42]], 1, {"test": 4, "valid": 4}, "file")
+    with pytest.raises(UsageError, match="too few different texts to hold some out for"):
+        hold_out([(None, "one")] * 20, 1, {"test": 4, "valid": 4}, "file")
+
+
+def test_texts_of_which_each_is_repeated_are_held_out_together():
+    examples = [("ab"[number % 2], number % 30) for number in range(60)]
+    chosen = hold_out(examples, 1, {"test": 10, "valid": 6}, "file")
+    assert [len(chosen[split]) for split in ("test", "valid")] == [10, 6]
+    for split, other in (("test", "valid"), ("valid", "test")):
+        texts = {examples[index][1] for index in chosen[split]}
+        rest = set(range(60)) - chosen[split]
+        assert not texts & {examples[index][1] for index in rest}
+        assert not chosen[split] & chosen[other]
+    rare = [*examples, ("c", 0), ("c", 1)]  # the texts of a class that is in no other stay
+    for seed in range(20):
+        held = hold_out(rare, seed, {"test": 20, "valid": 20}, "file").values()
+        assert "c" in {rare[index][0] for index in set(range(62)).difference(*held)}
 
 
 @pytest.mark.parametrize(
@@ -153,13 +179,19 @@ def test_repeated_texts_are_not_held_out():
         ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: not a JSON object"),
         ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text; corr"),
         ("s.csv", "text,mood\na,nan\n", "s.csv:2: 'nan' in column 'mood' is not a number; c"),
+        ("s.csv", "text,mood\na,1_000\n", "s.csv:2: '1_000' in column 'mood' is not a number; c"),
+        (
+            "s.jsonl",
+            '{"text": "a", "mood": true}\n',
+            "s.jsonl:1: True in column 'mood' is not a nu",
+        ),
         ("t.txt", "text,mood\na,b\n", "t.txt: unknown format; name a .csv, .tsv or .jsonl file"),
     ],
 )
 def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name, content, words):
     file = tmp_path / name
     file.write_text(content)
-    status, dest = custom(file, target=("--score" if name == "s.csv" else "--label", "mood"))
+    status, dest = custom(file, target=("--score" if name[0] == "s" else "--label", "mood"))
     assert status == 1
     said = capsys.readouterr().err
     assert words in said

@@ -132,7 +132,7 @@ def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here):
 def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
     custom, tmp_path, fairseq_here, capsys
 ):
-    rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", ""), pairs(2)[1]]
+    rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", "\x01\u200b"), pairs(2)[1]]
     train = files(tmp_path, "train", rows, [f"{side}.gz" for side in LANGUAGES])
     for path in train:
         path.write_bytes(gzip.compress(path.read_bytes()))
@@ -148,8 +148,8 @@ def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
     assert table["valid"] == ["3", "0", "2"]
     assert table["test"] == ["1", "0", "0"]
     assert "warning: 2 of the 3 examples of valid are in train, too" in said
-    assert "train: left out 2 pairs with an empty side" in said
-    assert "test: left out 1 pair with an empty side" in said
+    assert "train: left out 2 pairs with an empty side (8.0%)" in said
+    assert "test: left out 1 pair with an empty side (50.0%)" in said
     assert "Moses" not in said
 
 
@@ -204,18 +204,22 @@ def test_summaries_are_cut_but_aligned_and_complete(
     else:
         rows = [(text.replace("\n", " "), summary) for text, summary in rows]
         train, columns = ["--train", *files(tmp_path, "train", rows, SIDES)], ()
-    words = [*train, "--valid", 7, "--test", 5, "--max-pieces", 20]
+    words = [*train, "--valid", 7, "--test", 5, "--max-pieces", 3]
     status, dest = summarize(*words, columns=columns)
     assert status == 0
     output = capsys.readouterr()
-    assert "left out 2 pairs with an empty side" in output.err
+    assert "left out 2 pairs with an empty side (5.0%)" in output.err
+    assert "train.source: cut after 3 subwords (38 of 38 lines, 100.0%)" in output.err
+    assert {len(line.split()) for line in lines(dest / "text/spm.train.source")} == {3}
     trained = printed_training(output.out)
     assert (trained.data, trained.arch) == (str(dest), "dman_summarization")
-    assert (trained.max_source_positions, trained.max_target_positions) == (21, 21)
+    assert (trained.max_source_positions, trained.max_target_positions) == (4, 4)
     splits = read(dest, "", SIDES)
     assert [len(splits[split]) for split in SPLITS] == [38, 7, 5]
     expected = [(f"Long text, {n} lines.", f"Text {n}.") for n in range(50)]
     assert sorted(sum(splits.values(), [])) == sorted(expected)
+    raw = list(zip(*(lines(dest / f"test.{side}") for side in SIDES), strict=True))
+    assert [tuple(" ".join(text.split()) for text in pair) for pair in raw] == splits["test"]
 
 
 def test_another_table_can_be_a_split(summarize, tmp_path, fairseq_here):
@@ -264,6 +268,11 @@ def test_malformed_files_give_one_line_errors(
         ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
         ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
          "by which Moses cannot tokenize (--subwords sentencepiece takes any name); did you mean "),
+        ("translation", ["--train", "train.de", "train.de", "--target-lang", "en"],
+         "--train train.de train.de: both are the same file; name the other side's"),
+        ("summarization", [*TRAIN, "--test", "train.de", "soft"], "--test train.de soft: both are"),
+        ("summarization", [*TRAIN, "--valid", "hard", "soft"], "--valid hard soft: both are the"),
+        ("translation", ["t.csv", "--columns", "de", "de"], "both columns are 'de'; name the oth"),
         ("translation", ["--train", "train.de", "train"], "--target-lang LANGUAGE: cannot be"),
         ("translation", [*TRAIN, "--subwords", "none", "--bpe-operations", "8"], "-operations 8:"),
         ("translation", [*TRAIN, "--valid", "50", "--test", "10"],
@@ -283,6 +292,8 @@ def test_wrong_options_give_one_line_errors(
     monkeypatch.chdir(tmp_path)
     files(tmp_path, "empty", [("", "")], ("", "en"))
     (tmp_path / "empty.").rename(tmp_path / "empty")
+    (tmp_path / "soft").symlink_to("train.de")
+    (tmp_path / "hard").hardlink_to("train.de")
     assert custom(*options, kind=kind)[0] == 1
     said = capsys.readouterr().err.splitlines()
     assert " error: " in said[-1] and words in said[-1]

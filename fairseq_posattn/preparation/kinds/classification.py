@@ -142,7 +142,8 @@ def _report(corpus, options):
         say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
     if empty := summary["empty"]:
         more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
-        say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more}")
+        share = f"{len(empty) / sum(summary['read'].values()):.1%}"
+        say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more} ({share})")
     written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
     if corpus.recipe is None:

@@ -5,11 +5,13 @@ in words, the subword model, and all text in subwords with the prefix of its kin
 """
 
 import shlex
+from collections import Counter
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import binarize, report
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
@@ -130,20 +132,31 @@ def run_subwords(stages, sides, splits, kind, options, train="train", longest=No
 
     def apply(work):
         encoder = kind.encoder(work)
-
-        def encode(line):
-            return encoder(line) if most is None else " ".join(encoder(line).split(" ")[:most])
-
         for split in splits:
             pairs = _text_pairs(work, train if split == "train" else split, sides)
-            pairs = map_pairs([encode] * 2, pairs, options.jobs, f"splitting {split}")
+            pairs = map_pairs([encoder] * 2, pairs, options.jobs, f"splitting {split}")
             if longest is not None and split == "train":
                 pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
+            if most is not None:
+                pairs = _cut(pairs, most, split, sides)
             write_pairs(pairs, work / f"text/{kind.prefix}{split}", sides)
 
     stages.run("learning subwords", kind.files, learn, **kind.settings)
     outputs = text_files(sides, kind.prefix, splits)
     stages.run("subwords", outputs, apply, max_pieces=most, longest=longest, ratio=ratio)
+
+
+def _cut(pairs, most, split, sides):
+    """Yield pairs cut to ``most`` subwords a side; print at the end how many lines were cut."""
+    number, cut = 0, Counter()
+    for pair in pairs:
+        number += 1
+        texts = [line.split(" ", most) for line in pair]
+        cut.update(side for side, text in zip(sides, texts, strict=True) if len(text) > most)
+        yield [" ".join(text[:most]) for text in texts]
+    for side, count in cut.items():
+        share = f"{count:,} of {number:,} lines, {count / number:.1%}"
+        say(f"warning: {split}.{side}: cut after {most} subwords ({share}): raise --max-pieces")
 
 
 def _binarize(stages, sides, splits, prefix, jobs, joined, vocabulary):

@@ -1,0 +1,168 @@
+"""Tables of the user: CSV, TSV and JSONL, by the rules that docs/own_corpus.md states."""
+
+import csv
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.archives import COMPRESSED, SingleFile, open_archive
+from fairseq_posattn.text.lines import csv_rows, read_lines
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None}  # their usual delimiters
+# Rows whose fields are in quotation marks, if any, as a whole, with inner ones doubled.
+QUOTED = r'"([^"]*(?:""[^"]*)*)"'
+OPEN = re.compile(rf'(?:(?:{QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
+ROW = re.compile(rf'(?:{QUOTED}|[^"\t]*)(?:\t(?:{QUOTED}|[^"\t]*))*')
+QUOTED = re.compile(QUOTED)
+MOST_LINES = 10_000  # of a field; more stand between two quotation marks that are ordinary
+
+
+def open_file(path):
+    """Return a :class:`.SingleFile`; raise :exc:`UsageError` for a folder or an archive."""
+    archive = open_archive(path)
+    if not isinstance(archive, SingleFile):
+        raise UsageError(f"{path}: not a text file; unpack it and name the file")
+    return archive
+
+
+def file_suffix(path):
+    """Return the suffix of a file's name before that of its compression."""
+    return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
+
+
+@contextmanager
+def open_lines(path):
+    """Yield the lines of a text file in UTF-8, compressed or not."""
+    with open_file(path).open_only() as stream:
+        yield read_lines(stream, path)
+
+
+def read_rows(path, columns):
+    """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
+    if file_suffix(path).lower() not in FORMATS:
+        raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
+    place, reader = None, _choose_reader(path, columns)
+    with open_lines(path) as lines:
+        for place, row in reader(lines, path):
+            for column in columns:
+                if column not in row:
+                    known = ", ".join(map(repr, row))
+                    raise UsageError(f"{place}: no column {column!r}; choose from {known}")
+            yield place, [row[column] for column in columns]
+    if place is None:
+        raise UsageError(f"{path}: holds no rows, only the names of columns")
+
+
+def _choose_reader(path, columns):
+    """Return the reader of a table, by its suffix, its first line and its quotation marks.
+
+    The delimiter is that of the suffix, or the only other one by which the first line has the
+    columns.
+    """
+    delimiter = FORMATS[file_suffix(path).lower()]
+    if delimiter is None:
+        return _json_rows
+    with open_lines(path) as lines:
+        first = next(lines)
+    for one in (delimiter, *DELIMITERS):
+        if {*columns} <= {name.strip(' "') for name in first.split(one)}:
+            delimiter = one
+            break
+    dialect = {"delimiter": delimiter, "skipinitialspace": f"{delimiter} " in first}
+    if delimiter == "\t" and not _is_quoted(path, open_file(path).fingerprint()):
+        dialect["quoting"] = csv.QUOTE_NONE
+    return partial(_table_rows, columns=columns, **dialect)
+
+
+@lru_cache(maxsize=8)  # a table is read several times
+def _is_quoted(path, state):
+    """Return whether a table with tabs has fields in quotation marks, as csv writers make them.
+
+    They are ordinary characters if a field has some without being in quotation marks as a whole,
+    and if no field needs them: neither for a tab, a line break or an inner quotation mark, nor, as
+    in spreadsheets, for a comma. Programs that quote all fields quote the first line's, too.
+    """
+    quoted = plain = tabs = None
+    commas_within = commas_outside = False
+    with open_lines(path) as lines:
+        for number, row in _whole_rows(lines):
+            counts = {line.count("\t") for line in row.split("\n")}
+            tabs = tabs or counts  # of the first line
+            are_rows = "\n" in row and counts == tabs  # each line is complete in itself
+            if are_rows or not ROW.fullmatch(row):
+                plain = plain or number
+                continue
+            fields, rest = QUOTED.findall(row), QUOTED.sub("", row)
+            commas_outside |= "," in rest
+            commas_within |= any("," in field for field in fields)
+            is_header = number == 1 and fields and not rest.strip("\t")
+            if is_header or any(mark in field for field in fields for mark in ('""', "\t", "\n")):
+                quoted = quoted or number
+    if quoted and plain:
+        say(
+            f"warning: {path}: its quotation marks are read as ordinary characters because of line "
+            f"{plain}, although line {quoted} has fields in quotation marks; correct one of them"
+        )
+    return not plain and bool(quoted or commas_within and not commas_outside)
+
+
+def _whole_rows(lines):
+    """Yield ``(number of its first line, text)`` of each row, with all lines of a quoted field."""
+    row = []
+    for number, line in enumerate(lines, start=1):
+        is_open = line.count('"') % 2 == 0 if row else OPEN.fullmatch(line)
+        row.append(line)
+        if not is_open or len(row) == MOST_LINES:
+            yield number - len(row) + 1, "\n".join(row)
+            row = []
+    if row:
+        yield number - len(row) + 1, "\n".join(row)
+
+
+def _table_rows(lines, path, columns, delimiter, **dialect):
+    header = None
+    for place, row in csv_rows(lines, path, delimiter=delimiter, **dialect):
+        if header is None:
+            header = [name.strip() for name in row]
+            for column in columns:
+                if header.count(column) > 1:
+                    number = header.count(column)
+                    raise UsageError(f"{place}: {number} columns are called {column!r}; rename one")
+        elif len(row) == len(header):
+            yield place, dict(zip(header, row, strict=True))
+        elif row:
+            fix = f"put quotation marks around text with {DELIMITERS[delimiter]}"
+            if delimiter == "\t":
+                fix = "separate them by one tab each, and remove tabs from texts"
+            number = len(header)
+            raise UsageError(f"{place}: {len(row)} fields in a table of {number} columns; {fix}")
+
+
+def _json_rows(lines, path):
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            place = f"{path}:{number}"
+            try:
+                row = json.loads(line, object_pairs_hook=partial(_row, place))
+            except UsageError:
+                raise
+            except (ValueError, RecursionError):
+                row = None
+            if not isinstance(row, dict):
+                raise UsageError(f"{place}: not a JSON object; JSONL has one on each line")
+            yield place, row
+
+
+def _row(place, pairs):
+    """Return the values of a JSON object by name; JSON readers would take the last of two."""
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        ((name, number),) = Counter(name for name, _ in pairs).most_common(1)
+        raise UsageError(f"{place}: {number} values are called {name!r}; rename one")
+    return row

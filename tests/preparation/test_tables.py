@@ -1,0 +1,99 @@
+"""Tables as programs write them: quotation marks, delimiters, names of columns."""
+
+import csv
+import io
+
+import pytest
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.tables import MOST_LINES, read_rows
+
+SPEECH = [('He said "no".', '"Nein", sagte er.'), ('"Yes."', "Ja."), ('5" wide', "5 Zoll, breit")]
+PLAIN = [("one, two", "eins"), ("three", "drei")]
+BREAKS = [("one\ttwo", "a\nb"), *PLAIN]
+
+
+def read(path, content, columns=("en", "de")):
+    path.write_bytes(content.encode())
+    return [tuple(values) for _, values in read_rows(path, columns)]
+
+
+def written(rows, **dialect):
+    file = io.StringIO(newline="")
+    csv.writer(file, **dialect).writerows([("id", "en", "de"), *((0, *row) for row in rows)])
+    return file.getvalue()
+
+
+def joined(rows, between="\t"):
+    return "".join(f"{between.join(row)}\n" for row in [("en", "de"), *rows])
+
+
+@pytest.mark.parametrize("rows", [SPEECH, PLAIN, BREAKS, [("three", "drei")]])
+@pytest.mark.parametrize("delimiter", ["\t", ",", ";"])
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_tables_of_csv_writers_are_read_back(tmp_path, rows, delimiter, quoting, suffix):
+    content = written(rows, delimiter=delimiter, quoting=quoting)
+    assert read(tmp_path / f"t.{suffix}", content) == rows
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        SPEECH,
+        [*PLAIN, ('"Yes."', '"Ja."')],  # whole fields: nothing in them needs quotation marks
+        [("one, two", "eins"), ('"Yes, sir."', '"Ja."')],  # commas are also elsewhere
+        [('"He left', "Er ging"), ('and came back."', '"Ja."')],
+        [('"He left', "Er ging"), *PLAIN],
+        [('""', "x"), ("a", '"b" c'), ("d", 'e "f"')],
+    ],
+)
+def test_other_quotation_marks_are_ordinary_characters(tmp_path, rows, capsys):
+    assert read(tmp_path / "t.tsv", joined(rows)) == rows
+    assert not capsys.readouterr().err
+
+
+def test_spreadsheets_quote_for_commas(tmp_path):
+    assert read(tmp_path / "t.tsv", 'en\tde\n"one, two"\teins\nx\ty\n') == [
+        ("one, two", "eins"),
+        ("x", "y"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "plain", "quoted"),
+    [
+        ([('"He said ""no""."', "x"), ('5" wide', "y")], 3, 2),
+        ([('5" wide', "y"), ('"He said ""no""."', "x")], 2, 3),
+        ([('"He left', "x"), *PLAIN * (MOST_LINES // 2), ('"""no""."', "x")], 2, MOST_LINES + 3),
+    ],
+)
+def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, quoted):
+    assert read(tmp_path / "t.tsv", joined(rows)) == rows
+    assert len(list(read_rows(tmp_path / "t.tsv", ("de",)))) == len(rows)  # read again
+    warning = f"because of line {plain}, although line {quoted} has fields in quotation marks"
+    assert capsys.readouterr().err.count(warning) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("t.csv", '\ufeff"en", "de"\r\n"a, b", "c"\r\n', [("a, b", "c")]),
+        ("t.csv", "en,de\n a,b \n", [(" a", "b ")]),
+        ("t.tsv", " en \tde\r\na\rb\tc\n", [("a b", "c")]),  # a lone carriage return
+        ("t.csv", "x,x,en,de\n1,2,a,b\n", [("a", "b")]),  # two others of one name
+        ("t.tsv", "en,x\tde\na\tb\n", "t.tsv:2: no column 'en'; choose from 'en,x', 'de'"),
+        ("t.tsv", "en,de\na,b,c\n", "t.tsv:2: 3 fields in a table of 2 columns; put quotation"),
+        ("t.csv", "en,de,en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
+        ("t.csv", "en,de, en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
+        ("t.jsonl", '{"en": "a", "de": "b", "en": "c"}\n', "t.jsonl:1: 2 values are called 'en'"),
+    ],
+)
+def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, expected):
+    monkeypatch.chdir(tmp_path)
+    if isinstance(expected, list):
+        assert read(tmp_path / name, content) == expected
+        return
+    with pytest.raises(UsageError) as caught:
+        read(tmp_path / name, content)
+    assert str(caught.value).startswith(f"{tmp_path}/{expected}")
