@@ -29,6 +29,7 @@ class Corpus:
     add_options: Callable = lambda parser: None  # adds other options
     settings: Callable = lambda options: {}  # other options on which its text depends
     changes: Callable = lambda options: {}  # attributes that the options change
+    files: tuple = ()  # the user's training files of a custom corpus, relative to --dest
 
     subwords = None
     sides = ()

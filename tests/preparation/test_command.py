@@ -70,7 +70,7 @@ def test_errors_are_one_line(command, error, status, line, capsys):
         ("a:b", "fairseq-train splits it at ':'; "),
         ("source/made", "lies in --source source; "),
         ("link", "lies in --source source; "),
-        ("pairs", "holds data of --task translation (own), not of --task sentence_prediction"),
+        ("pairs", "holds another corpus, own (--task translation); choose another folder, or"),
     ],
 )
 def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ import json
 
 import corpora
 import pytest
-from archive_files import lines
+from archive_files import lines, tree
 from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
@@ -162,6 +162,45 @@ def test_only_changed_stages_run_again(custom, train, fairseq_here, capsys):
         status, dest = custom(*words)
         assert status == 0
         assert all(line.startswith(word) for line in lines(dest / "text/train.de"))
+
+
+def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, fairseq_here, capsys):
+    whole, none = ["--train", *train, "--test", 5], ["--subwords", "none"]
+    assert custom(*whole, *none)[0] == 0
+    (tmp_path / "other").mkdir()
+    same_names = files(tmp_path / "other", "train", pairs(40))
+    others = {
+        "files": ["--train", *same_names],
+        "direction": ["--train", *train[::-1]],
+        "languages": ["--train", *train, "--target-lang", "da"],
+        "table": [table(tmp_path / "pairs.tsv", pairs(60), LANGUAGES), "--columns", *LANGUAGES],
+    }
+    dest = tmp_path / "data/own"
+    before = tree(dest)
+    holds = f"--dest {dest}: holds another corpus, own (--task translation, de, en, train.de, train"
+    for words in others.values():
+        assert custom(*words, *none)[0] == 1
+        (message,) = capsys.readouterr().err.splitlines()[-1:]
+        assert holds in message and message.endswith("or replace it with --force")
+        assert tree(dest) == before
+    source = ["--text", "de", "--label", "en", "--dest", str(dest)]
+    assert prepare("classification", ["own", str(tmp_path / "pairs.tsv"), *source]) == 1
+    assert (
+        prepare("translation", ["multi30k", "--source", str(tmp_path / "other"), *source[4:]]) == 1
+    )
+    assert capsys.readouterr().err.count(holds) == 2
+    made = dest / "test.de"
+    (tmp_path / "linked.de").symlink_to(made)
+    for path in (made, tmp_path / "linked.de"):
+        words = ["--train", path, dest / "test.en", *none, "--force"]
+        assert custom(*words)[0] == 1
+        assert f"{path}: an earlier preparation made it, and this" in capsys.readouterr().err
+    assert tree(dest) == before
+    train[0].write_bytes(corpora.lines(f"neu {number}" for number in range(60)))
+    assert custom(*whole, *none, "--seed", 2, "--valid", 3)[0] == 0  # the same corpus, changed
+    assert custom(*others["direction"], *none, "--force")[0] == 0
+    assert manifest.read(dest).languages == ("en", "de")
+    assert not list(dest.glob("*.de-en.*")) and len(lines(dest / "text/train.de")) == 48
 
 
 @pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])

@@ -146,6 +146,13 @@ def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
 
 
+def test_force_discards_unfinished_work(tmp_path):
+    fail(tmp_path, KeyboardInterrupt())
+    assert Pipeline(tmp_path)() == ["sums"]
+    fail(tmp_path, KeyboardInterrupt(), word="other")
+    assert Pipeline(tmp_path, word="other", force=True)() == ["text", "case", "sums"]
+
+
 def refused(run):
     with pytest.raises(UsageError) as caught:
         run()

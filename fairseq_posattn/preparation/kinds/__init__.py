@@ -12,11 +12,10 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, custom, custom_pairs
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
+from fairseq_posattn.preparation.stages import check_dest
 from fairseq_posattn.preparation.vectors import add_word_options
-from fairseq_posattn.text import manifest
 
 SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split names at these
-PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
 FORCE = {"--force": "rebuild everything except completed downloads"}
 
 
@@ -81,8 +80,9 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
         corpus = entry.corpora[options.dataset]
         if corpus.licensed and options.source is None:
             raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
-        corpus = replace(corpus, **corpus.changes(options))
-        _check_dest(options.dest, options.source, corpus)
+        corpus = replace(corpus, files=_training_files(options), **corpus.changes(options))
+        _check_dest(options.dest, options.source)
+        check_dest(options.dest, corpus, vars(options).values(), options.force)
         try:
             train = entry.prepare(corpus, options)
         except KeyboardInterrupt:
@@ -94,22 +94,20 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
     return end(parser.prog, run, unnamed=options.dest)
 
 
-def _check_dest(dest, source, corpus):
-    """Raise :exc:`UsageError` if fairseq cannot use the destination, or if it has other data."""
+def _training_files(options):
+    """Return the training files of a custom corpus, relative to the destination."""
+    files = getattr(options, "train", None) or [getattr(options, "file", None)]
+    dest = os.path.realpath(options.dest)
+    return tuple(os.path.relpath(os.path.realpath(file), dest) for file in files if file)
+
+
+def _check_dest(dest, source):
+    """Raise :exc:`UsageError` if fairseq cannot use the destination, or the source contains it."""
     for sign, command in SEPARATORS.items():
         if sign in str(dest):
             raise UsageError(f"--dest {dest}: {command} splits it at {sign!r}; choose another name")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
-    try:
-        present = manifest.read(dest)
-    except UsageError:  # preparing the data again replaces a damaged manifest
-        return
-    if present and present.task != corpus.task and not {present.task, corpus.task} <= PAIR_TASKS:
-        raise UsageError(
-            f"--dest {dest}: holds data of --task {present.task} ({present.corpus}), not of --task "
-            f"{corpus.task}; choose another folder, or remove it"
-        )
 
 
 def _make_parser(kind, prog, data_bin):
