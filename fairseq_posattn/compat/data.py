@@ -24,9 +24,11 @@ from fairseq.trainer import Trainer
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import around
 from fairseq_posattn.text.lines import read_file
+from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
 MAX_DICTIONARY = 1 << 30
+AGAIN = "prepare the data again with --force, or run fairseq-preprocess again"
 # Flags of --bpe that name files.
 CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
 CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
@@ -39,6 +41,7 @@ def name_dictionary(add_from_file, self, file):
         return add_from_file(self, file)
     if os.path.isfile(file) and os.path.getsize(file) > MAX_DICTIONARY:
         raise UsageError(f"{file} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
+    check_size(file)
     before = len(self)
     try:
         add_from_file(self, file)
@@ -59,6 +62,7 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
     for path in files:
         if not os.path.isfile(path) or os.path.getsize(path) > MAX_CODES:
             raise UsageError(f"{path}: --bpe reads a file of at most {MAX_CODES:,} bytes")
+        check_size(path)
     try:
         return build_bpe(cfg, *args, **kwargs)
     except (Exception, SystemExit) as error:  # subword-nmt exits
@@ -67,20 +71,55 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
         raise UsageError(f"--bpe {name} cannot be read {place}") from error
 
 
+@around(MMapIndexedDataset, "__del__")
+@around(MMapIndexedDataset.Index, "__del__")
+def close_open_files(close, self):
+    """Close a file if it was opened; else Python prints a traceback after the error's line."""
+    with contextlib.suppress(AttributeError):
+        close(self)
+
+
 @around(data_utils, "load_indexed_dataset")
-def check_tokens(load, path, dictionary=None, *args, **kwargs):
-    """Refuse tokens beyond the dictionary, which fail in the embedding, on a GPU by an abort."""
-    dataset = load(path, dictionary, *args, **kwargs)
-    for part in getattr(dataset, "datasets", [dataset]) if dictionary is not None else ():
+def check_binarized(load, path, dictionary=None, *args, **kwargs):
+    """Name damaged binarized data, and refuse it where fairseq reads other rows silently.
+
+    Tokens beyond the dictionary fail in the embedding, on a GPU by an abort.
+    """
+    for file in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
+        check_size(file)
+    try:
+        dataset = load(path, dictionary, *args, **kwargs)
+    except UsageError:
+        raise
+    except Exception as error:
+        damage = f"{path}.idx or .bin: damaged ({in_one_line(error)})"
+        raise UsageError(f"{damage}; {AGAIN}") from error
+    for part in getattr(dataset, "datasets", [dataset]):
         if isinstance(part, MMapIndexedDataset):
-            tokens = numpy.frombuffer(part._bin_buffer, part._index.dtype)
-            for token in (tokens.min(), tokens.max()) if len(tokens) else ():
-                if not 0 <= token < len(dictionary):
-                    raise UsageError(
-                        f"{indexed_dataset.data_file_path(part._path)} holds token {token}, but "
-                        f"the dictionary has {len(dictionary)}: binarize with this dictionary"
-                    )
+            _check_rows(part)
+            if dictionary is not None:
+                _check_tokens(part, dictionary)
     return dataset
+
+
+def _check_rows(data):
+    """Check that the index has the rows one after another, as fairseq-preprocess writes them."""
+    index, file = data._index, indexed_dataset.index_file_path(data._path)
+    sizes = numpy.insert(index.sizes.astype(numpy.int64), 0, 0)
+    bounds = numpy.cumsum(sizes) * index.dtype().itemsize
+    in_order = numpy.array_equal(index._pointers, bounds[:-1])
+    if not in_order or bounds[-1] != len(data._bin_buffer):
+        raise UsageError(f"{file}: damaged, as its rows do not fit its .bin file; {AGAIN}")
+
+
+def _check_tokens(data, dictionary):
+    tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
+    for token in (tokens.min(), tokens.max()):
+        if not 0 <= token < len(dictionary):
+            raise UsageError(
+                f"{indexed_dataset.data_file_path(data._path)} holds token {token}, but the "
+                f"dictionary has {len(dictionary)}: binarize with this dictionary"
+            )
 
 
 KEY = "dictionaries"
@@ -260,6 +299,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
     """
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
+    check_size(path)
     lines = read_file(path)
     _require_equal(path, lines, *expected)
     wanted = 1 if encodes_pairs else num_classes

@@ -18,7 +18,7 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.text import manifest
 
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt", "tokenizers")
-NAME = ".stages.json"
+NAME = manifest.RECORD
 WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
 FINISHED = ".finished"  # the same while they move to their places
 LOCK = ".lock"

@@ -12,6 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited
 
 NAME = "preparation.json"
+RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of their files
 FIX = "prepare the data again"
 
 
@@ -61,6 +62,21 @@ def read(folder) -> Manifest | None:
         if not _CHECKS[known[name]](value):
             raise UsageError(f"{path}: {name} is {value!r}; {FIX}")
     return Manifest(**{**content, "languages": tuple(content.get("languages", ()))})
+
+
+def check_size(path):
+    """Raise UsageError if a prepared file has another size than its preparation recorded."""
+    path = Path(path)
+    for folder in (*path.parents,)[:3]:  # a fold has folders of columns
+        try:
+            stages = json.loads(read_limited(folder / RECORD)).values()
+            sizes = {name: size for stage in stages for name, size in stage["files"].items()}
+        except (OSError, ValueError, AttributeError, KeyError, TypeError):
+            continue
+        size = sizes.get(path.relative_to(folder).as_posix())
+        if size is not None and path.exists() and path.stat().st_size != size:
+            actual = path.stat().st_size
+            raise UsageError(f"{path}: has {actual:,} bytes, its preparation {size:,}; {FIX}")
 
 
 def _all(kind, values):

@@ -34,6 +34,7 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
     name = CODES[rules.subwords]
     for path in (folder / name, folder / "text" / name):
         if path.is_file():
+            manifest.check_size(path)
             if path.stat().st_size <= LARGEST:
                 return path
             raise UsageError(

@@ -1,7 +1,9 @@
 """Binarized data, codes, and the dictionaries that a model was trained with."""
 
 import argparse
+import gc
 import inspect
+import json
 import os
 import signal
 import subprocess
@@ -20,24 +22,103 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.data import check
+from fairseq_posattn.compat.data import check, read_column
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.training.models import PosAttnClassifier
 
+DICTIONARY = Dictionary()
+for letter in "abc":
+    DICTIONARY.add_symbol(letter)
+
+
+def write_rows(prefix, *rows):
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=100)
+    for row in rows:
+        builder.add_item(torch.tensor(row, dtype=torch.int32))
+    builder.finalize(f"{prefix}.idx")
+
 
 def test_tokens_beyond_the_dictionary_are_refused(tmp_path):
-    dictionary = Dictionary()
-    for word in "abc":
-        dictionary.add_symbol(word)
-    prefix = str(tmp_path / "train")
-    builder = indexed_dataset.make_builder(f"{prefix}.bin", impl="mmap", vocab_size=100)
-    builder.add_item(torch.tensor([6, 2], dtype=torch.int32))
-    builder.finalize(f"{prefix}.idx")
+    dictionary, prefix = DICTIONARY, str(tmp_path / "train")
+    write_rows(prefix, [6, 2])
     assert data_utils.load_indexed_dataset(prefix, dictionary)[0].tolist() == [6, 2]
     numpy.array([9, 2], dtype="<u2").tofile(f"{prefix}.bin")
     with pytest.raises(UsageError, match=r"train\.bin holds token 9, but the dictionary has 7"):
         data_utils.load_indexed_dataset(prefix, dictionary)
     assert inspect.unwrap(data_utils.load_indexed_dataset)(prefix, dictionary)[0].tolist() == [9, 2]
+
+
+def changed(place, kind, value):
+    """Return a function that writes ``value`` into a file's content."""
+    size = numpy.dtype(kind).itemsize
+    return lambda old: old[:place] + numpy.array(value, kind).tobytes() + old[place + size :]
+
+
+# An index is a magic number, from byte 17 on the type of tokens, from 18 on the number of rows,
+# from 26 on their sizes, and here, with two rows, from 34 on where they begin.
+@pytest.mark.parametrize(
+    ("ending", "damage"),
+    [
+        *((ending, lambda old, end=end: old[:end]) for ending in ("idx", "bin") for end in (0, -1)),
+        *(("idx", lambda old, end=end: old[:end]) for end in (5, 20, 30)),
+        *(("idx", changed(0, "u1", 0)), ("idx", changed(17, "u1", 99))),
+        *(("idx", changed(18, "<u8", rows)) for rows in (0, 1, 1 << 60)),
+        *(("idx", changed(26, "<i4", size)) for size in (0, -2, 1 << 30)),
+        *(("idx", changed(34, "<i8", begin)) for begin in (4, -4, 1 << 40)),
+        ("idx", changed(34, "2<i8", [6, 0])),
+        ("bin", lambda old: old * 2),
+    ],
+)
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_damaged_data_is_named(tmp_path, ending, damage):
+    prefix = tmp_path / "train"
+    write_rows(prefix, [4, 5, 2], [6, 2])
+    rows = data_utils.load_indexed_dataset(str(prefix), DICTIONARY)
+    assert [row.tolist() for row in rows] == [[4, 5, 2], [6, 2]]
+    file = Path(f"{prefix}.{ending}")
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(UsageError, match=rf"^{prefix}\.idx( or \.bin)?: damaged[^\n]+; prepare"):
+        data_utils.load_indexed_dataset(str(prefix), DICTIONARY)
+    gc.collect()  # no traceback from what was not opened
+
+
+def test_prepared_files_of_another_size_are_named(tmp_path):
+    data = tmp_path / "data"
+    (data / "fold0/input0").mkdir(parents=True)
+    prefix, words, codes = data / "fold0/input0/train", data / "fold0/input0/dict.txt", data / "c"
+    write_rows(prefix, [4, 5, 2], [6, 2])
+    words.write_text("a 1\nb 1\n")
+    codes.write_text("#version: 0.2\na b\n")
+    paths = [Path(f"{prefix}.bin"), Path(f"{prefix}.idx"), words, codes]
+    files = {path.relative_to(data).as_posix(): path.stat().st_size for path in paths}
+    (data / ".stages.json").write_text(json.dumps({"binarized data": {"files": files}}))
+    cfg = argparse.Namespace(bpe="subword_nmt", bpe_codes=str(codes), bpe_separator="@@")
+
+    def read():
+        data_utils.load_indexed_dataset(str(prefix))
+        Dictionary.load(str(words))
+        encoders.build_bpe(cfg)
+
+    read()
+    for path in paths:
+        content = path.read_bytes()
+        path.write_bytes(content + b"c 1\n")
+        size = len(content)
+        message = f"^{path}: has {size + 4} bytes, its preparation {size}; prepare the data again$"
+        with pytest.raises(UsageError, match=message):
+            read()
+        path.write_bytes(content)
+    (data / ".stages.json").write_text("{}")
+    read()
+
+
+@pytest.mark.parametrize(("combine", "expected"), [(False, 1), (True, 3)])
+def test_the_parts_of_a_split_are_combined(tmp_path, combine, expected):
+    (tmp_path / "words").mkdir()
+    write_rows(tmp_path / "words/train", [4, 2])
+    write_rows(tmp_path / "words/train1", [5, 2], [6, 2])
+    rows = read_column(str(tmp_path), "words", "train", DICTIONARY, combine)
+    assert [row.tolist() for row in rows] == [[4, 2], [5, 2], [6, 2]][:expected]
 
 
 @pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 20, 100])
