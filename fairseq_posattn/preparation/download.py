@@ -108,9 +108,10 @@ def fetch(source, folder, pause=1.0) -> Path:
 
 def _fetch_from(url, part, source, pause):
     """Fill the file ``part``; raise :exc:`Unavailable` if this mirror does not serve the file."""
-    fruitless = 0
+    fruitless = largest = 0
     while True:
         before = part.stat().st_size if part.exists() else 0
+        largest = max(largest, before)
         try:
             _request(url, part, before, source.name)
             problem = _find_fault(part, source)
@@ -122,7 +123,8 @@ def _fetch_from(url, part, source, pause):
             problem += ", perhaps of two versions"  # fetched again from the start
         except BROKEN_OFF as error:
             problem = getattr(error, "reason", "") or str(error) or type(error).__name__
-        fruitless = 0 if part.exists() and part.stat().st_size > before else fruitless + 1
+        # Progress is more than at any time before: some servers start again for ever.
+        fruitless = 0 if part.exists() and part.stat().st_size > largest else fruitless + 1
         if fruitless == ATTEMPTS:
             raise Unavailable(problem)
         say(f"{url}: {shown(str(problem))[:200]}; trying again")
@@ -141,8 +143,11 @@ def _request(url, part, size, title):
         is_permanent = error.code < 500 and error.code != HTTPStatus.TOO_MANY_REQUESTS
         kind = Unavailable if is_permanent else ConnectionError
         raise kind(f"{error.code} {error.reason}") from None
+    except ValueError as error:  # a redirect to what is no address
+        raise Unavailable(str(error)) from None
     with answer:
-        if answer.status != HTTPStatus.PARTIAL_CONTENT:
+        begin = answer.headers.get("Content-Range", "").startswith(f"bytes {size}-")
+        if answer.status != HTTPStatus.PARTIAL_CONTENT or not begin:
             size = 0  # the server sends all
         total = None if answer.length is None else size + answer.length
         with (

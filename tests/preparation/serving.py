@@ -13,8 +13,8 @@ class Server(http.server.ThreadingHTTPServer):
     Attributes:
         misdeeds: per file, what to do wrong at its first request, its second, and so on: an HTTP
             status such as ``503``; ``break`` half-way through what is left; ``overstate`` the
-            length; ``whole``: send all though a part is requested; ``stall``: send nothing;
-            ``->URL``: redirect there.
+            length; ``whole``: send all though a part is requested; ``again``: the same, but call
+            it the part; ``stall``: send nothing; ``->URL``: redirect there.
         requests: ``(name, first requested byte)``.
     """
 
@@ -60,12 +60,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_header("Location", misdeed.removeprefix("->"))
             return self.end_headers()
         content = server.files[name]
-        if misdeed == "whole":
+        if misdeed in ("whole", "again"):
             start = 0
         if start and start >= len(content):
             return self.send_error(416)
         rest = content[start:]
-        self.send_response(206 if start else 200)
+        self.send_response(206 if start or misdeed == "again" else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
         self.send_header("Content-Length", str(len(rest) + 1000 * (misdeed == "overstate")))

@@ -69,6 +69,7 @@ HALF = len(ARCHIVE) // 2
     [
         (["break", "break"], [0, HALF, HALF + (len(ARCHIVE) - HALF) // 2]),
         (["break", "whole"], [0, HALF]),  # the server sends all of it
+        (["break", "again"], [0, HALF]),
         (["overstate"], [0, len(ARCHIVE)]),  # longer than the file is
     ],
 )
@@ -110,6 +111,22 @@ def test_wrong_files_are_refused(serve, tmp_path, served, published, complaint):
     assert len(server.requests) == 1 and not left_in(tmp_path)
     path = download(server, tmp_path, "first", "text.tgz", content=published)
     assert path.read_bytes() == ARCHIVE
+
+
+@pytest.mark.parametrize("misdeeds", [["break", 416], ["break", "whole", "break"]])
+def test_a_server_that_starts_again_for_ever_is_left(serve, tmp_path, misdeeds):
+    server = serve(first=misdeeds * 20)
+    server.files["first"] = ARCHIVE[:-100] if "whole" in misdeeds else ARCHIVE
+    assert download(server, tmp_path, "first", "text.tgz").read_bytes() == ARCHIVE
+    assert len(server.requests) < 12
+
+
+def test_a_redirect_to_what_is_no_address_ends_one_mirror_only(serve, tmp_path, capsys):
+    server = serve(first=["->http://[nowhere/text.tgz"], second=["->https://" + "a" * 99 + ".de/"])
+    server.files |= {"first": b"", "second": b""}
+    path = download(server, tmp_path, "first", "second", "text.tgz")
+    assert path.read_bytes() == ARCHIVE
+    assert f"{server.url('first')}: " in capsys.readouterr().err
 
 
 def test_failures_of_all_mirrors_are_reported(serve, tmp_path):

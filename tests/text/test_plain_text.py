@@ -95,6 +95,13 @@ def test_unusable_rules_and_codes_are_reported(tmp_path, rule, subwords, size, m
     assert capfd.readouterr().err == ""
 
 
+def test_codes_that_changed_since_the_preparation_are_refused(tmp_path):
+    (tmp_path / "vocab.txt").write_text("[UNK]\nA\n")
+    (tmp_path / ".stages.json").write_text('{"learning": {"files": {"vocab.txt": 5}}}')
+    with pytest.raises(UsageError, match="/vocab.txt: has 8 bytes, its preparation 5; prepare the"):
+        splitter(tmp_path, Manifest("own", "translation", "spaces", subwords="wordpiece"), "de")
+
+
 def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
     (tmp_path / "vocab.txt").write_text("[UNK]\nA\na\n")
     for lower, encoded in ((True, "a a"), (False, "A a")):
