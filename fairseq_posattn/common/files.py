@@ -6,6 +6,8 @@ output are written into.
 """
 
 import argparse
+import fcntl
+import glob
 import json
 import os
 import stat
@@ -39,8 +41,9 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
                 yield file
             return
         target = Path(os.path.realpath(path))
+        _remove_stale_parts(target)
         part = str(target.with_name(f".{target.name}.{uuid4().hex[:8]}.part"))
-        with _open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666), binary) as file:
+        with _open(_create_locked(part), binary) as file:
             yield file
         if target.exists():
             os.chmod(part, stat.S_IMODE(target.stat().st_mode))
@@ -54,6 +57,25 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
         if part:
             with suppress(OSError):
                 os.unlink(part)
+
+
+def _create_locked(part: str) -> int:
+    """Return the descriptor of a new file with a lock, which ends with the process at the latest."""
+    while True:
+        descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # another process took it for stale before it was locked
+
+
+def _remove_stale_parts(target: Path) -> None:
+    """Remove the parts of a file that killed processes left: nobody holds their locks."""
+    for stale in target.parent.glob(f".{glob.escape(target.name)}.{'?' * 8}.part"):
+        with suppress(OSError), open(stale, "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stale.unlink()
 
 
 def check_writable(path: StrPath, option: str = "") -> None:

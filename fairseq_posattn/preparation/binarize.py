@@ -41,11 +41,11 @@ def binarize_files(work, targets, dictionary, jobs, tell=say):
 
 def preprocess(dest, jobs, tell=say, **options):
     """Run fairseq-preprocess; ``tell`` prints its lines about sizes of dictionaries and data."""
-    command = [sys.executable, "-m", "fairseq_cli.preprocess", "--destdir", str(dest)]
-    for name, value in {"workers": jobs, **options}.items():
+    command = [sys.executable, "-m", "fairseq_cli.preprocess"]
+    for name, value in {"destdir": dest, "workers": jobs, **options}.items():
         if value is not False:
             flag = f"--{name.replace('_', '-')}"
-            command += [flag] if value is True else [flag, str(value)]
+            command.append(flag if value is True else f"{flag}={value}")  # it may begin with -
     last, shown = "", set()
     with subprocess.Popen(
         command,

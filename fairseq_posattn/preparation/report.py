@@ -92,11 +92,11 @@ def next_commands(corpus, dest, by_name=False, folder=None, extra=()):
 
     ``by_name`` is for recipes that find data sets by their folders' names.
     """
-    train = ["posattn", "train", str(shown(folder or dest)), *(["--", *extra] if extra else ())]
+    train = ["posattn", "train", shown(folder or dest), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")
-    data = ["--data", str(shown(dest))]
+    data = ["--data", shown(dest)]
     if by_name:
-        data = ["--datasets", corpus.name, "--data", str(shown(dest.parent))]
+        data = ["--datasets", corpus.name, "--data", shown(dest.parent)]
     if corpus.recipe is not None and (not by_name or dest.name == corpus.name):
         words = ["posattn", "recipe", corpus.recipe, *data]
         print(f"or, for the paper's table,\n    {shlex.join(words)}")
@@ -112,6 +112,7 @@ def explain(train):
 
 
 def shown(path):
-    """Return a path relative to the current folder if it lies in it."""
+    """Return a path, as an argument of commands, relative to the current folder if it lies in it."""
     path = Path(path)
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    return f"./{path}" if str(path).startswith("-") else str(path)

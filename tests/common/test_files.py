@@ -25,6 +25,22 @@ def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
     assert os.listdir(tmp_path) == ["text"]
 
 
+def test_parts_of_killed_writers_are_removed(tmp_path):
+    program = """
+import os, signal, sys
+from fairseq_posattn.common.files import writing
+with writing(sys.argv[1]) as file:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    path = tmp_path / "text[1]"
+    subprocess.run([sys.executable, "-c", program, path])
+    (part,) = os.listdir(tmp_path)
+    assert part.startswith(".text[1].") and part.endswith(".part")
+    (tmp_path / ".text[1].part").touch()  # of a download, which resumes
+    write_text(path, "x")
+    assert sorted(os.listdir(tmp_path)) == [".text[1].part", "text[1]"]
+
+
 def test_bytes_and_json_are_written(tmp_path):
     with writing(tmp_path / "bytes", binary=True) as file:
         file.write(b"\0\r\n")

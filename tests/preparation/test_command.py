@@ -131,6 +131,18 @@ for side in "de", "en":
     assert not log.exists()
 
 
+def test_folders_may_begin_with_a_dash(stand_in, tmp_path):
+    stand_in("""
+import argparse
+parser = argparse.ArgumentParser()
+for name in ("--destdir", "--workers", "--trainpref"):
+    parser.add_argument(name, required=True)
+parser.parse_args()
+""")
+    preprocess(Path("-made/here"), 1, trainpref="-made/text")
+    assert report.shown(Path.cwd() / "-made") == "./-made"
+
+
 def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
     stand_in("raise FileNotFoundError('text/bpe.train.de')")
     with pytest.raises(UsageError) as caught:

@@ -124,7 +124,7 @@ def _make_parser(kind, prog, data_bin):
         if corpus.source is not None:
             source = corpus.source + ("" if corpus.licensed else " (default: download it)")
             command.add_argument("--source", type=Path, metavar="PATH", help=source)
-        default = str(shown(data_bin / name)).replace("%", "%%")
+        default = shown(data_bin / name).replace("%", "%%")
         dest = f"output folder; its text/ holds readable text (default: {default})"
         command.add_argument("--dest", type=Path, metavar="FOLDER", help=dest)
         add_count(command, "--jobs", _cores(), "processes, at most the number of cores")
