@@ -60,7 +60,7 @@ def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
 
 
 def _create_locked(part: str) -> int:
-    """Return the descriptor of a new file with a lock, which ends with the process at the latest."""
+    """Return the descriptor of a new file with a lock, which the process's end releases."""
     while True:
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with suppress(OSError):  # a file system without locks

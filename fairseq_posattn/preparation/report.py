@@ -112,7 +112,7 @@ def explain(train):
 
 
 def shown(path):
-    """Return a path, as an argument of commands, relative to the current folder if it lies in it."""
+    """Return a path for a printed command, relative to the current folder if it lies in it."""
     path = Path(path)
     path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     return f"./{path}" if str(path).startswith("-") else str(path)
