@@ -9,6 +9,7 @@ import shutil
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn import __version__
@@ -22,6 +23,7 @@ NAME = manifest.RECORD
 WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
 FINISHED = ".finished"  # the same while they move to their places
 LOCK = ".lock"
+FILES = "training_files"  # in the settings of the last stage
 PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
 
 
@@ -46,7 +48,7 @@ class Stages:
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
             self._publish()
-            self.published = read_record(self.dest)
+            self.published = _read_record(self.dest)
             is_whole = any(stage["settings"]["limit"] is None for stage in self.published.values())
             if self.limit is not None and is_whole and not self.force:
                 raise UsageError(
@@ -97,13 +99,13 @@ class Stages:
 
     def _begin(self):
         """Resume the working folder, or link the outputs of the finished stages into a new one."""
-        self.home, self.record = self.work, read_record(self.work)
+        self.home, self.record = self.work, _read_record(self.work)
         if list(self.record.items())[: len(self.done)] != list(self.done.items()):
             self.record = {}
         if not self.record:
             _remove(self.work)
         self.work.mkdir(exist_ok=True)
-        for file in () if self.record else files_of(self.done):
+        for file in () if self.record else _files_of(self.done):
             (self.work / file).parent.mkdir(parents=True, exist_ok=True)
             try:
                 os.link(self.dest / file, self.work / file)
@@ -112,7 +114,7 @@ class Stages:
 
     def _refuse_foreign(self, outputs):
         """Raise if a file that no stage made would be replaced."""
-        known = files_of(self.published)
+        known = _files_of(self.published)
         stale = [stage for name, stage in self.published.items() if stage != self.done.get(name)]
         for file in _files(self.dest, {*_outputs(stale), *outputs, *_outputs(self.done.values())}):
             if file not in known:
@@ -125,9 +127,9 @@ class Stages:
         """Move finished outputs to their places, also those of a run that was killed here."""
         finished = self.dest / FINISHED
         if (finished / NAME).exists():
-            record = read_record(finished)
+            record = _read_record(finished)
             outputs = _outputs(record.values())
-            for output in _outputs(read_record(self.dest).values()):
+            for output in _outputs(_read_record(self.dest).values()):
                 if output not in outputs:
                     _remove(self.dest / output)
             write_json(self.dest / NAME, record, indent=1)
@@ -158,44 +160,38 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
             manifest.write(work / part, rules)
 
     outputs = [f"{part}/{manifest.NAME}".removeprefix("./") for part in parts]
-    files = {"training_files": list(corpus.files)} if corpus.files else {}
+    files = {FILES: list(corpus.files)} if corpus.files else {}
     stages.run("manifest", outputs, make, **fields, **files)
 
 
 def check_dest(dest, corpus, inputs, force=False):
     """Raise :exc:`UsageError` if a preparation would replace another corpus or one of its inputs.
 
-    The description of ``dest`` names its corpus; ``force`` allows to replace it. ``inputs`` are the
-    values of all options.
+    ``inputs`` are the values of all options; ``force`` allows to replace the corpus.
     """
-    record = read_record(dest)
-    made = {os.path.realpath(Path(dest, file)) for file in files_of(record)}
-    for value in inputs:
-        for path in value if isinstance(value, list) else [value]:
-            if isinstance(path, str | Path) and os.path.realpath(path) in made:
-                raise UsageError(
-                    f"{path}: an earlier preparation made it, and this one would replace it; copy "
-                    "it to another folder, or give another --dest"
-                )
-    try:
-        present = manifest.read(dest)
-    except UsageError:  # preparing the data again replaces a damaged manifest
-        return
-    if present is None or force:
-        return
-    files = record.get("manifest", {}).get("settings", {}).get("training_files", corpus.files)
-    is_same = present.corpus == corpus.name and present.languages in ((), tuple(corpus.sides))
-    is_same &= present.task == corpus.task or {present.task, corpus.task} <= PAIR_TASKS
-    if not is_same or tuple(files) != corpus.files:
-        names = (Path(file).name for file in files)
-        named = ", ".join([f"--task {present.task}", *present.languages, *names])
+    record = _read_record(dest)
+    made = {os.path.realpath(Path(dest, file)) for file in _files_of(record)}
+    for path in chain.from_iterable(one if isinstance(one, list) else [one] for one in inputs):
+        if isinstance(path, str | Path) and os.path.realpath(path) in made:
+            raise UsageError(
+                f"{path}: an earlier preparation made it, and this one would replace it; copy it "
+                "to another folder, or give another --dest"
+            )
+    wanted = {"corpus": corpus.name, "task": corpus.task, "languages": list(corpus.sides)}
+    wanted[FILES] = list(corpus.files)
+    present = wanted | record.get("manifest", {}).get("settings", {})  # older records lack some
+    if {present["task"], corpus.task} == PAIR_TASKS:
+        wanted["task"] = present["task"]
+    if not force and any(present[name] != value for name, value in wanted.items()):
+        names = [present["corpus"], present["task"], *present["languages"]]
+        named = ", ".join([*names, *(Path(file).name for file in present[FILES])])
         raise UsageError(
-            f"--dest {dest}: holds another corpus, {present.corpus} ({named}); choose another "
-            "folder, or replace it with --force"
+            f"--dest {dest}: holds another corpus ({named}); choose another folder, or replace it "
+            "with --force"
         )
 
 
-def read_record(folder):
+def _read_record(folder):
     """Return the record of a folder; stages of 0.1.0 had names in British spelling."""
     path = Path(folder) / NAME
     try:
@@ -217,7 +213,7 @@ def _outputs(stages):
     return [output for stage in stages for output in stage["outputs"]]
 
 
-def files_of(stages):
+def _files_of(stages):
     return {file for stage in stages.values() for file in stage["files"]}
 
 

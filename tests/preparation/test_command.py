@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.kinds import KINDS, prepare
 from fairseq_posattn.recipes.command import main as recipe
-from fairseq_posattn.text import manifest
 
 RECIPES = {
     (kind, name): corpus
@@ -70,7 +70,7 @@ def test_errors_are_one_line(command, error, status, line, capsys):
         ("a:b", "fairseq-train splits it at ':'; "),
         ("source/made", "lies in --source source; "),
         ("link", "lies in --source source; "),
-        ("pairs", "holds another corpus, own (--task translation); choose another folder, or"),
+        ("pairs", "holds another corpus (own, translation, de, en); choose another"),
     ],
 )
 def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monkeypatch, capsys):
@@ -78,7 +78,8 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
     Path("source").mkdir()
     Path("link").symlink_to("source")
     Path("pairs").mkdir()
-    manifest.write("pairs", manifest.Manifest("own", "translation", "spaces"))
+    made = {"corpus": "own", "task": "translation", "languages": ["de", "en"], "limit": None}
+    write_json("pairs/.stages.json", {"manifest": {"settings": made, "files": {}}})
     assert command(f"--dest={dest}", "--source", "source", runs=False)[0] == 1
     (message,) = capsys.readouterr().err.splitlines()
     assert f" error: --dest {dest}: {words}" in message

@@ -177,7 +177,7 @@ def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, fairs
     }
     dest = tmp_path / "data/own"
     before = tree(dest)
-    holds = f"--dest {dest}: holds another corpus, own (--task translation, de, en, train.de, train"
+    holds = f"--dest {dest}: holds another corpus (own, translation, de, en, train.de, train.en); "
     for words in others.values():
         assert custom(*words, *none)[0] == 1
         (message,) = capsys.readouterr().err.splitlines()[-1:]

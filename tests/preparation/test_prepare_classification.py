@@ -106,7 +106,7 @@ def test_examples_without_words_are_left_out_and_named(tmp_path, fairseq_here, c
     source = tmp_path / "custrev.all"
     source.write_text("".join(f"{number % 2} sentence {number}\n" for number in range(30)) + "1 \n")
     assert main(["cr", "--source", str(source), "--dest", str(tmp_path / "cr"), "--jobs", "1"]) == 0
-    assert f"left out, since they have no words: {source}:31\n" in capsys.readouterr().err
+    assert f"left out, since they have no words: {source}:31 (3.2%)\n" in capsys.readouterr().err
     tested = [line for k in range(10) for line in lines(tmp_path / f"cr/fold{k}/text/test.input0")]
     assert sorted(tested) == sorted(f"sentence {number}" for number in range(30))
 
