@@ -65,6 +65,8 @@ BY_HEAD = CONTRACT + "long_texts_without_gradients_are_attended_by_head"
 LOADING = "tests/compat/test_loading.py"
 CUT = "tests/inference/test_translation.py::test_a_line_is_cut_only_if_its_end_does_not_fit"
 
+STAGES = "tests/preparation/test_stages.py"
+DATA = "tests/compat/test_data.py"
 MANIFEST = "tests/text/test_manifest.py"
 
 FAULTS_BY_FILE = {
@@ -73,8 +75,12 @@ FAULTS_BY_FILE = {
         (
             "            self.record = {}\n            self._refuse",
             "            self._refuse",
-            "tests/preparation/test_stages.py",
+            STAGES,
         ),
+        ("            if self.force:\n", "            if False:\n", STAGES),
+    ],
+    "text/lines.py": [
+        ('removesuffix("\\r")', 'rstrip("\\r")', "tests/text/test_lines.py"),
     ],
     "model/seq2seq.py": [
         ("self.training and self.pads_right and incremental_state is None", "True", STOCK),
@@ -351,7 +357,14 @@ FAULTS_BY_FILE = {
         ("columns[:, ids] =", "columns[:, : len(ids)] =", CRITERIONS),
     ],
     "inference/tokens.py": [("len(tokens) >= self.longest", "len(tokens) > self.longest", CUT)],
-    "compat/data.py": [("check_split(self, split, combine)", "pass", "tests/compat/test_data.py")],
+    "compat/data.py": [
+        ("check_split(self, split, combine)", "pass", DATA),
+        (
+            "dictionary, combine=combine)\n    if rows is None:",
+            "dictionary)\n    if rows is None:",
+            DATA,
+        ),
+    ],
     "compat/cuda_graphs.py": [
         ("self.loss_scale.fill_(self.scaler.loss_scale)", "pass", GRAPHS),
         ("self.optimizer._needs_sync = True", "pass", GRAPHS),

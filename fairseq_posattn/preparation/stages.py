@@ -179,12 +179,13 @@ def check_dest(dest, corpus, inputs, force=False):
             )
     wanted = {"corpus": corpus.name, "task": corpus.task, "languages": list(corpus.sides)}
     wanted[FILES] = list(corpus.files)
-    present = wanted | record.get("manifest", {}).get("settings", {})  # older records lack some
+    settings = record.get("manifest", {}).get("settings", {})
+    present = wanted | settings  # older records lack some
     if {present["task"], corpus.task} == PAIR_TASKS:
         wanted["task"] = present["task"]
     if not force and any(present[name] != value for name, value in wanted.items()):
         names = [present["corpus"], present["task"], *present["languages"]]
-        named = ", ".join([*names, *(Path(file).name for file in present[FILES])])
+        named = ", ".join([*names, *(Path(file).name for file in settings.get(FILES, ()))])
         raise UsageError(
             f"--dest {dest}: holds another corpus ({named}); choose another folder, or replace it "
             "with --force"
