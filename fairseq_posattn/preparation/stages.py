@@ -164,7 +164,7 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
     stages.run("manifest", outputs, make, **fields, **files)
 
 
-def check_dest(dest, corpus, inputs, force=False):
+def check_replaced(dest, corpus, inputs, force=False):
     """Raise :exc:`UsageError` if a preparation would replace another corpus or one of its inputs.
 
     ``inputs`` are the values of all options; ``force`` allows to replace the corpus.

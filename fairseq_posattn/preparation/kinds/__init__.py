@@ -12,7 +12,7 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, custom, custom_pairs
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
 from fairseq_posattn.preparation.report import explain, shown
-from fairseq_posattn.preparation.stages import check_dest
+from fairseq_posattn.preparation.stages import check_replaced
 from fairseq_posattn.preparation.vectors import add_word_options
 
 SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split names at these
@@ -82,7 +82,7 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
             raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
         corpus = replace(corpus, files=_training_files(options), **corpus.changes(options))
         _check_dest(options.dest, options.source)
-        check_dest(options.dest, corpus, vars(options).values(), options.force)
+        check_replaced(options.dest, corpus, vars(options).values(), options.force)
         try:
             train = entry.prepare(corpus, options)
         except KeyboardInterrupt:
