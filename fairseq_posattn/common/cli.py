@@ -71,10 +71,17 @@ def value_of(words: Sequence[str], *flags: str) -> str:
 
 
 def add_count(
-    parser: argparse._ActionsContainer, flag: str, default: int | None, about: str
+    parser: argparse._ActionsContainer,
+    flag: str,
+    default: int | None,
+    about: str,
+    otherwise: str = "all",
 ) -> None:
-    """Add an option whose value is a positive number, with its default in the help."""
-    about += f" (default: {'all' if default is None else default})"
+    """Add an option whose value is a positive number, with its default in the help.
+
+    ``otherwise`` describes the default None.
+    """
+    about += f" (default: {otherwise if default is None else default})"
     parser.add_argument(flag, type=positive, default=default, metavar="N", help=about)
 
 

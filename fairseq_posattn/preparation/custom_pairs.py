@@ -1,35 +1,44 @@
 """Custom pairs, translations or summaries: two parallel files, or two columns of a table."""
 
 import re
+import unicodedata
 from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 
+import regex
+
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import say
+from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import custom
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.pairs import PairWriter, map_pairs, say_left_out
+from fairseq_posattn.preparation.pairs import PairWriter, say_left_out
 from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.preparation.round_trip import Sample, write_sample
+from fairseq_posattn.preparation.segmentation import BY_TEXT, USUAL_MERGES
 from fairseq_posattn.preparation.tables import file_suffix, open_lines, read_rows
 from fairseq_posattn.preparation.vectors import add_seed
+from fairseq_posattn.text import words
 from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES
 from fairseq_posattn.text.vocabulary import check_symbols
-from fairseq_posattn.text.words import spaces
 
 MOST_HELD_OUT = 1000
-USUAL_SIZE = 10_000  # subwords
 SUBWORDS = {
+    "sentencepiece": ("text", "SentencePiece of the unchanged text, for every language"),
     "subword_nmt": ("moses-escaped", "byte-pair encoding of Moses tokens"),
-    "sentencepiece": ("spaces", "SentencePiece, also for languages without spaces"),
     "none": ("spaces", "the text is segmented already"),
 }
-SIZES = {"bpe_operations": "subword_nmt", "vocabulary_size": "sentencepiece"}
+# Options of the number of subwords, and the kinds of subwords that they serve.
+SIZES = {
+    "bpe_operations": ("sentencepiece", "subword_nmt"),
+    "vocabulary_size": ("sentencepiece",),
+}
+VISIBLE = regex.compile(r"[^\s\p{C}]")
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 
@@ -67,6 +76,10 @@ def _add_file_options(parser, sides):
     for split in reversed(custom.HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     add_seed(parser)
+    forms = "Unicode form of all text, in translation too: nfc composes letters and accents, nfkc "
+    forms += "also unifies compatible characters (default: %(default)s)"
+    choices = ("none", "nfc", "nfkc")
+    parser.add_argument("--normalize", choices=choices, default=choices[0], help=forms)
 
 
 def add_translation_options(parser):
@@ -78,9 +91,9 @@ def add_translation_options(parser):
         parser.add_argument(f"--{side}-lang", metavar="LANGUAGE", help=f"{side} {code}")
     kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
     kinds += " (default: %(default)s)"
-    parser.add_argument("--subwords", choices=SUBWORDS, default="subword_nmt", help=kinds)
+    parser.add_argument("--subwords", choices=SUBWORDS, default="sentencepiece", help=kinds)
     size = "with --subwords sentencepiece: subwords to learn"
-    add_count(parser, "--vocabulary-size", USUAL_SIZE, size)
+    add_count(parser, "--vocabulary-size", None, size, BY_TEXT)
     parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     separate = "one dictionary for each language (default: a joined one, for shared embeddings)"
     parser.add_argument("--separate-dictionaries", action="store_true", help=separate)
@@ -90,6 +103,8 @@ def add_summary_options(parser):
     _add_file_options(parser, ("TEXT", "SUMMARY"))
     parser.add_argument("--text", metavar="COLUMN", help="column of the texts of FILE")
     parser.add_argument("--summary", metavar="COLUMN", help="column of the summaries of FILE")
+    about = "with --subwords wordpiece and no --cased: remove accents and marks, as BERT does"
+    parser.add_argument("--strip-accents", action="store_true", help=about)
 
 
 def find_files(options):
@@ -154,11 +169,14 @@ def languages(options):
 
 
 def changes(options):
-    for name, subwords in SIZES.items():
-        size = getattr(options, name)
-        if size != USUAL_SIZE and subwords != options.subwords:
-            flag = f"--{name.replace('_', '-')} {size}"
-            raise UsageError(f"{flag}: needs --subwords {subwords}; add that, or remove it")
+    given = {name: size for name in SIZES if (size := getattr(options, name)) is not None}
+    for name, size in given.items():
+        flag, kinds = f"--{name.replace('_', '-')} {size}", SIZES[name]
+        if options.subwords not in kinds:
+            kinds = " or ".join(kinds)
+            raise UsageError(f"{flag}: needs --subwords {kinds}; add that, or remove it")
+        if len(given) > 1:
+            raise UsageError(f"{flag}: --vocabulary-size counts them already; remove one of them")
     subwords = None if options.subwords == "none" else options.subwords
     rule = SUBWORDS[options.subwords][0]
     return {"sides": languages(options), "word_rule": rule, "subwords": subwords}
@@ -166,7 +184,11 @@ def changes(options):
 
 def settings(options):
     held = {split: _held_size(options, split) for split in custom.HELD_OUT}
-    return {**held, "seed": options.seed, "columns": _columns(options)}
+    form = {} if options.normalize == "none" else {"normalize": options.normalize}
+    return {**held, "seed": options.seed, "columns": _columns(options), **form}
+
+
+is_composed = partial(unicodedata.is_normalized, "NFC")
 
 
 def _held_size(options, split):
@@ -183,7 +205,7 @@ def fingerprint(sources):
 def write_translations(sources, folder, options):
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = SUBWORDS[options.subwords][0], languages(options)
-    functions = [RULES[rule](side) if rule in RULES else spaces for side in sides]
+    functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
 
     def check(places, pair):
         if options.subwords != "none":
@@ -195,31 +217,64 @@ def write_translations(sources, folder, options):
     write_pairs(sources, folder, options, sides, functions, check)
 
 
+def write_summaries(sources, folder, options):
+    """Write ``{split}.{side}`` and the raw test set."""
+    rule = words.RULES[word_rule_of_summaries(options)]
+    write_pairs(sources, folder, options, SIDES, [rule] * 2)
+
+
+def word_rule_of_summaries(options):
+    return "text" if options.subwords == "sentencepiece" else "spaces"
+
+
 def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
     ``check`` raises for malformed pairs and finds Moses escapes.
     """
+    sampled = []
+    if options.normalize != "none":
+        form = partial(unicodedata.normalize, options.normalize.upper())
+        functions = [lambda line, split=split: split(form(line)) for split in functions]
     for split, pairs in divide(sources, options).items():
-        counts = Counter()
+        counts, sample = Counter(), Sample()
         with (
             PairWriter(folder / split, sides) as writer,
             PairWriter(folder.parent / split, sides if split == "test" else ()) as raw,
         ):
 
-            def complete(pairs, counts=counts, write_raw=raw.write if raw.files else None):
+            def complete(pairs, counts=counts):
                 for places, pair in pairs:
-                    if not all(custom.INVISIBLE.sub("", side) for side in pair):
+                    if not all(map(VISIBLE.search, pair)):
                         counts["empty"] += 1
                         continue
                     counts["escaped"] += check(places, pair)
-                    if write_raw:
-                        write_raw(pair)
+                    for side, line in zip(sides, pair, strict=True):
+                        counts[side] += not is_composed(line)
                     yield pair
 
+            def both(pair):
+                return pair, tuple(f(line) for f, line in zip(functions, pair, strict=True))
+
             given = complete(islice(pairs(), options.limit))
-            for pair in map_pairs(functions, given, options.jobs, f"reading {split}"):
-                writer.write(pair)
+            title = f"reading {split}"
+            for pair, tokenized in map_lines(both, given, options.jobs, title):
+                if not all(map(VISIBLE.search, tokenized)):  # Moses drops what cannot be printed
+                    counts["empty"] += 1
+                    continue
+                writer.write(tokenized)
+                sample.add(pair)
+                if raw.files:
+                    raw.write(pair)
+        sampled += sample.pairs
+        for side in sides if options.normalize == "none" else ():
+            if counts[side]:
+                share = counts[side] / max(writer.count, 1)
+                say(
+                    f"warning: {split}: {counts[side]:,} lines of {side} ({share:.1%}) are not in "
+                    "Unicode's composed form, NFC; equal text in two forms is different text to a "
+                    "model and to scores: give --normalize nfc"
+                )
         say_left_out(split, counts["empty"], writer.count)
         if counts["escaped"]:
             say(
@@ -229,6 +284,7 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
         if not writer.count:
             name = sources.get(split, sources["train"]).paths[0]
             raise UsageError(f"{name}: has no pairs for {split}")
+    write_sample(sampled, folder, sides)
 
 
 def divide(sources, options):
@@ -266,15 +322,16 @@ TRANSLATION = TranslationCorpus(
     settings=lambda options: {**settings(options), "subwords": options.subwords},
     add_options=add_translation_options,
     changes=changes,
-    bpe_operations=USUAL_SIZE,
+    bpe_operations=USUAL_MERGES,
 )
 SUMMARIZATION = SummarizationCorpus(
     name="own",
     summary="custom texts and summaries, in two parallel files or a table",
     find_files=find_files,
     fingerprint=fingerprint,
-    write_text=partial(write_pairs, sides=SIDES, functions=[spaces] * 2),
-    settings=settings,
+    write_text=write_summaries,
+    settings=lambda options: {**settings(options), "word_rule": word_rule_of_summaries(options)},
+    changes=lambda options: {"word_rule": word_rule_of_summaries(options)},
     add_options=add_summary_options,
     subwords="sentencepiece",  # works for any language without tokenization
 )

@@ -4,7 +4,7 @@ import hashlib
 import re
 import shutil
 from itertools import islice
-from math import ceil
+from math import ceil, sqrt
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
@@ -14,8 +14,14 @@ from fairseq_posattn.text.vocabulary import SPECIAL
 
 # SentencePiece holds its training sentences in memory, and skips lines of over 4,192 bytes.
 LEARN_FROM = 500_000
-SENTENCE_END = re.compile(r"(?<=[.!?]) ")
-MARKS = 3  # SentencePiece's own symbols, at the start of its vocabulary
+SENTENCE_END = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01\uff1f\u0964\u06d4\u104b\u17d4])")
+LONGEST_SENTENCE = 1 << 20  # bytes; others are not learned from
+USUAL_MERGES = 10_000
+RICH = 4  # subwords for each character of the alphabet, at least, for all to be in the vocabulary
+BYTES = 256 + len(SPECIAL)  # SentencePiece's subwords of bytes and symbols
+# Subwords by the square root of the text's characters, within these bounds.
+PER_ROOT, FEWEST, MOST = 4, 1_000, 32_000
+BY_TEXT = f"{FEWEST:,} to {MOST:,} by the size of the training text"  # the default, for --help
 
 
 class BytePairs:
@@ -23,10 +29,10 @@ class BytePairs:
 
     prefix = "bpe."  # of the segmented text files
     files = ("text/bpe.codes",)  # learned files; ``settings`` are the options that affect them
-    lower = False  # text is not lowercased
+    lower = accents = False  # text is not lowercased
 
     def __init__(self, options):
-        self.settings = {"operations": options.bpe_operations}
+        self.settings = {"operations": options.bpe_operations or USUAL_MERGES}
 
     def learn(self, lines, work):
         """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
@@ -38,30 +44,44 @@ class BytePairs:
 
 
 class SentencePieces:
-    """SentencePiece's byte pairs of untokenized text, spaces included; see BytePairs."""
+    """SentencePiece's byte pairs of untokenized text, spaces included; see BytePairs.
+
+    Text comes back unchanged: it is not normalized, and characters that are too rare for a subword
+    are split into bytes.
+    """
 
     prefix = "spm."
     files = ("text/spm.model", "text/spm.vocab")
-    lower = False
+    lower = accents = False
 
     def __init__(self, options):
         flag = "--cased" if options.cased else "--wordpiece-vocabulary"
         if options.cased or options.wordpiece_vocabulary:
             raise UsageError(f"{flag}: needs --subwords wordpiece")
         self.settings = {"vocabulary_size": options.vocabulary_size}
+        if merges := getattr(options, "bpe_operations", None):
+            self.settings = {"operations": merges}
 
     def learn(self, lines, work):
+        sample, size = _sample(lines, self.settings.get("vocabulary_size"))
+        alphabet = len(set().union(*sample()))
+        if merges := self.settings.get("operations"):
+            size = BYTES + alphabet + merges
+        say(f"learning {size:,} subwords")
         subwords.train_sentencepiece(
-            _sample(lines)(),
-            self.settings["vocabulary_size"],
+            sample(),
+            size,
             work / "text/spm",
-            # Text must come back unchanged, since summaries are scored against their references.
             normalization_rule_name="identity",
-            hard_vocab_limit=False,  # a quick look may have fewer subwords
+            byte_fallback=size > BYTES + alphabet,  # else unseen characters are unknown
+            control_symbols=SPECIAL[1],  # fairseq's: no subword may be equal to it
+            hard_vocab_limit=False,  # a small text may have fewer subwords
+            max_sentence_length=LONGEST_SENTENCE,
             # A unigram model's candidates have varied right contexts. In tokenized text only
             # spaces follow words, so it would lack them.
             model_type="bpe",
-            character_coverage=1.0,
+            # Chinese characters alone would fill a small vocabulary.
+            character_coverage=0.9995 if BYTES + alphabet < size < RICH * alphabet else 1.0,
         )
 
     def encoder(self, dest):
@@ -69,7 +89,8 @@ class SentencePieces:
 
     def vocabulary(self, dest):
         """Return all subwords, without special symbols."""
-        return [line.partition("\t")[0] for line in file_lines(dest / self.files[1])][MARKS:]
+        known = [line.partition("\t")[0] for line in file_lines(dest / self.files[1])]
+        return [one for one in known if one not in SPECIAL]
 
 
 class WordPieces:
@@ -81,7 +102,11 @@ class WordPieces:
     def __init__(self, options):
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
         self.lower = not self.cased
+        # A vocabulary of BERT's without capitals has no accents either.
+        self.accents = not (self.cased or self.given or options.strip_accents)
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
+        if self.accents:
+            self.settings["accents"] = True
         if self.given:
             subwords.read_vocabulary(self.given)
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
@@ -91,11 +116,12 @@ class WordPieces:
         if self.given:
             shutil.copyfile(self.given, work / self.files[0])
         else:
-            size = self.settings["vocabulary_size"]
-            subwords.learn_wordpiece(_sample(lines), size, self.cased, work / self.files[0])
+            sample, size = _sample(lines, self.settings["vocabulary_size"])
+            path = work / self.files[0]
+            subwords.learn_wordpiece(sample, size, self.cased, path, self.accents)
 
     def encoder(self, dest):
-        return subwords.WordPieceEncoder(dest / self.files[0], self.cased)
+        return subwords.WordPieceEncoder(dest / self.files[0], self.cased, self.accents)
 
     def vocabulary(self, dest):
         known = subwords.read_vocabulary(dest / self.files[0])
@@ -105,13 +131,25 @@ class WordPieces:
 KINDS = {"subword_nmt": BytePairs, "sentencepiece": SentencePieces, "wordpiece": WordPieces}
 
 
-def _sample(lines):
-    """Return a function that yields the sentences to learn from, the same each time."""
+def choose_size(characters):
+    """Return the size of a vocabulary for a training text of so many characters."""
+    return round(min(max(PER_ROOT * sqrt(characters), FEWEST), MOST), -2)
+
+
+def _sample(lines, size):
+    """Return a function that yields sentences to learn from, and how many subwords to learn.
+
+    The sentences are the same each time. A ``size`` of None is chosen by the text.
+    """
 
     def sentences():
         for line in lines():
             yield from SENTENCE_END.split(line)
 
-    step = ceil(sum(1 for _ in sentences()) / LEARN_FROM)
-    say("learning subwords" + (f" from every {step}th sentence" if step > 1 else ""))
-    return lambda: islice(sentences(), 0, None, step)
+    number = characters = 0
+    for sentence in sentences():
+        number, characters = number + 1, characters + len(sentence)
+    step = ceil(number / LEARN_FROM)
+    if step > 1:
+        say(f"learning subwords from every {step}th sentence")
+    return lambda: islice(sentences(), 0, None, step), size or int(choose_size(characters))

@@ -1,10 +1,14 @@
 """Plain text to the subwords of a trained model and back, by the manifest beside its data."""
 
 import os
+import unicodedata
 from collections.abc import Callable
 from contextlib import redirect_stderr
+from functools import partial
 from io import StringIO
 from pathlib import Path
+
+import regex
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
@@ -19,6 +23,7 @@ CODES = {
     gpt.SUBWORDS: gpt.TOKENIZER,
 }
 LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
+HANGUL = regex.compile(r"\p{Hangul}")
 DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
 
@@ -51,24 +56,29 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 
     ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
     """
-    if rules.word_rule in moses.RULES:
-        to_words = moses.RULES[rules.word_rule](language)
-    elif rules.word_rule in words.RULES:
-        to_words = words.RULES[rules.word_rule]
-    else:
-        raise UsageError(
-            f"{folder}/{NAME}: word_rule {rules.word_rule!r} is none of "
-            f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
-        )
-    encode = cutter(folder, rules)
+    to_words, encode, normalize = words_of(folder, rules, language), cutter(folder, rules), str
+    if rules.normalize:
+        normalize = partial(unicodedata.normalize, rules.normalize.upper())
     # An uncased WordPiece lower-cases itself.
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
 
     def split(line: str) -> str:
-        text = one_line(to_words(line))
+        text = one_line(to_words(normalize(line)))
         return " ".join(encode(text.lower() if lower else text).split(" ")[: rules.longest])
 
     return split
+
+
+def words_of(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
+    """Return the function from a line to its words by the manifest's rule."""
+    if rules.word_rule in moses.RULES:
+        return moses.RULES[rules.word_rule](language)
+    if rules.word_rule in words.RULES:
+        return words.RULES[rules.word_rule]
+    raise UsageError(
+        f"{folder}/{NAME}: word_rule {rules.word_rule!r} is none of "
+        f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
+    )
 
 
 def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
@@ -81,7 +91,7 @@ def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
         if rules.subwords == "sentencepiece":
             return SentencePieceEncoder(path)
         if rules.subwords == "wordpiece":
-            return WordPieceEncoder(path, rules.cased or not rules.lower)
+            return WordPieceEncoder(path, rules.cased or not rules.lower, rules.accents)
         return gpt.splitter(path) if path else str
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
@@ -94,9 +104,18 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
         return str
     from sacremoses import MosesDetokenizer
 
-    # WordPiece splits off punctuation, too; the manifest of summaries names no language.
-    detokenizer = MosesDetokenizer(language if by_moses else "en")
-    return lambda line: detokenizer.detokenize(line.split(), unescape=by_moses)
+    if by_moses:
+        detokenizer = MosesDetokenizer(language)
+        return lambda line: detokenizer.detokenize(line.split())
+    # WordPiece splits off punctuation, too; the manifest of summaries names no language. Moses
+    # joins words of Chinese characters, and of Korean unless it is the language.
+    english, korean = MosesDetokenizer("en"), MosesDetokenizer("ko")
+
+    def join(line: str) -> str:
+        detokenizer = korean if HANGUL.search(line) else english
+        return detokenizer.detokenize(line.split(), unescape=False)
+
+    return join
 
 
 def copy_companions(data: Path, folder: Path) -> None:

@@ -1,8 +1,8 @@
 """Subwords: byte-pair encoding (Sennrich et al., 2016), SentencePiece and WordPiece.
 
 WordPiece is BERT's (Devlin et al., 2019), by Hugging Face's tokenizers: ``un ##aff ##able``. Text
-is split at spaces and punctuation and, unless cased, lower-cased without accents. Each word is
-split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
+is split at spaces and punctuation and, unless cased, lower-cased, without accents if asked. Each
+word is split greedily into the longest subwords of the vocabulary; otherwise it is ``[UNK]``.
 
 tokenizers numbers characters in random order, which decides between equally frequent pairs, unless
 they are special tokens.
@@ -19,9 +19,18 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress
 from fairseq_posattn.text.lines import read_file
+from fairseq_posattn.text.vocabulary import SPECIAL
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 CONTINUED = "##"  # WordPiece's mark of a subword within a word
+# SentencePiece splits and joins at spaces, fairseq at any white space. Other white space, and a
+# mark that is in the text, are written as characters of a private plane.
+HIDDEN = {ord(c): 0x100000 + ord(c) for c in map(chr, range(0x3001)) if c.isspace() and c != " "}
+HIDDEN |= {ord(SPACE): 0x100000 + ord(SPACE)}
+SHOWN = {private: character for character, private in HIDDEN.items()}
+# SentencePiece's subwords of the bytes of a character that it does not have.
+BYTE = re.compile("<0x[0-9A-F]{2}>")
+BYTES = re.compile(rf"(?<!\S){BYTE.pattern}(?: {BYTE.pattern})*(?!\S)")
 WORD_END = "</w>"  # subword-nmt's mark of a word's end in merges
 UNKNOWN = "[UNK]"
 BERT_SYMBOLS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
@@ -42,10 +51,17 @@ def whole_words(subwords: str, kind: str | None) -> str:
     if kind == "subword_nmt":
         return f"{subwords} ".replace("@@ ", "").rstrip()
     if kind == "sentencepiece":
-        return subwords.replace(" ", "").replace(SPACE, " ").strip()
+        text = BYTES.sub(_characters, subwords) if "<0x" in subwords else subwords
+        return text.replace(" ", "").replace(SPACE, " ").strip(" ").translate(SHOWN)
     if kind == "wordpiece":
         return f" {subwords}".replace(f" {CONTINUED}", "").strip()
     return subwords
+
+
+def _characters(match: re.Match) -> str:
+    """Return the characters of subwords of bytes; a replacement character where they are none."""
+    numbers = (int(subword[3:5], 16) for subword in match[0].split(" "))
+    return bytes(numbers).decode("utf-8", "replace")
 
 
 def learn_bpe(lines, operations, path):
@@ -112,7 +128,8 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
     import sentencepiece
 
     model = io.BytesIO()  # a model file would contain its name
-    options |= {"sentence_iterator": iter(lines), "model_writer": model, "minloglevel": 2}
+    hidden = (line.translate(HIDDEN) for line in lines)
+    options |= {"sentence_iterator": hidden, "model_writer": model, "minloglevel": 2}
     try:
         sentencepiece.SentencePieceTrainer.train(vocab_size=vocabulary_size, **options)
     except RuntimeError as error:
@@ -137,19 +154,21 @@ class SentencePieceEncoder:
         import sentencepiece
 
         self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
+        # Models without fairseq's symbol are older, or from elsewhere: they hide no characters.
+        self.hidden = HIDDEN if self.processor.piece_to_id(SPECIAL[1]) else {}
 
     def __call__(self, line):
-        return " ".join(self.processor.encode(line, out_type=str))
+        return " ".join(self.processor.encode(line.translate(self.hidden), out_type=str))
 
 
-def learn_wordpiece(lines, vocabulary_size, cased, path):
+def learn_wordpiece(lines, vocabulary_size, cased, path, accents=False):
     """Write at most ``vocabulary_size`` subwords like BERT's ``vocab.txt``, reproducibly.
 
-    ``lines()`` returns the text and is called twice; ``cased`` keeps capitals and accents.
+    ``lines()`` returns the text and is called twice; for ``cased`` see :func:`bert_tokenizer`.
     """
     from tokenizers import trainers
 
-    learner = bert_tokenizer(None, cased)
+    learner = bert_tokenizer(None, cased, accents)
     characters = Counter()
     for line in lines():
         characters.update(learner.normalizer.normalize_str(line))
@@ -183,22 +202,27 @@ def read_vocabulary(path):
 class WordPieceEncoder:
     """WordPiece encoding of a line by a vocabulary file."""
 
-    def __init__(self, vocabulary, cased):
+    def __init__(self, vocabulary, cased, accents=False):
         subwords = {one: number for number, one in enumerate(read_vocabulary(vocabulary))}
-        self.tokenizer = bert_tokenizer(subwords, cased)
+        self.tokenizer = bert_tokenizer(subwords, cased, accents)
 
     def __call__(self, line):
         return " ".join(self.tokenizer.encode(line, add_special_tokens=False).tokens)
 
 
-def bert_tokenizer(vocabulary, cased):
-    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them."""
+def bert_tokenizer(vocabulary, cased, accents=False):
+    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them.
+
+    ``cased`` keeps capitals and accents; else ``accents`` keeps accents, marks and joiners.
+    """
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
     options = {} if vocabulary is None else {"vocab": vocabulary}
     model = models.WordPiece(**options, unk_token=UNKNOWN, continuing_subword_prefix=CONTINUED)
     built = Tokenizer(model)
-    built.normalizer = normalizers.BertNormalizer(lowercase=not cased)
+    built.normalizer = normalizers.BertNormalizer(
+        lowercase=not cased, strip_accents=False if accents else None, clean_text=not accents
+    )
     built.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     return built

@@ -8,6 +8,7 @@ import html
 import re
 from functools import cache, partial
 
+from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.moses import Tokenizer
 
 # Ends of sentences. Linear in the length of the text: some have thousands of dots in a row.
@@ -92,6 +93,11 @@ def spaces(text):
     return " ".join(text.split())
 
 
+def single_spaces(text):
+    """Return text as one line, without spaces at its ends and repeated ones; all else stays."""
+    return re.sub(" +", " ", one_line(text).replace("\n", " ")).strip(" ")
+
+
 PUBLISHED = {
     "spaces": spaces,
     "treebank": treebank_words,
@@ -106,6 +112,7 @@ RULES = {
     "treebank": parted(treebank_words),
     "treebank-split": lambda text: split_treebank_words(parted(treebank_words)(text)),
     "spaced": parted(spaced_words),
+    "text": single_spaces,
 }
 
 

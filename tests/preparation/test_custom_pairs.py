@@ -9,8 +9,11 @@ from archive_files import lines, tree
 from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
+from fairseq_posattn.preparation import segmentation
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.subwords import whole_words
 
 LANGUAGES, SIDES = ("de", "en"), ("source", "target")
 SPLITS = ("train", "valid", "test")
@@ -105,11 +108,11 @@ def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords)
 def test_the_raw_test_set_is_written_and_the_training_command_printed(
     custom, train, fairseq_here, capsys
 ):
-    status, dest = custom("--train", *train, "--bpe-operations", 40)
+    status, dest = custom("--train", *train)
     assert status == 0
     raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
     assert len(raw) == 6 and set(raw) < set(pairs(60))
-    assert any(text.endswith(" &quot; heute &quot; .") for text, _ in read(dest)["train"])
+    assert set(sum(read(dest).values(), [])) == set(pairs(60))
     assert capsys.readouterr().out.splitlines()[-4:] == [
         *("next:", f"    posattn train {dest}", "then, on the raw test set,"),
         f"    posattn translate checkpoints/own --input {dest}/test.de "
@@ -224,7 +227,8 @@ def test_special_symbols_and_moses_escapes_are_reported(custom, tmp_path, fairse
     said = capsys.readouterr().err
     assert f"{train[1]}:31: <unk> is a special symbol of fairseq's dictionaries; " in said
     assert [path.name for path in dest.iterdir()] == [".lock"]
-    assert custom("--train", *train, "--bpe-operations", 40)[0] == 0
+    words = ["--subwords", "subword_nmt", "--bpe-operations", 40]
+    assert custom("--train", *train, *words)[0] == 0
     assert not any("<unk>" in line.split() for line in lines(dest / "text/bpe.train.en"))
     warning = "1 pair with Moses escapes such as &apos;: unescape tokenized text, or give --subw"
     assert warning in capsys.readouterr().err
@@ -305,8 +309,9 @@ def test_malformed_files_give_one_line_errors(
     [
         ("translation", [*TRAIN, "--source-lang", "en"], "--target-lang are both en; rename one"),
         ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
-        ("translation", [*TRAIN, "--source-lang", "french"], "--source-lang french: unknown code, "
-         "by which Moses cannot tokenize (--subwords sentencepiece takes any name); did you mean "),
+        ("translation", [*TRAIN, "--source-lang", "french", "--subwords", "subword_nmt"],
+         "--source-lang french: unknown code, by which Moses cannot tokenize (--subwords "
+         "sentencepiece takes any name); did you mean "),
         ("translation", ["--train", "train.de", "train.de", "--target-lang", "en"],
          "--train train.de train.de: both are the same file; name the other side's"),
         ("summarization", [*TRAIN, "--test", "train.de", "soft"], "--test train.de soft: both are"),
@@ -337,3 +342,105 @@ def test_wrong_options_give_one_line_errors(
     said = capsys.readouterr().err.splitlines()
     assert " error: " in said[-1] and words in said[-1]
     assert not any("error" in line for line in said[:-1])
+
+
+# Marks, joiners, spaces and punctuation of many scripts, decomposed letters, subwords' own symbols.
+TEXTS = """
+Ọjọ́ dára, ẹ káàárọ̀. E̩ kú is̩é̩.
+እኔ እሄዳለሁ፤ አንተስ?
+می‌خواهم به مدرسه بروم؛ چرا؟
+ذهب الولد، ثم عاد؟
+צה"ל ובע"מ – כן.
+यह एक अच्छा दिन है। क्या?
+ខ្ញុំទៅសាលារៀន។
+ຂ້ອຍໄປໂຮງຮຽນ
+မင်္ဂလာပါ။
+เขาไปโรงเรียนทุกวัน
+苹果公司（北京）发布了。10:30，和/或
+彼は「はい」と言った。東京　大阪
+삼성전자(서울)는 “네”라고 했다.
+L’homme qu’il a vu\u202f: «\u00a0oui\u00a0»…
+Die Straße über München, Tiếng
+<s> <pad> <unk> </s> <0xE1> ▁▂▃ @@ ## &apos; a@-@b
+👩‍👩‍👧 🇨🇭 \u00ad\u200b|\ue000| tab\u0009bell\u0007
+""".strip().splitlines()
+
+
+def comes_back(dest, text, language="en"):
+    rules = manifest.read(dest)
+    subwords = splitter(dest, rules, language)(text)
+    return joiner(rules, language)(whole_words(subwords, rules.subwords))
+
+
+def test_text_of_every_script_comes_back_by_default(custom, tmp_path, fairseq_here, capsys):
+    rows = [(f"{text} {n}", f"{n} {text}") for n in range(4) for text in TEXTS]
+    status, dest = custom("--train", *files(tmp_path, "train", rows, ("xx", "en")))
+    assert status == 0
+    for text in (*TEXTS, "unseen: ☃ 🧿  wide", "a"):
+        assert comes_back(dest, text) == text
+        dictionary = Dictionary.load(str(dest / "dict.en.txt"))
+        subwords = splitter(dest, manifest.read(dest), "en")(text)
+        assert dictionary.unk() not in dictionary.encode_line(subwords, add_if_not_exist=False)
+    assert comes_back(dest, "  two \u2028 spaces\r ") == "two spaces"
+    for one in manifest.read(dest).round_trip.values():
+        assert one == {"lines": 1, "bleu": pytest.approx(100), "chrf": pytest.approx(100)}
+    output = capsys.readouterr()
+    assert "round trip of target: 100.0% of the lines" in output.out
+    assert "do not come back" not in output.err
+
+
+@pytest.mark.parametrize("kind", ["translation", "summarization"])
+def test_text_that_does_not_come_back_is_reported(custom, tmp_path, fairseq_here, capsys, kind):
+    rows = [(f"Text {n}.", f"Qu’il vienne à {n}:30.") for n in range(60)]
+    flags = ["--subwords", "subword_nmt" if kind == "translation" else "wordpiece"]
+    sides = ("en", "fr") if kind == "translation" else SIDES
+    status, dest = custom("--train", *files(tmp_path, "train", rows, sides), *flags, kind=kind)
+    assert status == 0
+    measured = manifest.read(dest).round_trip["target"]
+    assert measured["lines"] == 0 and measured["bleu"] < 90
+    error = capsys.readouterr().err
+    assert f"{sides[1]}: 100.0% of the lines do not come back from their subwords: " in error
+    assert "--subwords sentencepiece" in error
+
+
+@pytest.mark.parametrize("cased", [True, False])
+@pytest.mark.parametrize(
+    "words", ["정부는 오늘 정책을 발표했다", "सरकार ने आज नीति की घोषणा", "chính phủ hôm nay đẹp"]
+)
+def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, fairseq_here, words, cased):
+    rows = [(f"{words} {n}.", f"{words}.") for n in range(60)]
+    train = ["--train", *files(tmp_path, "train", rows, SIDES)]
+    flags = [*train, "--subwords", "wordpiece", *(["--cased"] if cased else [])]
+    assert custom(*flags, kind="summarization")[0] == 0
+    assert comes_back(tmp_path / "data/own", f"{words}.", "target") == f"{words}."
+    if not cased and words.startswith("ch"):
+        assert custom(*flags, "--strip-accents", kind="summarization")[0] == 0
+        assert comes_back(tmp_path / "data/own", "đẹp hôm", "target") == "đep hom"
+
+
+def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, capsys):
+    rows = [(f"Mu\u0308nchen {n}", f"M\u00fcnchen {n} \ufb01") for n in range(60)]
+    train = ["--train", *files(tmp_path, "train", rows)]
+    assert custom(*train)[0] == 0
+    warning = "lines of de (100.0%) are not in Unicode's composed form, NFC"
+    assert warning in capsys.readouterr().err
+    for form, expected in (("nfc", "M\u00fcnchen \ufb01"), ("nfkc", "M\u00fcnchen fi")):
+        status, dest = custom(*train, "--normalize", form)
+        assert status == 0 and manifest.read(dest).normalize == form
+        assert comes_back(dest, "Mu\u0308nchen \ufb01") == expected
+        assert "Unicode" not in capsys.readouterr().err
+
+
+def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, fairseq_here, capsys):
+    train = files(tmp_path, "train", [*pairs(30), ("Ein Haus", "\x01\u200b"), *pairs(9, 30)])
+    for subwords in ("sentencepiece", "subword_nmt", "none"):
+        status, dest = custom("--train", *train, "--subwords", subwords)
+        assert status == 0
+        assert "left out 1 pair with an empty side" in capsys.readouterr().err
+        assert not any(line == "" for line in lines(dest / "text/train.en"))
+
+
+def test_the_vocabulary_follows_the_size_of_the_text():
+    sizes = [segmentation.choose_size(10**n) for n in range(3, 11)]
+    assert sizes == sorted(sizes) and sizes[0] == segmentation.FEWEST
+    assert sizes[-1] == segmentation.MOST

@@ -12,19 +12,24 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import binarize, report
+from fairseq_posattn.preparation import binarize, report, round_trip
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
 from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
-from fairseq_posattn.preparation.segmentation import KINDS
+from fairseq_posattn.preparation.segmentation import BY_TEXT, KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.manifest import read as read_manifest
 from fairseq_posattn.text.moses import RATIO, is_clean
-from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
+from fairseq_posattn.text.subwords import BYTE
+from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 
 def add_translation_options(corpus, parser):
     merges = "byte-pair merges, learned on both languages together"
-    add_count(parser, "--bpe-operations", corpus.bpe_operations, merges)
+    default = corpus.bpe_operations if corpus.recipe else None
+    other = f"{corpus.bpe_operations} with subword_nmt, else see --vocabulary-size"
+    add_count(parser, "--bpe-operations", default, merges, other)
     corpus.add_options(parser)
 
 
@@ -33,15 +38,16 @@ def add_summarization_options(corpus, parser):
     about = "wordpiece: as for BERT and the published Mask Attention Networks, lowercased unless "
     about += "--cased; sentencepiece: of the unchanged text (default: %(default)s)"
     parser.add_argument("--subwords", choices=kinds, default=corpus.subwords, help=about)
-    size = "subwords to learn on texts and summaries together"
-    add_count(parser, "--vocabulary-size", 30_000, size)
+    size, usual = "subwords to learn on texts and summaries together", 30_000
+    add_count(parser, "--vocabulary-size", usual if corpus.recipe else None, size, BY_TEXT)
     vocabulary = (
         "with --subwords wordpiece: use this vocabulary, one subword a line, such as BERT's "
         "vocab.txt, as the published models do (default: learn one)"
     )
     parser.add_argument("--wordpiece-vocabulary", type=Path, metavar="FILE", help=vocabulary)
-    cased = "with --subwords wordpiece: keep case and accents (default: lowercase)"
+    cased = "with --subwords wordpiece: keep case (default: lowercase)"
     parser.add_argument("--cased", action="store_true", help=cased)
+    parser.set_defaults(strip_accents=corpus.recipe is not None)
     most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
     add_count(parser, "--max-pieces", 511, most)
     corpus.add_options(parser)
@@ -50,12 +56,14 @@ def add_summarization_options(corpus, parser):
 def prepare_translations(corpus, options):
     kind = KINDS[corpus.subwords](options) if corpus.subwords else None
     joined = corpus.recipe is not None or not options.separate_dictionaries
-    return prepare(corpus, options, kind, joined, lower=corpus.lower)
+    whole = corpus.subwords == "sentencepiece"
+    return prepare(corpus, options, kind, joined, all_subwords=whole, lower=corpus.lower)
 
 
 def prepare_summaries(corpus, options):
     kind, corpus = KINDS[options.subwords](options), replace(corpus, subwords=options.subwords)
     described = {"lower": kind.lower, "cased": not kind.lower, "longest": options.max_pieces}
+    described["accents"] = kind.accents
     return prepare(corpus, options, kind, all_subwords=True, **described)
 
 
@@ -70,12 +78,26 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
     def write_text(work):
         corpus.write_text(given or corpus.find_files(options), work / "text", options)
 
+    is_own = corpus.recipe is None
+    if is_own and options.normalize != "none":
+        described["normalize"] = options.normalize
+
     def count(folder):
         files = {split: folder / f"text/{prefix}{split}.{sides[0]}" for split in splits}
         return {split: report.count_lines(file) for split, file in files.items()}
 
+    def describe(work):
+        counted = {"examples": count(work)}
+        if is_own:
+            names = ("task", "word_rule", "subwords")
+            fields = {name: getattr(corpus, name) for name in names} | described
+            rules = Manifest(corpus=corpus.name, languages=sides, **fields)
+            counted["round_trip"] = round_trip.measure(work, replace(rules, longest=None))
+        return counted
+
     with Stages(options.dest, options.limit, options.force).locked() as stages:
-        raw = [f"test.{side}" for side in sides] if corpus.recipe is None else []
+        raw = [f"{name}.{side}" for side in sides for name in ("test", "text/sample")]
+        raw = raw if is_own else []
         outputs, source = [*text_files(sides, splits=splits), *raw], corpus.fingerprint
         chosen = corpus.text_settings(options)
         stages.run("text", outputs, write_text, given and source(given), **chosen)
@@ -87,11 +109,12 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
             run_subwords(stages, sides, splits, kind, options, train=train, **limits)
         vocabulary = kind.vocabulary if all_subwords else None
         _binarize(stages, sides, splits, prefix, options.jobs, joined, vocabulary)
-        described |= {"joined": joined, "count": lambda work: {"examples": count(work)}}
-        write_manifests(stages, corpus, **described)
-    if corpus.recipe is None:
+        described["joined"] = joined
+        write_manifests(stages, corpus, count=describe, **described)
+    if is_own:
         texts = {split: _text_pairs(options.dest, f"{prefix}{split}", sides) for split in SPLITS}
         report.report_splits(texts, sides, key=lambda pair: pair[0])  # compared by their sources
+        round_trip.report(read_manifest(options.dest).round_trip)
     else:
         counts = count(options.dest)
         if corpus.longest or corpus.longest_words:
@@ -169,14 +192,24 @@ def _binarize(stages, sides, splits, prefix, jobs, joined, vocabulary):
         flags = {"source_lang": sides[0], "target_lang": sides[1], "joined_dictionary": joined}
         if vocabulary:
             flags["srcdict"] = work / "dictionary.txt"
-            # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
             words = vocabulary(work)
-            words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
-            write_dictionary(flags["srcdict"], dict.fromkeys(words, 1))
+            if not joined:  # with the bytes of unseen characters
+                flags["tgtdict"] = work / "target.txt"
+                for path, side in zip((flags["srcdict"], flags["tgtdict"]), sides, strict=True):
+                    seen = count_words([work / f"text/{prefix}train.{side}"])
+                    _write_dictionary(path, [w for w in words if w in seen or BYTE.fullmatch(w)])
+            else:
+                _write_dictionary(flags["srcdict"], words)
         files = {f"{split}pref": work / f"text/{prefix}{split}" for split in splits}
         binarize.preprocess(work, jobs, **files, **flags)
 
     stages.run("binarizing", outputs, make, joined=joined)
+
+
+def _write_dictionary(path, words):
+    """Write a dictionary whose size, with the special symbols, is a multiple of 8, as fairseq's."""
+    made_up = [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
+    write_dictionary(path, dict.fromkeys([*words, *made_up], 1))
 
 
 def text_files(sides, prefix="", splits=SPLITS):

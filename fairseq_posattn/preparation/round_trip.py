@@ -1,0 +1,91 @@
+"""Measurement of what comes back when the user's text is split into subwords and joined again.
+
+It is what a perfect model would print: an upper bound of its scores.
+"""
+
+import random
+
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.corpus import SIDES
+from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.text.words import single_spaces
+
+MOST = 1000  # pairs of a split
+ENOUGH = 0.99  # of the lines
+SPACED = 30  # characters a space, at most, of text whose words are separated
+REMEDIES = {
+    "subword_nmt": "Moses' rules do not serve this text; give --subwords sentencepiece",
+    "wordpiece": "WordPiece loses spaces at punctuation and, without --cased, capitals; give "
+    "--subwords sentencepiece",
+    None: "white space is unified; give --subwords sentencepiece",
+}
+
+
+class Sample:
+    """Random pairs of a stream, at most :data:`MOST`; the same ones each time."""
+
+    def __init__(self):
+        self.pairs, self.number, self.random = [], 0, random.Random(1)
+
+    def add(self, pair):
+        """Take a pair, perhaps instead of an earlier one."""
+        self.number += 1
+        if len(self.pairs) < MOST:
+            self.pairs.append(pair)
+        elif (place := self.random.randrange(self.number)) < MOST:
+            self.pairs[place] = pair
+
+
+def write_sample(pairs, folder, sides):
+    """Write raw pairs to ``sample.{side}``, for :func:`measure`, with single spaces."""
+    for number, side in enumerate(sides):
+        with writing(folder / f"sample.{side}") as file:
+            file.writelines(f"{single_spaces(pair[number])}\n" for pair in pairs)
+
+
+def measure(folder, rules):
+    """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
+
+    Args:
+        folder: of prepared text with a sample and the subwords' codes.
+        rules: its :class:`.Manifest`.
+    """
+    measured = {}
+    for side, language in zip(SIDES, rules.languages, strict=True):
+        split, join = splitter(folder, rules, language), joiner(rules, language)
+        lines = list(file_lines(folder / f"text/sample.{language}", allow_empty=True))
+        back = [join(whole_words(split(line), rules.subwords)) for line in lines]
+        changed = [pair for pair in zip(lines, back, strict=True) if pair[0] != pair[1]]
+        share = 1 - len(changed) / max(len(lines), 1)
+        measured[side] = {"lines": round(share, 4), **_scores(back, lines)}
+        if share < ENOUGH:
+            before, after = min(changed, key=lambda pair: len(pair[0]))
+            say(
+                f"warning: {language}: {1 - share:.1%} of the lines do not come back from their "
+                f"subwords: {before!r} becomes {after!r}; {REMEDIES.get(rules.subwords, '')}"
+            )
+    return measured
+
+
+def _scores(back, lines):
+    """Return BLEU and chrF in percent; BLEU of characters where words are not separated."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    letters, spaces = sum(map(len, lines)), sum(line.count(" ") for line in lines)
+    tokenize = "13a" if letters < SPACED * spaces else "char"
+    metrics = {"bleu": BLEU(tokenize=tokenize, force=True, effective_order=True), "chrf": CHRF()}
+    return {
+        name: round(metric.corpus_score(back, [lines]).score, 2) for name, metric in metrics.items()
+    }
+
+
+def report(round_trip):
+    """Print the shares and scores of :func:`measure`."""
+    for side, one in round_trip.items():
+        print(
+            f"round trip of {side}: {one['lines']:.1%} of the lines, BLEU {one['bleu']:.1f}, "
+            f"chrF {one['chrf']:.1f}"
+        )
