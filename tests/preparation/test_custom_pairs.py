@@ -374,7 +374,7 @@ def comes_back(dest, text, language="en"):
 
 def test_text_of_every_script_comes_back_by_default(custom, tmp_path, fairseq_here, capsys):
     rows = [(f"{text} {n}", f"{n} {text}") for n in range(4) for text in TEXTS]
-    status, dest = custom("--train", *files(tmp_path, "train", rows, ("xx", "en")))
+    status, dest = custom("--train", *files(tmp_path, "train", rows, ("yo", "en")))
     assert status == 0
     for text in (*TEXTS, "unseen: ☃ 🧿  wide", "a"):
         assert comes_back(dest, text) == text
