@@ -115,11 +115,14 @@ def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
 
 
 @around(data_utils, "post_process")
-def join_wordpieces(post_process, sentence, symbol):
-    """Join BERT's WordPiece subwords for ``--post-process wordpiece``.
+def join_subwords(post_process, sentence, symbol):
+    """Join subwords for ``--post-process sentencepiece`` and ``wordpiece``.
 
-    fairseq knows only the first paper's, whose words begin with an underscore.
+    fairseq joins neither SentencePiece's bytes nor BERT's WordPiece: it knows only the first
+    paper's, whose words begin with an underscore.
     """
+    if symbol == "sentencepiece":
+        return whole_words(sentence, symbol)
     underscores = any(len(one) > 1 and one.startswith("_") for one in sentence.split())
     if symbol != "wordpiece" or underscores:
         return post_process(sentence, symbol)

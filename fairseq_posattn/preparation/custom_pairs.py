@@ -24,7 +24,7 @@ from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text import words
 from fairseq_posattn.text.languages import CODES, code_hint
 from fairseq_posattn.text.lines import parallel_lines
-from fairseq_posattn.text.moses import RULES
+from fairseq_posattn.text.moses import RULES, WITHOUT_SPACES, knows
 from fairseq_posattn.text.vocabulary import check_symbols
 
 MOST_HELD_OUT = 1000
@@ -205,6 +205,13 @@ def fingerprint(sources):
 def write_translations(sources, folder, options):
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = SUBWORDS[options.subwords][0], languages(options)
+    for side in sides if rule in RULES else ():
+        if side in WITHOUT_SPACES or not knows(side):
+            what = "it splits no words" if side in WITHOUT_SPACES else "it takes those of English"
+            say(
+                f"warning: {side}: Moses has no rules for this language; {what}; --subwords "
+                "sentencepiece serves every language"
+            )
     functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
 
     def check(places, pair):

@@ -10,6 +10,8 @@ import regex
 
 RATIO = 1.5  # maximum length ratio of a pair in fairseq's examples
 MOSES_RATIO = 9  # the default of clean-corpus-n.perl
+# Languages written without spaces between words, which Moses does not split.
+WITHOUT_SPACES = ("bo", "dz", "ja", "km", "lo", "my", "th", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 
 
@@ -43,6 +45,13 @@ class Tokenizer:
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
         return self.tokenizer.tokenize(line, return_str=True, **self.options)
+
+
+def knows(language):
+    """Return whether Moses has rules of the language; sacremoses takes English's for others."""
+    from sacremoses.corpus import NonbreakingPrefixes
+
+    return language in NonbreakingPrefixes().available_langs.values()
 
 
 # Tokenizers for a language, by the name of the rule.

@@ -444,3 +444,11 @@ def test_the_vocabulary_follows_the_size_of_the_text():
     sizes = [segmentation.choose_size(10**n) for n in range(3, 11)]
     assert sizes == sorted(sizes) and sizes[0] == segmentation.FEWEST
     assert sizes[-1] == segmentation.MOST
+
+
+def test_moses_reports_languages_that_it_does_not_know(custom, tmp_path, fairseq_here, capsys):
+    train = files(tmp_path, "train", pairs(40), ("zh", "yo"))
+    assert custom("--train", *train, "--subwords", "subword_nmt")[0] == 0
+    error = capsys.readouterr().err
+    assert error.count("zh: Moses has no rules for this language; it splits no words;") == 1
+    assert error.count("yo: Moses has no rules for this language; it takes those of English;") == 1
