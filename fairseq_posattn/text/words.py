@@ -95,7 +95,7 @@ def spaces(text):
 
 def single_spaces(text):
     """Return text as one line, without spaces at its ends and repeated ones; all else stays."""
-    return re.sub(" +", " ", one_line(text).replace("\n", " ")).strip(" ")
+    return re.sub(" +", " ", one_line(text)).strip(" ")
 
 
 PUBLISHED = {
