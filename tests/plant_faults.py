@@ -259,7 +259,7 @@ FAULTS_BY_FILE = {
     ],
     "model/encoders/mtsa.py": [
         ("map_dropout=self.map_dropout)", ")", DROPOUTS),
-        ("read_mtsa, activation=self.activation", "read_mtsa", MTSA_LOOPS),
+        ('{"activation": self.activation}', "{}", MTSA_LOOPS),
         ("None if cfg.no_attention_bias else 0.0", "0.0", MTSA_LOOPS),
         (
             "self.value_map.weight.chunk(num_heads)",

@@ -5,6 +5,9 @@ select the other functions of section 4.3 and the other places of section 4.4.
 """
 
 import math
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +17,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
 from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import (
     biased_attention,
@@ -22,6 +25,7 @@ from fairseq_posattn.attention.softmax import (
     scaled_scores,
     softmax_attention,
 )
+from fairseq_posattn.common.flags import flag
 
 # f, sections 3.1, 3.2 and 4.3; the last is eq. 5.
 MAPPINGS = ("clip", "linear", "exponential", "sigmoid", "learnable_sigmoid")
@@ -170,6 +174,27 @@ def largest_coefficient(dtype: torch.dtype) -> float:
     return LARGEST_IN_HALF if dtype == torch.float16 else LARGEST
 
 
+@dataclass
+class Flags:
+    """Flags of DA."""
+
+    da_mapping: str = flag(
+        "learnable_sigmoid",
+        "mapping of the weighted distance (DA-Transformer section 4.3)",
+        "da",
+        choices=MAPPINGS,
+    )
+    da_adjustment: str = flag(
+        "early_multiply",
+        "how the mapping adjusts the attention (DA-Transformer section 4.4)",
+        "da",
+        choices=ADJUSTMENTS,
+    )
+    da_clip_threshold: float = flag(
+        1.0, "upper bound of the distance in --da-mapping clip; the paper reports none", "da"
+    )
+
+
 class DistanceAwareAttention(Mechanism):
     """DA: attention re-scaled by the distance, with one w and one v a head (2H parameters).
 
@@ -180,6 +205,7 @@ class DistanceAwareAttention(Mechanism):
     """
 
     function = staticmethod(distance_aware_attention)
+    flags = Flags
     replaces_positions = True
 
     def __init__(
@@ -202,6 +228,15 @@ class DistanceAwareAttention(Mechanism):
         nn.init.normal_(self.distance_weight, std=0.1)
         if self.sigmoid_shift is not None:
             nn.init.constant_(self.sigmoid_shift, 1.0 if mapping == "linear" else 0.0)
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        return {
+            "num_heads": layer.num_heads,
+            "mapping": str(flags.da_mapping),
+            "adjustment": str(flags.da_adjustment),
+            "clip_threshold": flags.da_clip_threshold,
+        }
 
     def coefficients(self, distances: Tensor) -> Tensor:
         """Return each head's f at these distances ``[L]``: ``[H, L]``."""

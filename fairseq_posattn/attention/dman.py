@@ -5,7 +5,9 @@ in [0, 1] multiplies the exponentials of the scores: log M is added to the score
 """
 
 import math
+from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +19,7 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import (
@@ -25,9 +27,12 @@ from fairseq_posattn.attention.softmax import (
     biased_attention,
     can_attend_by_head,
 )
+from fairseq_posattn.common.flags import flag
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
+# Value of --heads-activation: F of eq. 5 is a ReLU, applied by dman and sman themselves.
+RELU_IN_DMAN = "relu_in_dman"
 
 
 @attention(
@@ -102,6 +107,23 @@ def _zero(device: torch.device, dtype: torch.dtype) -> Tensor:
     return torch.zeros(1, device=device, dtype=dtype)
 
 
+def read_activation(flags: Namespace) -> Callable[[Tensor], Tensor] | None:
+    """Return the F of eq. 5 by ``--heads-activation``; None where all heads have another."""
+    return F.relu if flags.heads_activation == RELU_IN_DMAN else None
+
+
+@dataclass
+class Flags:
+    """Flags of DMAN."""
+
+    dman_max_distance: int = flag(
+        0,
+        "largest learned distance per direction, in tokens; 0 for the maximal positions",
+        "dman",
+        at_least=0,
+    )
+
+
 class DynamicMaskAttention(Mechanism):
     """DMAN: attention under a mask learned from the query, the distance and the head.
 
@@ -114,6 +136,7 @@ class DynamicMaskAttention(Mechanism):
     """
 
     function = staticmethod(dynamic_mask_attention)
+    flags = Flags
 
     def __init__(
         self,
@@ -133,6 +156,14 @@ class DynamicMaskAttention(Mechanism):
         nn.init.xavier_uniform_(self.query_weight)
         for bias in (self.past_bias, self.head_bias, *([] if future is None else [future])):
             nn.init.normal_(bias)
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        return {
+            **read_sizes(flags, layer),
+            "max_distance": flags.dman_max_distance or layer.max_positions - 1,
+            "activation": read_activation(flags),
+        }
 
     def distance_bias(self) -> Tensor:
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""

@@ -1,7 +1,9 @@
 """The base class of the modules around attention functions."""
 
+from argparse import Namespace
 from collections.abc import Callable
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 from typing_extensions import TypedDict
@@ -16,6 +18,32 @@ class Shared(TypedDict, total=False):
     causal: bool
     dropout: float
     impl: str
+
+
+@dataclass
+class NoFlags:
+    """Flags of a mechanism without any."""
+
+
+class LayerSizes(Protocol):
+    """Sizes of a layer from which a mechanism is built."""
+
+    @property
+    def embed_dim(self) -> int:
+        """C."""
+
+    @property
+    def num_heads(self) -> int:
+        """H."""
+
+    @property
+    def max_positions(self) -> int:
+        """Tokens of the longest sentence."""
+
+
+def read_sizes(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+    """Return the sizes of a layer, as :meth:`Mechanism.read_flags`."""
+    return {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
 
 
 class AttentionFunction(nn.Module):
@@ -42,6 +70,7 @@ class Mechanism(nn.Module):
 
     Attributes:
         function: the attention function.
+        flags: dataclass of the command line's flags that :meth:`read_flags` reads.
         projects_key: False if the key is the layer's input itself, split among the heads.
         replaces_positions: True if models with the mechanism have no position embeddings, as in its
             paper.
@@ -49,6 +78,7 @@ class Mechanism(nn.Module):
     """
 
     function: ClassVar[Callable[..., Attended]]
+    flags: ClassVar[type] = NoFlags
     projects_key: ClassVar[bool] = True
     replaces_positions: ClassVar[bool] = False
     activation: Callable[[Tensor], Tensor] | None = None
@@ -58,6 +88,11 @@ class Mechanism(nn.Module):
         self.causal = causal
         self.dropout = dropout
         self.impl = impl
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        """Return the arguments of the constructor beside :class:`Shared`, by name."""
+        return {}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         """Return the function's arguments beside query, key, value and options, by name."""

@@ -6,8 +6,10 @@ each feature, the product of a token2token weight and a source2token weight. No 
 is computed.
 """
 
+from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,14 +22,16 @@ from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
+    SOURCES,
     SourceMaps,
     divide_or_zero,
     source2token_attention,
     source2token_weights,
 )
+from fairseq_posattn.common.flags import flag
 
 # sigma_t and sigma_s of eq. 10 (appendix A.1).
 SCALES: dict[str, Callable[[Tensor], Tensor]] = {
@@ -114,6 +118,36 @@ def tensorized_attention(
     return (context, weights.to(value.dtype)) if call.need_weights else context
 
 
+@dataclass
+class Flags:
+    """Flags of MTSA."""
+
+    mtsa_masks: str = flag(
+        "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
+    )
+    mtsa_include_self: bool = flag(False, "let a token attend to itself under every mask", "mtsa")
+    mtsa_token_scale: str = flag(
+        "log_sigmoid", "scale function of the token2token scores, sigma_t", "mtsa", choices=SCALES
+    )
+    mtsa_source_scale: str = flag(
+        "identity", "scale function of the source2token scores, sigma_s", "mtsa", choices=SCALES
+    )
+    mtsa_source: str = flag(
+        "key",
+        "input of source2token scores: a head's key or value, or the layer's input",
+        "mtsa",
+        choices=SOURCES,
+    )
+    mtsa_source_layers: int = flag(
+        2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
+    )
+    mtsa_source_bias: float = flag(0.0, "initial value of the last source2token bias", "mtsa")
+    mtsa_divide_source: bool = flag(
+        False, "divide source2token scores by the square root of a head's features", "mtsa"
+    )
+    mtsa_fusion_gate: bool = flag(False, "mix a token's value and context with a gate", "mtsa")
+
+
 class TensorizedAttention(Mechanism):
     """MTSA: tensorized attention in each head, under a positional mask per head.
 
@@ -138,6 +172,7 @@ class TensorizedAttention(Mechanism):
     """
 
     function = staticmethod(tensorized_attention)
+    flags = Flags
 
     def __init__(
         self,
@@ -167,6 +202,27 @@ class TensorizedAttention(Mechanism):
         self.source_hidden, self.source_input, self.source_output = layers
         sizes = num_heads, head_dim, map_dropout
         self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
+
+    @staticmethod
+    def read_flags(
+        flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
+    ) -> dict[str, Any]:
+        return {
+            "num_heads": layer.num_heads,
+            "head_dim": layer.embed_dim // layer.num_heads,
+            "masks": () if flags.mtsa_masks == "none" else tuple(flags.mtsa_masks.split(",")),
+            "include_self": flags.mtsa_include_self,
+            "token_scale": str(flags.mtsa_token_scale),
+            "source_scale": str(flags.mtsa_source_scale),
+            "source": SourceMaps(
+                of=str(flags.mtsa_source),
+                layers=flags.mtsa_source_layers,
+                bias=flags.mtsa_source_bias,
+                divide=flags.mtsa_divide_source,
+                activation=activation,
+            ),
+            "fusion_gate": flags.mtsa_fusion_gate,
+        }
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is ``[B, Tk, H D]``."""

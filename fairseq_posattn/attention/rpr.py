@@ -4,6 +4,10 @@ Shaw et al., 2018, "Self-Attention with Relative Position Representations", eq. 
 vectors for the distances within k are added to the keys and to the values.
 """
 
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -12,9 +16,10 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
 from fairseq_posattn.attention.positions import relative_shift, relative_unshift
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
+from fairseq_posattn.common.flags import flag
 
 
 @attention({"value": "B H Tk D", "key_embedding": "(H) 2k+1 D", "value_embedding": "(H) 2k+1 D"})
@@ -83,6 +88,22 @@ def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
     return within + before + after
 
 
+@dataclass
+class Flags:
+    """Flags of RPR."""
+
+    rpr_max_distance: int = flag(
+        16,
+        "tokens of distance beyond which embeddings are shared (Shaw's k)",
+        "rpr",
+        "cspan",
+        at_least=1,
+    )
+    rpr_per_head: bool = flag(
+        False, "embeddings per head, as in Shaw's base model, instead of shared ones", "rpr"
+    )
+
+
 class RelativePositionAttention(Mechanism):
     """RPR with its embeddings of the distances, which are initialized Xavier uniform.
 
@@ -95,6 +116,7 @@ class RelativePositionAttention(Mechanism):
     """
 
     function = staticmethod(relative_position_attention)
+    flags = Flags
     replaces_positions = True
 
     def __init__(
@@ -111,6 +133,11 @@ class RelativePositionAttention(Mechanism):
         self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
         for table in (*self.key_embedding, *self.value_embedding):
             nn.init.xavier_uniform_(table)
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        learned = {"max_distance": flags.rpr_max_distance, "per_head": flags.rpr_per_head}
+        return {**read_sizes(flags, layer), **learned}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         return {"key_embedding": self.key_embedding, "value_embedding": self.value_embedding}

@@ -3,7 +3,10 @@
 Under the masks of MPSAN and DiSAN, each head has its own mask.
 """
 
+from argparse import Namespace
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 from typing_extensions import Unpack
@@ -11,8 +14,9 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.masks import MaskBank
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention, sdpa_attention, separate_mask
+from fairseq_posattn.common.flags import flag
 
 
 @attention(sdpa=True, sdpa_on_cpu=True)
@@ -45,6 +49,18 @@ def masked_dot_product_attention(
     return biased_attention(call, query, key, value, bias=penalties, blocked=closed)
 
 
+@dataclass
+class Flags:
+    """Flags of attention under named masks."""
+
+    attention_masks: str = flag(
+        "past,future",
+        "masks distributed over the heads, separated by commas: past, future, others, "
+        "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
+        "masked",
+    )
+
+
 class MaskedDotProductAttention(Mechanism):
     """Dot-product attention under named masks as a mechanism; it has no parameters.
 
@@ -53,10 +69,15 @@ class MaskedDotProductAttention(Mechanism):
     """
 
     function = staticmethod(masked_dot_product_attention)
+    flags = Flags
 
     def __init__(self, num_heads: int, masks: Sequence[str], **shared: Unpack[Shared]):
         super().__init__(**shared)
         self.masks = MaskBank.for_heads(masks, num_heads, self.causal)
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes, masks: str | None = None) -> dict[str, Any]:
+        return {"num_heads": layer.num_heads, "masks": (masks or flags.attention_masks).split(",")}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         mask = self.masks(query.size(-2), key.size(-2), device=query.device, dtype=query.dtype)

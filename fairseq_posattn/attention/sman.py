@@ -4,7 +4,10 @@ Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transforme
 11, section 4.2.
 """
 
+from argparse import Namespace
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -14,9 +17,11 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.dman import read_activation
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
 from fairseq_posattn.attention.softmax import biased_attention
+from fairseq_posattn.common.flags import flag
 
 
 @attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
@@ -79,6 +84,15 @@ def static_mask(
     return (visible & (distances.abs() <= reach)).float()
 
 
+@dataclass
+class Flags:
+    """Flags of SMAN."""
+
+    sman_radius: str = flag(
+        "4", "tokens seen per direction; 'sqrt': square root of half the sentence's length", "sman"
+    )
+
+
 class StaticMaskAttention(Mechanism):
     """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
 
@@ -88,6 +102,7 @@ class StaticMaskAttention(Mechanism):
     """
 
     function = staticmethod(static_mask_attention)
+    flags = Flags
 
     def __init__(
         self,
@@ -98,6 +113,14 @@ class StaticMaskAttention(Mechanism):
         super().__init__(**shared)
         self.radius = radius
         self.activation = activation
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        radius = flags.sman_radius
+        if radius != "sqrt" and not radius.isdecimal():
+            raise ValueError(f"--sman-radius {radius}: must be a number or 'sqrt'")
+        radius = None if radius == "sqrt" else int(radius)
+        return {"radius": radius, "activation": read_activation(flags)}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         return {"radius": self.radius}

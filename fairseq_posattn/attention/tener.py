@@ -10,7 +10,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
 from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
 
@@ -42,6 +42,7 @@ class AdaptedAttention(Mechanism):
     """TENER's attention with its parameters ``u`` and ``v``, initialized Xavier normal."""
 
     function = staticmethod(adapted_attention)
+    read_flags = staticmethod(read_sizes)
     projects_key = False  # eq. 16: the key is the layer's input
     replaces_positions = True
 

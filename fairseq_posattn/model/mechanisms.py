@@ -1,25 +1,22 @@
 """Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
 
 To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
-Its flags are fields of ``MechanismConfig`` in ``fairseq_posattn/training/flags.py``.
 """
 
 from argparse import Namespace
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import nn
 
 from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.declare import declaration_of
 
-# Activations of the concatenated heads, by the names of --heads-activation. RELU_IN_DMAN is applied
-# by the mechanisms dman and sman themselves.
-RELU_IN_DMAN = "relu_in_dman"
+# Activations of the concatenated heads, by the names of --heads-activation, beside RELU_IN_DMAN.
 HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
 ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}  # of --map-activation
 
@@ -72,14 +69,14 @@ def select_implementation(function: Callable[..., Attended], config: Namespace) 
 
 @dataclass(frozen=True)
 class Builder:
-    """Builder of a mechanism from the flags; ``arguments`` returns what not all mechanisms have."""
+    """Builder of a mechanism from the flags; ``options`` are arguments of its ``read_flags``."""
 
     mechanism: type[Mechanism]
-    arguments: Callable[[Namespace, LayerDescription], dict[str, Any]] = lambda config, layer: {}
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, config: Namespace, layer: LayerDescription, **more: Any) -> Mechanism:
         return self.mechanism(
-            **self.arguments(config, layer),
+            **self.mechanism.read_flags(config, layer, **self.options),
             **more,
             causal=layer.causal,
             dropout=layer.attention_dropout,
@@ -87,85 +84,19 @@ class Builder:
         )
 
 
-def _read_sizes(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    return {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
-
-
-def _read_dman(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    return {
-        **_read_sizes(config, layer),
-        "max_distance": config.dman_max_distance or layer.max_positions - 1,
-        "activation": _mask_activation(config),
-    }
-
-
-def _read_sman(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    if config.sman_radius != "sqrt" and not config.sman_radius.isdecimal():
-        raise ValueError(f"--sman-radius {config.sman_radius}: must be a number or 'sqrt'")
-    radius = None if config.sman_radius == "sqrt" else int(config.sman_radius)
-    return {"radius": radius, "activation": _mask_activation(config)}
-
-
-def _mask_activation(config: Namespace) -> Callable[[Tensor], Tensor] | None:
-    return F.relu if config.heads_activation == RELU_IN_DMAN else None
-
-
-def _read_da(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    return {
-        "num_heads": layer.num_heads,
-        "mapping": str(config.da_mapping),
-        "adjustment": str(config.da_adjustment),
-        "clip_threshold": config.da_clip_threshold,
-    }
-
-
-def read_mtsa(config: Namespace, layer: LayerDescription, activation=F.relu) -> dict[str, Any]:
-    return {
-        "num_heads": layer.num_heads,
-        "head_dim": layer.embed_dim // layer.num_heads,
-        "masks": () if config.mtsa_masks == "none" else tuple(config.mtsa_masks.split(",")),
-        "include_self": config.mtsa_include_self,
-        "token_scale": str(config.mtsa_token_scale),
-        "source_scale": str(config.mtsa_source_scale),
-        "source": attention.SourceMaps(
-            of=str(config.mtsa_source),
-            layers=config.mtsa_source_layers,
-            bias=config.mtsa_source_bias,
-            divide=config.mtsa_divide_source,
-            activation=activation,
-        ),
-        "fusion_gate": config.mtsa_fusion_gate,
-    }
-
-
-def _read_rpr(config: Namespace, layer: LayerDescription) -> dict[str, Any]:
-    return {
-        **_read_sizes(config, layer),
-        "max_distance": config.rpr_max_distance,
-        "per_head": config.rpr_per_head,
-    }
-
-
-def _build_masked(read: Callable[[Namespace], str]) -> Builder:
-    return Builder(
-        attention.MaskedDotProductAttention,
-        lambda config, layer: {"num_heads": layer.num_heads, "masks": read(config).split(",")},
-    )
-
-
 MECHANISMS = {
     "san": Builder(attention.DotProductAttention),
-    "dman": Builder(attention.DynamicMaskAttention, _read_dman),
-    "sman": Builder(attention.StaticMaskAttention, _read_sman),
-    "da": Builder(attention.DistanceAwareAttention, _read_da),
-    "mtsa": Builder(attention.TensorizedAttention, read_mtsa),
-    "rpr": Builder(attention.RelativePositionAttention, _read_rpr),
-    "gaussian": Builder(attention.GaussianAttention, _read_sizes),
-    "transformer_xl": Builder(attention.TransformerXLAttention, _read_sizes),
-    "tener": Builder(attention.AdaptedAttention, _read_sizes),
-    "past": _build_masked(lambda config: "past"),
-    "future": _build_masked(lambda config: "future"),
-    "masked": _build_masked(lambda config: config.attention_masks),
+    "dman": Builder(attention.DynamicMaskAttention),
+    "sman": Builder(attention.StaticMaskAttention),
+    "da": Builder(attention.DistanceAwareAttention),
+    "mtsa": Builder(attention.TensorizedAttention),
+    "rpr": Builder(attention.RelativePositionAttention),
+    "gaussian": Builder(attention.GaussianAttention),
+    "transformer_xl": Builder(attention.TransformerXLAttention),
+    "tener": Builder(attention.AdaptedAttention),
+    "past": Builder(attention.MaskedDotProductAttention, {"masks": "past"}),
+    "future": Builder(attention.MaskedDotProductAttention, {"masks": "future"}),
+    "masked": Builder(attention.MaskedDotProductAttention),
 }
 
 REPLACE_POSITIONS = {n for n, entry in MECHANISMS.items() if entry.mechanism.replaces_positions}

@@ -1,38 +1,25 @@
 """Flags of attention mechanisms, token embeddings and encoders, shared by several models."""
 
-from dataclasses import dataclass, field
-from typing import Any, Optional
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
 from omegaconf import II
 
-from fairseq_posattn.attention.da import ADJUSTMENTS, MAPPINGS
+from fairseq_posattn.attention.dman import RELU_IN_DMAN
 from fairseq_posattn.attention.mpsan import FUSIONS as MPSAN_FUSIONS
 from fairseq_posattn.attention.mpsan import MPSAN_MASKS
-from fairseq_posattn.attention.mtsa import SCALES
-from fairseq_posattn.attention.source2token import SOURCES
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
 
 
-def flag(default: Any, help: str, *readers: str, **metadata: object) -> Any:
-    """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
-
-    ``readers`` are the parts of a model that read it, if not all do: values of ``--encoder``, names
-    of sublayers, or "--pooling NAME".
-    """
-    if readers:
-        metadata |= {"readers": readers}
-        help = f"{', '.join(readers)}: {help}"
-    return field(default=default, metadata={**metadata, "help": help})
-
-
 @dataclass
-class MechanismConfig(FairseqDataclass):
-    """Flags of the mechanisms."""
+class SharedConfig(FairseqDataclass):
+    """Flags of all mechanisms; each has its own beside its module."""
 
     attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = flag(
         "auto",
@@ -41,8 +28,8 @@ class MechanismConfig(FairseqDataclass):
         "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
         "that it does not support is an error",
     )
-    heads_activation: ChoiceEnum([mechanisms.RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(
-        mechanisms.RELU_IN_DMAN,
+    heads_activation: ChoiceEnum([RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(
+        RELU_IN_DMAN,
         "activation of the concatenated heads: 'relu_in_dman' in dman and sman only, F in Mask "
         "Attention Networks' eq. 5; any other in every attention sublayer: 'relu' in the released "
         "translation code, 'gelu' in the released summarization code",
@@ -52,54 +39,23 @@ class MechanismConfig(FairseqDataclass):
         "dropout probability of the heads after their activation; 0.1 in Mask Attention "
         "Networks' released summarization code",
     )
-    dman_max_distance: int = flag(
-        0, "largest learned distance per direction, in tokens; 0 for the maximal positions", "dman"
-    )
-    sman_radius: str = flag(
-        "4", "tokens seen per direction; 'sqrt': square root of half the sentence's length", "sman"
-    )
-    da_mapping: ChoiceEnum(list(MAPPINGS)) = flag(
-        "learnable_sigmoid", "mapping of the weighted distance (DA-Transformer section 4.3)", "da"
-    )
-    da_adjustment: ChoiceEnum(list(ADJUSTMENTS)) = flag(
-        "early_multiply", "how the mapping adjusts the attention (DA-Transformer section 4.4)", "da"
-    )
-    da_clip_threshold: float = flag(
-        1.0, "upper bound of the distance in --da-mapping clip; the paper reports none", "da"
-    )
-    mtsa_masks: str = flag(
-        "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
-    )
-    mtsa_include_self: bool = flag(False, "let a token attend to itself under every mask", "mtsa")
-    mtsa_token_scale: ChoiceEnum(list(SCALES)) = flag(
-        "log_sigmoid", "scale function of the token2token scores, sigma_t", "mtsa"
-    )
-    mtsa_source_scale: ChoiceEnum(list(SCALES)) = flag(
-        "identity", "scale function of the source2token scores, sigma_s", "mtsa"
-    )
-    mtsa_source: ChoiceEnum(list(SOURCES)) = flag(
-        "key", "input of source2token scores: a head's key or value, or the layer's input", "mtsa"
-    )
-    mtsa_source_layers: int = flag(
-        2, "linear layers of the source2token scores, 1 or 2; 0 for no such scores", "mtsa"
-    )
-    mtsa_source_bias: float = flag(0.0, "initial value of the last source2token bias", "mtsa")
-    mtsa_divide_source: bool = flag(
-        False, "divide source2token scores by the square root of a head's features", "mtsa"
-    )
-    mtsa_fusion_gate: bool = flag(False, "mix a token's value and context with a gate", "mtsa")
-    rpr_max_distance: int = flag(
-        16, "tokens of distance beyond which embeddings are shared (Shaw's k)", "rpr", "cspan"
-    )
-    rpr_per_head: bool = flag(
-        False, "embeddings per head, as in Shaw's base model, instead of shared ones", "rpr"
-    )
-    attention_masks: str = flag(
-        "past,future",
-        "masks distributed over the heads, separated by commas: past, future, others, "
-        "window:RADIUS, distance, scaled_distance, or sums such as past+scaled_distance",
-        "masked",
-    )
+
+
+def _collect_fields() -> list[tuple]:
+    """Return the flags of all mechanisms as fields of a fairseq config."""
+    collected = {}
+    for builder in mechanisms.MECHANISMS.values():
+        for one in fields(builder.mechanism.flags):
+            choices = one.metadata.get("choices")
+            kind = one.type if choices is None else ChoiceEnum(list(choices))
+            option = field(default=one.default, metadata=one.metadata)
+            collected[one.name] = (one.name, kind, option)
+    return list(collected.values())
+
+
+MechanismConfig = make_dataclass(
+    "MechanismConfig", _collect_fields(), bases=(SharedConfig,), namespace={"__module__": __name__}
+)
 
 
 @dataclass

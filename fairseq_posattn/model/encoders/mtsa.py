@@ -7,7 +7,6 @@ parameters; its ablations have the 2.5m, 2.5m and 1.8m of Table 3.
 """
 
 from argparse import Namespace
-from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -37,8 +36,8 @@ class TensorizedEncoder(nn.Module):
         layer = describe_encoder_layer(cfg, self.output_dim, ["mtsa"])
         attention = None
         if scores != "none":
-            read = partial(mechanisms.read_mtsa, activation=self.activation)
-            builder = mechanisms.Builder(TensorizedAttention, read)
+            options = {"activation": self.activation}
+            builder = mechanisms.Builder(TensorizedAttention, options)
             attention = builder(cfg, layer, map_dropout=self.map_dropout)
         self.value_map = glorot_linear(dim, self.output_dim)
         for weight in self.value_map.weight.chunk(num_heads):

@@ -1,0 +1,35 @@
+"""Declaration of flags beside what reads them, without fairseq.
+
+A mechanism lists its flags in a dataclass, ``Mechanism.flags``; ``training/flags.py`` gives them to
+fairseq.
+"""
+
+from collections.abc import Collection
+from dataclasses import field
+from typing import Any
+
+
+def flag(
+    default: Any,
+    help: str,
+    *readers: str,
+    choices: Collection[str] | None = None,
+    at_least: float | None = None,
+    **metadata: object,
+) -> Any:
+    """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
+
+    Args:
+        readers: parts of a model that read it, if not all do: values of ``--encoder``, names of
+            sublayers, or "--pooling NAME".
+        choices: the allowed values.
+        at_least: the smallest allowed number.
+    """
+    if readers:
+        metadata["readers"] = readers
+        help = f"{', '.join(readers)}: {help}"
+    if choices is not None:
+        metadata["choices"] = tuple(choices)
+    if at_least is not None:
+        metadata["at_least"] = at_least
+    return field(default=default, metadata={**metadata, "help": help})
