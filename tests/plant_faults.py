@@ -175,23 +175,19 @@ FAULTS_BY_FILE = {
         ("self.activation(heads)", "heads", MANS_LOOPS),
         ("drop(activated, self.dropout.probability)", "activated", DROPOUTS),
     ],
+    "attention/rpr.py": [
+        (', "per_head": flags.rpr_per_head', "", FLAGS),
+    ],
+    "attention/da.py": [
+        ('            "clip_threshold": flags.da_clip_threshold,\n', "", FLAGS),
+        ('            "adjustment": str(flags.da_adjustment),\n', "", FLAGS),
+    ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
         ("attention_dropout=cfg.attention_dropout,", "", DROPOUTS),
         ("        dropout=cfg.dropout,\n", "", DROPOUTS),
         ("activation_dropout=cfg.activation_dropout,", "", DROPOUTS),
         ("activation=str(cfg.activation_fn),", "", FLAGS),
-        ("F.relu if config.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),
-        ("layer.max_positions - 1", "layer.max_positions", FLAGS),
-        ('"max_distance": config.dman_max_distance or ', '"max_distance": ', FLAGS),
-        ('        "include_self": config.mtsa_include_self,\n', "", FLAGS),
-        ("            bias=config.mtsa_source_bias,\n", "", FLAGS),
-        ("            divide=config.mtsa_divide_source,\n", "", FLAGS),
-        ('        "source_scale": str(config.mtsa_source_scale),\n', "", FLAGS),
-        ('        "fusion_gate": config.mtsa_fusion_gate,\n', "", FLAGS),
-        ('        "per_head": config.rpr_per_head,\n', "", FLAGS),
-        ('        "clip_threshold": config.da_clip_threshold,\n', "", FLAGS),
-        ('        "adjustment": str(config.da_adjustment),\n', "", FLAGS),
         ("dropout=layer.attention_dropout", "dropout=0.0", DROPOUTS),
     ],
     "model/initialization.py": [
@@ -269,6 +265,11 @@ FAULTS_BY_FILE = {
     ],
     "training/presets.yaml": [(", dropout_places: maps", "", MTSA_LOOPS)],
     "attention/mtsa.py": [
+        ('            "include_self": flags.mtsa_include_self,\n', "", FLAGS),
+        ("                bias=flags.mtsa_source_bias,\n", "", FLAGS),
+        ("                divide=flags.mtsa_divide_source,\n", "", FLAGS),
+        ('            "source_scale": str(flags.mtsa_source_scale),\n', "", FLAGS),
+        ('            "fusion_gate": flags.mtsa_fusion_gate,\n', "", FLAGS),
         ("drop(source, p)\n", "source\n", MTSA_LOOPS),
         ("drop(weights, p), ", "weights, ", MTSA_LOOPS),
     ],
@@ -281,11 +282,14 @@ FAULTS_BY_FILE = {
     ],
     "attention/masks.py": [("_allow(distances != 0)", "_allow(distances == distances)", MASKS)],
     "attention/dman.py": [
+        ("F.relu if flags.heads_activation == RELU_IN_DMAN else None", "F.relu", MANS_LOOPS),
+        ("layer.max_positions - 1", "layer.max_positions", FLAGS),
+        ('"max_distance": flags.dman_max_distance or ', '"max_distance": ', FLAGS),
         (
             "F.threshold(logits, math.log(MASK_FLOOR)",
             "F.threshold(logits, 2 * math.log(MASK_FLOOR)",
             DMAN,
-        )
+        ),
     ],
     "common/archives.py": [
         (" or os.path.commonpath([root, path]) != root", "", "tests/preparation/test_archives.py"),
