@@ -94,6 +94,22 @@ def make_pictures():
             ("tener", "AdaptedAttention"),
         )
     }
+    rope = attention.rotary_attention(*qkv, base=100.0, **options)[1]
+    alibi = attention.alibi_attention(*qkv, **options)[1]
+    buckets = torch.linspace(3, 0, 16)[:, None].repeat(2, HEADS)
+    buckets[16:, 1] -= 2
+    t5 = attention.t5_attention(*qkv, buckets, max_distance=TOKENS, **options)[1]
+    rates = torch.tensor([0.5, 2.0]).log()
+    kerple = attention.kerple_attention(*qkv, rates, torch.zeros(HEADS), **options)[1]
+    fire = attention.FunctionalBiasAttention(HEADS, impl="reference", causal=True)
+    fire.threshold.data.fill_(8.0)
+    fire.output.weight.data.mul_(8)
+    counts = torch.zeros(TOKENS, FEATURES)
+    counts[:3] = torch.tensor([0.1, 0.5, 0.4])[:, None]
+    cope = attention.contextual_position_attention(*qkv, counts, **options)[1]
+    gates = torch.tensor([0.7, 0.95])[:, None].repeat(1, TOKENS)
+    gates[:, 10] = 0.01
+    forget = attention.forgetting_attention(*qkv, gates.log()[None], **options)[1]
     hidden = torch.zeros(1, TOKENS, HEADS * FEATURES)
     return {
         "dman": (("near tokens", "three tokens back"), torch.cat(dman)),
@@ -107,6 +123,16 @@ def make_pictures():
         "masked": (("past", "others"), masked("past", "others")[0]),
         "rpr": (("all heads, k = 3",), rpr[0, :1]),
         "gaussian": (("narrow window", "wide window"), gaussian[0]),
+        "rope": (("all heads, base 100",), rope[0, :1]),
+        "alibi": (("m = 1/16", "m = 1/256"), alibi[0]),
+        "t5": (("symmetric", "mostly earlier"), t5[0]),
+        "kerple": (("r1 = 0.5", "r1 = 2"), kerple[0]),
+        "fire": (
+            ("head 1", "head 2"),
+            fire(query[0], *qkv, need_weights=True)[1][0].detach(),
+        ),
+        "cope": (("all heads",), cope[0, :1]),
+        "forget": (("f = 0.7, once 0.01", "f = 0.95, once 0.01"), forget[0]),
         **{
             name: (
                 ("head 1", "head 2"),

@@ -15,6 +15,11 @@ argument does not fit or ``impl`` cannot serve the call. The modules around the 
 :class:`Mechanism`.
 """
 
+from fairseq_posattn.attention.alibi import LinearBiasAttention, alibi_attention
+from fairseq_posattn.attention.cope import (
+    ContextualPositionAttention,
+    contextual_position_attention,
+)
 from fairseq_posattn.attention.da import DistanceAwareAttention, distance_aware_attention
 from fairseq_posattn.attention.disan import (
     DirectionalBlock,
@@ -22,7 +27,10 @@ from fairseq_posattn.attention.disan import (
     directional_attention,
 )
 from fairseq_posattn.attention.dman import DynamicMaskAttention, dynamic_mask_attention
+from fairseq_posattn.attention.fire import FunctionalBiasAttention, fire_attention
+from fairseq_posattn.attention.forget import ForgettingAttention, forgetting_attention
 from fairseq_posattn.attention.gaussian import GaussianAttention, gaussian_attention
+from fairseq_posattn.attention.kerple import KernelBiasAttention, kerple_attention
 from fairseq_posattn.attention.masks import mask_by_name
 from fairseq_posattn.attention.mechanism import Mechanism
 from fairseq_posattn.attention.mpsan import (
@@ -32,6 +40,7 @@ from fairseq_posattn.attention.mpsan import (
     additive_attention,
 )
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
+from fairseq_posattn.attention.rope import RotaryAttention, rotary_attention
 from fairseq_posattn.attention.rpr import RelativePositionAttention, relative_position_attention
 from fairseq_posattn.attention.san import (
     DotProductAttention,
@@ -41,6 +50,7 @@ from fairseq_posattn.attention.san import (
 )
 from fairseq_posattn.attention.sman import StaticMaskAttention, mask_attention, static_mask
 from fairseq_posattn.attention.source2token import Source2TokenPooling, SourceMaps
+from fairseq_posattn.attention.t5 import BucketBiasAttention, t5_attention
 from fairseq_posattn.attention.tener import AdaptedAttention, adapted_attention
 from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
@@ -58,3 +68,8 @@ __all__ += ["distance_aware_attention", "dot_product_attention", "dynamic_mask_a
 __all__ += ["gaussian_attention", "mask_attention", "mask_by_name", "masked_dot_product_attention"]
 __all__ += ["relative_position_attention", "static_mask"]
 __all__ += ["tensorized_attention", "transformer_xl_attention"]
+__all__ += ["BucketBiasAttention", "ContextualPositionAttention", "ForgettingAttention"]
+__all__ += ["FunctionalBiasAttention", "KernelBiasAttention", "LinearBiasAttention"]
+__all__ += ["RotaryAttention", "alibi_attention", "contextual_position_attention"]
+__all__ += ["fire_attention", "forgetting_attention", "kerple_attention", "rotary_attention"]
+__all__ += ["t5_attention"]

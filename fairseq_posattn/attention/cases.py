@@ -16,6 +16,7 @@ from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
 
 DIRECTIONS = ("past", "future")
+PAST_ONLY = {"causal": True}
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,37 @@ CASES = {
     "gaussian": Case(attention.gaussian_attention, attention.GaussianAttention),
     "transformer_xl": Case(attention.transformer_xl_attention, attention.TransformerXLAttention),
     "tener": Case(attention.adapted_attention, attention.AdaptedAttention),
+    "rope": Case(
+        attention.rotary_attention,
+        lambda C, H, **shared: attention.RotaryAttention(**shared),
+    ),
+    "alibi": Case(
+        attention.alibi_attention,
+        lambda C, H, **shared: attention.LinearBiasAttention(H, **shared),
+    ),
+    "t5": Case(
+        attention.t5_attention,
+        lambda C, H, **shared: attention.BucketBiasAttention(C, H, 8, 5, **shared),
+        options={"max_distance": 5},
+    ),
+    "kerple": Case(
+        attention.kerple_attention,
+        lambda C, H, **shared: attention.KernelBiasAttention(H, **shared),
+    ),
+    "fire": Case(
+        attention.fire_attention,
+        lambda C, H, **shared: attention.FunctionalBiasAttention(H, **shared),
+    ),
+    "cope": Case(
+        attention.contextual_position_attention,
+        lambda C, H, **shared: attention.ContextualPositionAttention(
+            C // H, 3, **(shared | PAST_ONLY)
+        ),
+    ),
+    "forget": Case(
+        attention.forgetting_attention,
+        lambda C, H, **shared: attention.ForgettingAttention(C, H, **(shared | PAST_ONLY)),
+    ),
     "disan": Case(attention.directional_attention),
 }
 # Cases with kernels.

@@ -1,7 +1,7 @@
 """The base class of the modules around attention functions."""
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
@@ -46,6 +46,17 @@ def read_sizes(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
     return {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
 
 
+def check_causal(name: str, causal: bool) -> None:
+    """Raise ValueError if a mechanism that sees the past only is to see later keys, too."""
+    if not causal:
+        raise ValueError(f"{name} attention is causal only; give it to --decoder-sublayers")
+
+
+def read_heads(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+    """Return the number of heads, as :meth:`Mechanism.read_flags`."""
+    return {"num_heads": layer.num_heads}
+
+
 class AttentionFunction(nn.Module):
     """Attention function as a module, so that forward hooks see its calls."""
 
@@ -71,6 +82,8 @@ class Mechanism(nn.Module):
     Attributes:
         function: the attention function.
         flags: dataclass of the command line's flags that :meth:`read_flags` reads.
+        encodes_keys: True if it computes from a key's position, or from the layer's input there,
+            what incremental decoding caches (:meth:`encode_keys`).
         projects_key: False if the key is the layer's input itself, split among the heads.
         replaces_positions: True if models with the mechanism have no position embeddings, as in its
             paper.
@@ -79,6 +92,7 @@ class Mechanism(nn.Module):
 
     function: ClassVar[Callable[..., Attended]]
     flags: ClassVar[type] = NoFlags
+    encodes_keys: ClassVar[bool] = False
     projects_key: ClassVar[bool] = True
     replaces_positions: ClassVar[bool] = False
     activation: Callable[[Tensor], Tensor] | None = None
@@ -93,6 +107,16 @@ class Mechanism(nn.Module):
     def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         """Return the arguments of the constructor beside :class:`Shared`, by name."""
         return {}
+
+    def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
+        """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by name.
+
+        They are arguments of the function; ``key`` replaces the keys.
+
+        Args:
+            hidden, key: ``[B, T, C]`` and ``[B, H, T, D]`` at the positions from ``start`` on.
+        """
+        raise NotImplementedError
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         """Return the function's arguments beside query, key, value and options, by name."""
@@ -111,11 +135,13 @@ class Mechanism(nn.Module):
         *,
         key_padding_mask: Tensor | None = None,
         need_weights: bool = False,
+        encoded: Mapping[str, Tensor] | None = None,
     ) -> Attended:
         """Attend within a sentence; arguments and result are those of the attention function.
 
         Args:
             hidden: ``[B, Tq, C]``, the layer's (normalized) input at the queries.
+            encoded: cached results of :meth:`encode_keys`, whose ``key`` is already in ``key``.
         """
         options: Options = {
             "key_padding_mask": key_padding_mask,
@@ -127,7 +153,9 @@ class Mechanism(nn.Module):
         function = declaration_of(self.function)
         if function.causal:
             options["causal"] = self.causal
-        vectors = {"query": query, "key": key, "value": value}
+        if self.encodes_keys and encoded is None:
+            encoded = self.encode_keys(hidden, key, 0)
+        vectors = {"query": query, "key": key, "value": value, **(encoded or {})}
         arguments = self.arguments(hidden, query, key, value)
         attended = function({**vectors, **arguments, **options})
         return map_context(lambda context: self.finish(context, value), attended)

@@ -24,6 +24,11 @@ def dot_product_attention(
     call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
 ) -> Attended:
     """Return ``softmax(Q K' / sqrt(D)) V``."""
+    return attend(call, query, key, value)
+
+
+def attend(call: Call, query: Tensor, key: Tensor, value: Tensor) -> Attended:
+    """Return dot-product attention for a checked call."""
     square = query.size(-2) == key.size(-2)
     if call.impl == "sdpa" and call.causal and call.key_padding_mask is None and square:
         return sdpa_attention(query, key, value, call.dropout_p, causal=True)

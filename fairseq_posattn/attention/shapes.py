@@ -6,6 +6,7 @@ is too short.
 - ``B``, ``H`` and ``Tq`` may be 1 in one tensor where another has more: it is expanded.
 - ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.
 - ``(H)`` may be missing; ``Tq+Tk-1`` is computed; ``2N-1`` and ``2k+1`` are odd.
+- An empty string is a number.
 - ``~B H Tq Tk`` is a mask: broadcastable to that, and left as it is. It may be a
   :class:`~fairseq_posattn.attention.masks.DistanceMask` of one head or of all.
 
@@ -24,6 +25,7 @@ from fairseq_posattn.attention.masks import DistanceMask
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"
 ODD = {"2N-1", "2k+1"}
+TABLES = {"N": 8, "W": 4}  # sizes of learned tensors that no length decides, for tests
 
 
 class Shapes:
@@ -71,7 +73,7 @@ class Shapes:
         if "*" in dimensions:
             sizes.setdefault("*", max(len(shape) - len(dimensions) + 1, 0))
             dimensions = _named(dimensions, sizes)
-        if dimensions[0].startswith("("):
+        if dimensions and dimensions[0].startswith("("):
             optional = len(shape) < len(dimensions)
             dimensions = dimensions[1:] if optional else [dimensions[0][1:-1], *dimensions[1:]]
         if len(shape) != len(dimensions):
@@ -89,7 +91,7 @@ class Shapes:
         generator = torch.Generator().manual_seed(seed)
         sizes = {**sizes, DISTANCES: sizes["Tq"] + sizes["Tk"] - 1, "*": len(leading)}
         sizes |= {f"*{number}": size for number, size in enumerate(leading)}
-        sizes = {**dict.fromkeys(ODD, 2 * sizes["Tk"] - 1), **sizes}
+        sizes = {**dict.fromkeys(ODD, 2 * sizes["Tk"] - 1), **TABLES, **sizes}
         tensors = {}
         for name, dimensions in self.dimensions.items():
             shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]

@@ -15,6 +15,7 @@ def flag(
     *readers: str,
     choices: Collection[str] | None = None,
     at_least: float | None = None,
+    more_than: float | None = None,
     **metadata: object,
 ) -> Any:
     """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
@@ -23,7 +24,7 @@ def flag(
         readers: parts of a model that read it, if not all do: values of ``--encoder``, names of
             sublayers, or "--pooling NAME".
         choices: the allowed values.
-        at_least: the smallest allowed number.
+        at_least, more_than: bounds of the allowed numbers.
     """
     if readers:
         metadata["readers"] = readers
@@ -32,4 +33,6 @@ def flag(
         metadata["choices"] = tuple(choices)
     if at_least is not None:
         metadata["at_least"] = at_least
+    if more_than is not None:
+        metadata["more_than"] = more_than
     return field(default=default, metadata={**metadata, "help": help})

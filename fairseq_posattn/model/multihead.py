@@ -69,9 +69,8 @@ class OutputLinear(Linear):
 
 
 def split_heads(x: Tensor, num_heads: int) -> Tensor:
-    """Return ``[T, B, C]`` as ``[B, H, T, D]``, a view."""
-    length, batch, _ = x.shape
-    return x.view(length, batch, num_heads, -1).permute(1, 2, 0, 3)
+    """Return ``[T, B, C]`` or ``[T, B, H, D]`` as ``[B, H, T, D]``, a view."""
+    return x.view(*x.shape[:2], num_heads, -1).permute(1, 2, 0, 3)
 
 
 def merge_heads(x: Tensor) -> Tensor:
@@ -156,6 +155,9 @@ class PositionCache:
         self.tensors: dict[str, Tensor] = {}
         self.buffers: dict[str, Tensor] = {}
 
+    def __len__(self) -> int:
+        return self.tensors["key"].size(0) if self.tensors else 0
+
     def reorder(self, new_order: Tensor) -> None:
         """Select and order the rows."""
         length, rows = self.tensors["key"].shape[:2]
@@ -229,9 +231,9 @@ class MultiheadAttention(nn.Module):
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, heads)
 
-    def attend(self, x, query, key, value, key_padding_mask, need_weights):
+    def attend(self, x, query, key, value, key_padding_mask, need_weights, **options):
         """Return the context ``[B, H, Tq, D]`` and the weights ``[B, H, Tq, Tk]`` or None."""
-        options = {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
+        options |= {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
         attended = self.mechanism(x.transpose(0, 1), query, key, value, **options)
         return attended if need_weights else (attended, None)
 
@@ -265,18 +267,26 @@ class MultiheadSelfAttention(MultiheadAttention):
         """
         parts = self.qkv_proj.split(x)
         query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
+        options = {}
         if incremental_state is not None:
             newest = {"key": key, "value": value}
-            if key_padding_mask is not None:
-                newest["padding"] = key_padding_mask.t()
             if (self, "attention") not in incremental_state:
                 moves = incremental_state.setdefault("moves", RowMoves())
                 incremental_state[self, "attention"] = PositionCache(moves)
-            tensors = incremental_state[self, "attention"].append(newest)
-            key, value, padding = tensors["key"], tensors["value"], tensors.get("padding")
+            cache = incremental_state[self, "attention"]
+            if self.mechanism.encodes_keys:
+                inputs = x.transpose(0, 1), split_heads(key, self.num_heads), len(cache)
+                encoded = self.mechanism.encode_keys(*inputs)
+                newest |= {name: one.movedim(2, 0) for name, one in encoded.items()}
+            if key_padding_mask is not None:
+                newest["padding"] = key_padding_mask.t()
+            tensors = dict(cache.append(newest))
+            key, value, padding = (tensors.pop(n, None) for n in ("key", "value", "padding"))
             key_padding_mask = None if padding is None else padding.t()
+            if self.mechanism.encodes_keys:
+                options["encoded"] = {name: one.movedim(0, 2) for name, one in tensors.items()}
         vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
-        context, weights = self.attend(x, *vectors, key_padding_mask, need_weights)
+        context, weights = self.attend(x, *vectors, key_padding_mask, need_weights, **options)
         return self.out_proj(merge_heads(context), with_bias=masks is None), weights
 
 

@@ -110,7 +110,80 @@ def disan(a, b, h, i, j, distance):
     return c * torch.tanh((a["key_score"][b, j] + a["query_score"][b, i]) / c)
 
 
+def rotated(vector, position):
+    """Return RoPE's vector at a position: complex numbers times powers of i."""
+    turned = vector.clone()
+    for n in range(0, len(vector) - 1, 2):
+        angle = position * 1e4 ** (-n / (len(vector) - len(vector) % 2))
+        rotation = torch.tensor(
+            [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+        ).double()
+        turned[n : n + 2] = rotation @ vector[n : n + 2]
+    return turned
+
+
+def rope(a, b, h, i, j, distance):
+    query = rotated(a["query"][b, h, i], 7 + distance)  # only differences count
+    return query @ rotated(a["key"][b, h, j], 7) / math.sqrt(len(query))
+
+
+def alibi(a, b, h, i, j, distance):
+    slope = 2 ** (-8 * (h + 1) / a["query"].size(1))
+    return dot(a, b, h, i, j) - slope * abs(distance)
+
+
+def t5(a, b, h, i, j, distance):
+    number, first = len(a["bucket_bias"]), 0
+    if not a["causal"]:
+        number //= 2
+        first = number if distance < 0 else 0
+    exact, distance = number // 2, abs(distance)
+    if distance >= exact:
+        growth = math.log(distance / exact) / math.log(a["max_distance"] / exact)
+        distance = min(exact + int(growth * (number - exact) + 1e-9), number - 1)
+    return dot(a, b, h, i, j) + a["bucket_bias"][first + distance, h]
+
+
+def kerple(a, b, h, i, j, distance):
+    weight, rate = a["log_weight"][h].exp(), a["log_rate"][h].exp()
+    return dot(a, b, h, i, j) - weight * torch.log(1 + rate * abs(distance))
+
+
+def fire(a, b, h, i, j, distance):
+    first, last = a["seen"][b][0], a["seen"][b][-1]
+    position = j + distance
+    furthest = position - first if a["causal"] else max(position - first, last - position)
+    furthest, c = max(furthest, 0), a["scale"].abs()
+    longest = torch.maximum(torch.tensor(furthest).double(), a["threshold"].abs())
+    share = torch.log(c * abs(distance) + 1) / (torch.log(c * longest + 1) + 1e-6)
+    hidden = F.relu(a["hidden_weight"] * share + a["hidden_bias"])
+    return dot(a, b, h, i, j) + a["output_weight"][h] @ hidden + a["output_bias"][h]
+
+
+def cope(a, b, h, i, j, distance):
+    between = [k for k in a["seen"][b] if j <= k <= j + distance]
+    position = sum(torch.sigmoid(dot(a, b, h, i, k)) for k in between)
+    position = torch.as_tensor(position).clamp(max=len(a["position_embedding"]) - 1)
+    low = math.floor(position.detach())
+    e, share = a["position_embedding"], position - low
+    embedding = (1 - share) * e[low] + share * e[min(low + 1, len(e) - 1)]
+    query = a["query"][b, h, i]
+    return dot(a, b, h, i, j) + query @ embedding / math.sqrt(len(query))
+
+
+def forget(a, b, h, i, j, distance):
+    return dot(a, b, h, i, j) + a["log_gate"][b, h, j + 1 : j + distance + 1].sum()
+
+
+PAST_ONLY = ("cope", "forget")
 SCORES = {
+    "rope": rope,
+    "alibi": alibi,
+    "t5": t5,
+    "kerple": kerple,
+    "fire": fire,
+    "cope": cope,
+    "forget": forget,
     "san": dot,
     "dman": dman,
     "da": da,
@@ -138,7 +211,8 @@ def mask_at(mask, b, h, i, j):
 def loops(name, arguments, padding, causal=False):
     """Return the context under padding ``[B, Tk]``, one pair of positions after another."""
     keys = [[j for j, padded in enumerate(row) if not padded] for row in padding.tolist()]
-    a = {**arguments, "seen": keys}
+    causal = causal or name in PAST_ONLY
+    a = {**arguments, "seen": keys, "causal": causal}
     value, headless = a["value"], a["value"].dim() == 3
     queries = a["query"].size(2) if "query" in a else a["query_score"].size(1 if headless else 2)
     heads = 1 if headless else value.size(1)

@@ -183,7 +183,7 @@ def test_the_error_of_a_lower_precision_is_its_rounding(name, impl, dtype):
 def test_scores_that_overflow_half_precision_before_scaling(name, impl):
     arguments = CASES[name].arguments(Sizes(batch=1, queries=3, keys=3, features=64), torch.half)
     for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
-        if dimensions[-1] == "D":
+        if dimensions[-1:] == ["D"]:
             arguments[argument] = torch.full_like(arguments[argument], 35.0)
     query, key = arguments["query"], arguments["key"]
     assert torch.matmul(query, key.transpose(-2, -1)).isinf().all()
@@ -251,7 +251,7 @@ def test_dropout_keeps_the_mean_and_acts_only_in_training(name, impl, options):
     torch.testing.assert_close(idle, kept)
     many = dict(arguments)
     for argument, dimensions in CASES[name].attention.shapes.dimensions.items():
-        if dimensions[0] == "B" and argument in many:
+        if dimensions[:1] == ["B"] and argument in many:
             repeats = [2000] + [1] * (many[argument].dim() - 1)
             many[argument] = many[argument].detach().repeat(repeats)
     torch.manual_seed(0)
@@ -359,7 +359,13 @@ def test_one_query_of_a_causal_module_equals_the_last_of_all(name):
     whole = module(hidden, *vectors)
     for t in range(1, 6):
         query, key, value = vectors[0, :, :, t - 1 : t], vectors[1, :, :, :t], vectors[2, :, :, :t]
-        newest = module(hidden[:, t - 1 : t], query, key, value)
+        options = {}
+        if module.encodes_keys:  # one position after another, as in a cache
+            parts = [(hidden[:, n : n + 1], vectors[1, :, :, n : n + 1], n) for n in range(t)]
+            encoded = [module.encode_keys(*part) for part in parts]
+            options["encoded"] = {n: torch.cat([e[n] for e in encoded], 2) for n in encoded[0]}
+            key = options["encoded"].get("key", key)
+        newest = module(hidden[:, t - 1 : t], query, key, value, **options)
         torch.testing.assert_close(newest[:, :, 0], whole[:, :, t - 1])
 
 

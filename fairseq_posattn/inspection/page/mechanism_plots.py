@@ -4,9 +4,13 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.attention import (
+    BucketBiasAttention,
     DistanceAwareAttention,
     DynamicMaskAttention,
+    FunctionalBiasAttention,
     GaussianAttention,
+    KernelBiasAttention,
+    LinearBiasAttention,
     StaticMaskAttention,
     TensorizedAttention,
 )
@@ -16,6 +20,7 @@ from fairseq_posattn.inspection.collect import AttentionCall
 from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
+BIASES = (LinearBiasAttention, BucketBiasAttention, KernelBiasAttention, FunctionalBiasAttention)
 
 
 @torch.no_grad()
@@ -42,6 +47,9 @@ def of_place(place: Place) -> dict | None:
     if isinstance(owner, StaticMaskAttention) and owner.radius is not None:
         reach = (distances <= owner.radius).float()[None]
         return _plot("Static mask", "the same for all heads", parameters.seen(reach, owner.causal))
+    if isinstance(owner, BIASES):
+        title = "Attention to equal words by distance, exp(bias)"
+        return _plot(title, "relative to the word itself", equal_words(owner))
     if isinstance(owner, GaussianAttention):
         about = "around a position that each word predicts; multiplies attention"
         return _plot("Learned Gaussian, exp(G)", about, [])
@@ -54,6 +62,14 @@ def of_place(place: Place) -> dict | None:
         about = "multiplies attention before normalization: 0 hides a word"
         return _plot("Positional mask, exp(M)", about, mask.line.flip(-1).exp().tolist())
     return None
+
+
+def equal_words(owner) -> list:
+    """Return each head's attention to equal words around one, relative to that to itself."""
+    words = 2 * FURTHEST + 1
+    hidden, vectors = torch.zeros(1, words, 1), torch.zeros(1, owner.num_heads, words, 2)
+    weights = owner(hidden, *[vectors] * 3, need_weights=True)[1][0, :, FURTHEST]  # [H, words]
+    return parameters.seen(weights / weights[:, FURTHEST, None], owner.causal)
 
 
 def _plot(title, about, lines, sigmoid=False):

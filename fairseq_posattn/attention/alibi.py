@@ -1,0 +1,59 @@
+"""Attention with linear biases, ALiBi.
+
+Press et al., 2022, "Train Short, Test Long: Attention with Linear Biases Enables Input Length
+Extrapolation", section 3. The paper's is causal; where it is not, the bias is symmetric, an
+extension that the authors recommend for encoders.
+"""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.types import Device
+from typing_extensions import Unpack
+
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
+from fairseq_posattn.attention.passes import once_a_pass
+from fairseq_posattn.attention.positions import signed_distances
+from fairseq_posattn.attention.relative_bias import attend_by_distance
+
+
+@attention(sdpa=True)
+def alibi_attention(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
+) -> Attended:
+    """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - m_h |t - s|`` (section 3)."""
+    sizes = query.size(1), query.size(-2), key.size(-2)
+    return attend_by_distance(call, query, key, value, linear_bias(*sizes, query.device))
+
+
+def slopes(num_heads: int) -> list[float]:
+    """Return ``m_h = 2^(-8h/H)``, h = 1 to H, for H a power of two.
+
+    Else those of the largest power of two below H, and every other slope of twice that number, as
+    in the authors' code.
+    """
+    power = 2 ** math.floor(math.log2(num_heads))
+    more = slopes(2 * power)[0 : 2 * (num_heads - power) : 2] if power < num_heads else []
+    return [2 ** (-8 * (h + 1) / power) for h in range(power)] + more
+
+
+@once_a_pass
+def linear_bias(num_heads: int, query_length: int, key_length: int, device: Device) -> Tensor:
+    """Return ``-m_h |t - s|``, ``[H, Tq+Tk-1]`` in float32."""
+    factors = torch.tensor(slopes(num_heads), device=device)
+    return -factors[:, None] * signed_distances(query_length, key_length, device).abs()
+
+
+class LinearBiasAttention(Mechanism):
+    """ALiBi as a mechanism; it has no parameters."""
+
+    function = staticmethod(alibi_attention)
+    read_flags = staticmethod(read_heads)
+    replaces_positions = True
+
+    def __init__(self, num_heads: int, **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        self.num_heads = num_heads

@@ -1,0 +1,85 @@
+"""Contextual position encoding, CoPE.
+
+Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count What's Important", eq. 3 to
+6: a query counts the keys back to a key by gates, and attends to embeddings of these positions. It
+is causal only. As in Vaswani et al., queries are divided by ``sqrt(D)``.
+"""
+
+from argparse import Namespace
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_causal
+from fairseq_posattn.attention.positions import blocked_keys
+from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
+from fairseq_posattn.common.flags import flag
+
+
+@attention({"position_embedding": "N D"}, causal=False)
+def contextual_position_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    position_embedding: Tensor,
+    **options: Unpack[Options],
+) -> Attended:
+    """Return ``softmax(A) V`` over the keys up to each query, ``A[t, s] = q_t (k_s + e[p_ts])``.
+
+    Gates ``g_ts = sigmoid(q_t k_s)`` (eq. 3) give positions ``p_ts = g_ts + ... + g_tt`` (eq. 4),
+    at most N-1; ``q_t e[p]`` is interpolated between whole positions (eq. 5).
+
+    Args:
+        position_embedding: ``[N, D]``, e.
+    """
+    lengths = query.size(-2), key.size(-2)
+    blocked = blocked_keys(*lengths, call.key_padding_mask, True, query.device)
+    scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    gates = scores.sigmoid()
+    if blocked is not None:
+        gates = gates.masked_fill(blocked, 0.0)
+    furthest = position_embedding.size(0) - 1
+    positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=furthest)
+    by_position = scaled_scores(query, position_embedding).to(scores.dtype)  # [B, H, Tq, N]
+    lower = positions.detach().floor()
+    upper = positions.detach().ceil()
+    share = positions - lower
+    below, above = (by_position.gather(-1, one.long()) for one in (lower, upper))
+    scores = scores + below * (1 - share) + above * share
+    return softmax_attention(call, scores, value, blocked)
+
+
+@dataclass
+class Flags:
+    """Flags of CoPE."""
+
+    cope_positions: int = flag(
+        64, "learned positions; larger counts are cut to the last", "cope", at_least=2
+    )
+
+
+class ContextualPositionAttention(Mechanism):
+    """CoPE with its embeddings, shared by the heads and initialized to zero, as by the authors."""
+
+    function = staticmethod(contextual_position_attention)
+    flags = Flags
+    replaces_positions = True
+
+    def __init__(self, head_dim: int, positions: int = 64, **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        check_causal("cope", self.causal)
+        self.position_embedding = nn.Parameter(torch.zeros(positions, head_dim))  # e
+
+    @staticmethod
+    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        return {"head_dim": layer.embed_dim // layer.num_heads, "positions": flags.cope_positions}
+
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        return {"position_embedding": self.position_embedding}

@@ -1,0 +1,101 @@
+"""FIRE, functional interpolation for relative position encodings.
+
+Li et al., 2024, "Functional Interpolation for Relative Positions Improves Long Context
+Transformers", eq. 6 to 8: a network maps each distance, as a share of the query's position, to a
+bias. The paper's is causal; where it is not, distances are absolute, and shares are of the largest
+distance that the query can see, an extension.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
+from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.softmax import biased_attention
+
+HIDDEN, SCALE, THRESHOLD, EPSILON = 32, 0.1, 512.0, 1e-6  # of the paper's appendix
+
+
+@attention(
+    {
+        "scale": "", "threshold": "", "hidden_weight": "W", "hidden_bias": "W",
+        "output_weight": "H W", "output_bias": "H",
+    },
+    sdpa=True,
+)  # fmt: skip
+def fire_attention(
+    call: Call,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    scale: Tensor,
+    threshold: Tensor,
+    hidden_weight: Tensor,
+    hidden_bias: Tensor,
+    output_weight: Tensor,
+    output_bias: Tensor,
+    **options: Unpack[Options],
+) -> Attended:
+    """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + f_h(psi(t-s) / psi(max(L, t)))``.
+
+    ``psi(x) = log(|c| x + 1)``; f has one hidden layer with ReLU.
+
+    Args:
+        scale, threshold: numbers, c and L.
+        hidden_weight, hidden_bias: ``[W]``. output_weight, output_bias: ``[H, W]`` and ``[H]``.
+    """
+    lengths = query.size(-2), key.size(-2)
+    wide = torch.promote_types(query.dtype, torch.float32)
+    distance = signed_distances(*lengths, query.device).abs().to(wide)
+    c = scale.to(wide).abs()
+    numerator = distance_matrix((c * distance).log1p(), *lengths)  # [Tq, Tk]
+    furthest = furthest_distances(call, *lengths, query).to(wide)  # [B, Tq]
+    whole = (c * torch.maximum(furthest, threshold.to(wide).abs())).log1p() + EPSILON
+    shares = (numerator / whole[..., None])[:, None]  # [B, 1, Tq, Tk]
+    bias = output_bias.to(wide)[:, None, None]
+    parts = (one.to(wide).unbind(-1) for one in (hidden_weight, hidden_bias, output_weight))
+    # One unit at a time: no tensor has a query, a key and the hidden features.
+    for weight, shift, heads in zip(*parts, strict=True):
+        bias = bias + heads[:, None, None] * F.relu(weight * shares + shift)
+    return biased_attention(call, query, key, value, bias=bias)
+
+
+def furthest_distances(call: Call, query_length: int, key_length: int, query: Tensor) -> Tensor:
+    """Return the largest distance that each query can see in its sentence: ``[B, Tq]``."""
+    positions = torch.arange(key_length - query_length, key_length, device=query.device)[None]
+    first, last = positions.new_zeros(1, 1), positions[:, -1:]
+    if call.key_padding_mask is not None:
+        kept = (~call.key_padding_mask).int()
+        first = kept.argmax(-1, keepdim=True)  # [B, 1]
+        last = key_length - 1 - kept.flip(-1).argmax(-1, keepdim=True)
+    furthest = positions - first
+    return (furthest if call.causal else torch.maximum(furthest, last - positions)).clamp(min=0)
+
+
+class FunctionalBiasAttention(Mechanism):
+    """FIRE with its network, c and L, initialized as in the paper's appendix."""
+
+    function = staticmethod(fire_attention)
+    read_flags = staticmethod(read_heads)
+    replaces_positions = True
+
+    def __init__(self, num_heads: int, **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        self.num_heads = num_heads
+        self.scale = nn.Parameter(torch.tensor(SCALE))  # c
+        self.threshold = nn.Parameter(torch.tensor(THRESHOLD))  # L
+        self.hidden, self.output = nn.Linear(1, HIDDEN), nn.Linear(HIDDEN, num_heads)
+
+    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
+        return {
+            "scale": self.scale,
+            "threshold": self.threshold,
+            "hidden_weight": self.hidden.weight.squeeze(1),
+            "hidden_bias": self.hidden.bias,
+            "output_weight": self.output.weight,
+            "output_bias": self.output.bias,
+        }

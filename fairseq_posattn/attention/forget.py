@@ -1,0 +1,61 @@
+"""Attention of the Forgetting Transformer.
+
+Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", section 3: a gate
+at each position lowers the scores of all keys before it. It is causal only.
+"""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from typing_extensions import Unpack
+
+from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.mechanism import (
+    Mechanism,
+    Shared,
+    check_causal,
+    read_sizes,
+)
+from fairseq_posattn.attention.positions import blocked_keys
+from fairseq_posattn.attention.softmax import biased_attention
+
+
+@attention({"log_gate": "B H Tk"}, sdpa=True, causal=False)
+def forgetting_attention(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, log_gate: Tensor,
+    **options: Unpack[Options],
+) -> Attended:  # fmt: skip
+    """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + log f_{s+1} + ... + log f_t``.
+
+    Args:
+        log_gate: ``[B, H, Tk]``, ``log f`` at the positions of the keys, at most 0.
+    """
+    lengths = query.size(-2), key.size(-2)
+    wide = torch.promote_types(log_gate.dtype, torch.float32)
+    total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
+    bias = total[..., -lengths[0] :, None] - total[..., None, :]  # [B, H, Tq, Tk]
+    blocked = blocked_keys(*lengths, None, True, query.device)
+    return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
+
+
+class ForgettingAttention(Mechanism):
+    """Attention with the forget gate ``f_t = sigmoid(w_h x_t + b_h)`` of the layer's input x.
+
+    w is initialized as a linear layer's, b zero.
+    """
+
+    function = staticmethod(forgetting_attention)
+    read_flags = staticmethod(read_sizes)
+    replaces_positions = True
+    encodes_keys = True
+
+    def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
+        super().__init__(**shared)
+        check_causal("forget", self.causal)
+        self.gate = nn.Linear(embed_dim, num_heads)  # w and b
+        nn.init.zeros_(self.gate.bias)
+
+    def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
+        logits: Tensor = self.gate(hidden)  # [B, T, H]
+        return {"log_gate": F.logsigmoid(logits).transpose(1, 2)}
