@@ -97,7 +97,7 @@ class BucketBiasAttention(Mechanism):
     ):
         super().__init__(**shared)
         if max_distance <= buckets // (2 if self.causal else 4):
-            raise ValueError(f"max_distance is {max_distance}, too small for {buckets} buckets")
+            raise ValueError(f"--t5-max-distance {max_distance}: too small for {buckets} buckets")
         self.num_heads, self.max_distance = num_heads, max_distance
         self.bucket_bias = nn.Parameter(torch.empty(buckets, num_heads))  # b
         nn.init.normal_(self.bucket_bias, std=embed_dim**-0.5)

@@ -1,5 +1,7 @@
 """``--attention-impl`` in models of several mechanisms."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -8,14 +10,16 @@ from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription
 from fairseq_posattn.training.flags import MechanismConfig
 
 LAYER = LayerDescription(("san", "ffn"), embed_dim=32, num_heads=2, ffn_dim=32, max_positions=16)
+PAST_ONLY = ("cope", "forget")
 
 
 @pytest.mark.parametrize("named", IMPLEMENTATIONS)
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_a_mechanism_without_the_implementation_chooses_its_own(name, named):
-    mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), LAYER)
+    layer = replace(LAYER, causal=name in PAST_ONLY)
+    mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), layer)
     has_kernels = name in ("dman", "da", "mtsa")
-    has = {"reference": True, "sdpa": name != "rpr", "triton": has_kernels}[named]
+    has = {"reference": True, "sdpa": name not in ("rpr", "cope"), "triton": has_kernels}[named]
     assert mechanism.impl == (named if has else "auto")
 
 

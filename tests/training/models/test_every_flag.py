@@ -49,6 +49,9 @@ MECHANISMS = """
 --mtsa-fusion-gate | --encoder-sublayers=mtsa,ffn
 --rpr-max-distance=5 | RPR
 --rpr-per-head | RPR
+--rope-base=100 | --encoder-sublayers=rope,ffn
+--t5-buckets=16 | --encoder-sublayers=t5,ffn
+--t5-max-distance=12 | --encoder-sublayers=t5,ffn
 --attention-masks=past,past | --encoder-sublayers=masked,ffn
 """.replace("| MTSA", "| --encoder-sublayers=mtsa,ffn").replace(
     "| RPR", "| --encoder-sublayers=rpr,ffn"
@@ -247,7 +250,7 @@ def test_every_option_is_tested():
     elsewhere = {"min_params_to_wrap", "cuda_graphs", "_name"}
     translation = {*PosAttnTransformerConfig.__dataclass_fields__} - elsewhere
     assert translation == {*rows(TRANSLATION + MECHANISMS), *DROPOUTS}
-    classification = {*PosAttnClassifierConfig.__dataclass_fields__} - {"_name"}
+    classification = {*PosAttnClassifierConfig.__dataclass_fields__} - {"_name", "cope_positions"}
     assert classification == {*rows(CLASSIFICATION + MECHANISMS), *DROPOUTS}
 
 
