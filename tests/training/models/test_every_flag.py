@@ -51,7 +51,7 @@ MECHANISMS = """
 --rpr-per-head | RPR
 --rope-base=100 | --encoder-sublayers=rope,ffn
 --t5-buckets=16 | --encoder-sublayers=t5,ffn
---t5-max-distance=12 | --encoder-sublayers=t5,ffn
+--t5-max-distance=4 | --encoder-sublayers=t5,ffn --t5-buckets=8
 --attention-masks=past,past | --encoder-sublayers=masked,ffn
 """.replace("| MTSA", "| --encoder-sublayers=mtsa,ffn").replace(
     "| RPR", "| --encoder-sublayers=rpr,ffn"
@@ -75,6 +75,7 @@ TRANSLATION = (
     + """
 --encoder-sublayers=san,san,ffn
 --decoder-sublayers=san,san,cross,ffn
+--cope-positions=3 | --decoder-sublayers=cope,cross,ffn
 --activation-fn=tanh
 --start=mans
 --decoder-output-dim=8
