@@ -75,10 +75,15 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
         yield "--optimizer is missing: give one, such as adam"
     if s.lr_scheduler == "inverse_sqrt" and s.warmup_updates == 0:
         yield "--warmup-updates 0: --lr-scheduler inverse_sqrt needs 1 or more"
-    if s.adaptive_softmax_cutoff is not None and s.criterion != "adaptive_loss":
+    # fairseq's LSTMs have one by default, as text, and use it with that criterion alone.
+    if isinstance(s.adaptive_softmax_cutoff, (list, tuple)) and s.criterion != "adaptive_loss":
         yield f"--adaptive-softmax-cutoff: it needs --criterion adaptive_loss, not {s.criterion}"
     if s.num_batch_buckets and not hasattr(numpy, "compat"):
         yield "--num-batch-buckets: fairseq supports it with NumPy 1 only; leave it out"
+    if s.eval_bleu:
+        yield from join_mistakes("eval_bleu_remove_bpe", s.eval_bleu_remove_bpe)
+    if "adam_betas" in s and not _are_betas(s.adam_betas):
+        yield f"--adam-betas {s.adam_betas}: two numbers from 0 to below 1, such as '(0.9, 0.98)'"
     if isinstance(s.decoder_attention_heads, int):  # other encoders may have no heads
         for side in ("encoder", "decoder"):
             heads, width = s.get(f"{side}_attention_heads"), s.get(f"{side}_embed_dim")
@@ -99,6 +104,23 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
     if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
         weights = "it returns no attention weights, which validation asks a decoder for"
         yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
+
+
+def _are_betas(value) -> bool:
+    try:
+        numbers = ast.literal_eval(value) if isinstance(value, str) else tuple(value)
+        return len(numbers) == 2 and all(0 <= number < 1 for number in numbers)
+    except (ValueError, SyntaxError, TypeError):
+        return False
+
+
+def join_mistakes(name: str, symbol: str | None) -> Iterator[str]:
+    """Yield what is wrong with an option that names how subwords are joined."""
+    try:
+        data_utils.post_process("", symbol)
+    except NotImplementedError:
+        known = "subword_nmt, sentencepiece, wordpiece or none"
+        yield f"{flag(name)} {symbol}: unknown; give {known}"
 
 
 def graph_mistakes(s: _Settings, has_gpu: bool) -> Iterator[str]:
@@ -142,6 +164,11 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
             "--replace-unk: --bpe, --tokenizer and, in fairseq-interactive, --post-process join "
             "the subwords of the source before one is looked up; leave them out"
         )
+    yield from join_mistakes("post_process", s.post_process)
+    if s.print_step and s.task in ("translation", "language_modeling"):
+        yield f"--print-step: --task {s.task} does not refine in steps; leave it out"
+    if "," in (s.gen_subset or "") and not is_interactive:
+        yield f"--gen-subset {s.gen_subset}: it is one split; call the command for each"
     if s.constraints and not is_interactive:
         yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 
@@ -228,6 +255,7 @@ def registries() -> dict[str, Mapping[str, type]]:
         "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
         "task": TASK_REGISTRY,
         **{kind: REGISTRIES[kind]["registry"] for kind in kinds},
+        "eval_bleu_detok": REGISTRIES["tokenizer"]["registry"],
     }
 
 

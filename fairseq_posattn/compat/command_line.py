@@ -3,7 +3,10 @@
 fairseq checks few of them: ``--lr -1`` trains away from the data.
 """
 
+import ast
+import contextlib
 import functools
+import json
 import logging
 import os
 import re
@@ -16,7 +19,9 @@ from types import TracebackType
 
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import MODEL_DATACLASS_REGISTRY
+from fairseq.tasks.translation import TranslationTask
 from hydra._internal import utils as hydra_utils
 from hydra.core.utils import JobReturn
 from hydra.errors import CompactHydraException, OverrideParseException
@@ -94,6 +99,32 @@ def check_config(add_defaults, cfg):
     check(settings)
     for line in unread(settings):
         logger.warning(line)
+
+
+@around(TranslationTask, "setup_task")
+def read_bleu_options(setup_task, cls, cfg, **kwargs):
+    """Accept Python's quotes in the options of BLEU in validation, and warn of unknown names."""
+    validates = getattr(cfg, "eval_bleu", False)
+    for name in ("eval_bleu_args", "eval_bleu_detok_args") if validates else ():
+        text = getattr(cfg, name)
+        options = _read_dictionary(text)
+        if options is None:
+            fix = 'it must be a dictionary in JSON, such as {"beam": 4}'
+            raise UsageError(f"{flag(name)} {text}: {fix}")
+        setattr(cfg, name, json.dumps(options))
+        known = [option.name for option in fields(GenerationConfig)]
+        for option in sorted({*options}.difference(known)) if name == "eval_bleu_args" else ():
+            logger.warning(f"{flag(name)}: {option} changes nothing; {nearest(option, known)}")
+    return setup_task(cls, cfg, **kwargs)
+
+
+def _read_dictionary(text):
+    """Return the dictionary that a text is in JSON or Python; None if it is none."""
+    for read in (json.loads, ast.literal_eval):
+        with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+            if isinstance(value := read(text), dict):
+                return value
+    return None
 
 
 def _flat(values, prefix=""):
@@ -175,10 +206,21 @@ def parts_of(options: Mapping) -> set[str]:
 # Others may be bugs, and keep their traceback.
 
 # The type of an error, the beginning of its message, and the line, with the groups of the pattern;
-# names of settings after -- become flags.
+# names of settings after -- become flags. Other errors of fairseq that name a flag are their line.
 KNOWN = (
-    ("AssertionError", r"(--(?:sampling|replace-unk|batch-size) [^\n]*)", "{0}"),
     ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
+    (
+        "AssertionError",
+        r"world size is (\d+) but have (\d+) available devices",
+        "--distributed-world-size {0}: there are {1} GPUs to train on; on a CPU give 1",
+    ),
+    (
+        "AssertionError",
+        r"min_len cannot be larger than max_len",
+        "--min-len is more than --max-len-a times the source's length plus --max-len-b: lower it, "
+        "or raise those",
+    ),
+    ("ValueError", r"shard_id must be between", "--shard-id must be less than --num-shards"),
     (
         "AssertionError",
         r"Sentences lengths should not exceed max_tokens=(\d+)",
@@ -189,9 +231,10 @@ KNOWN = (
         "Exception",
         r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip",
         "sentence {0}, counted from 0, is too long: it has {1} tokens and the model takes "
-        "{2}; train with a greater --max-source-positions and --max-target-positions, cut sources "
-        "of binarized data to N tokens with --truncate-source --max-source-positions N, or leave "
-        "it out with --skip-invalid-size-inputs-valid-test",
+        "{2}; train with a greater --max-source-positions and --max-target-positions (language "
+        "models: --tokens-per-sample), cut sources of binarized data to N tokens with "
+        "--truncate-source --max-source-positions N, or leave it out with "
+        "--skip-invalid-size-inputs-valid-test",
     ),
     (
         "Exception",
@@ -204,7 +247,6 @@ KNOWN = (
         "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir",
     ),
     ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
-    ("ValueError", r"(--finetune-from-model [^:{\n]*)", "{0}"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
     ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     (
@@ -242,14 +284,15 @@ KNOWN = (
 
 def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
     """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
-    files = (frame.f_code.co_filename for frame, _ in walk_tb(traceback))
+    files = [frame.f_code.co_filename for frame, _ in walk_tb(traceback)]
     if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None
     if isinstance(error, OSError) and error.strerror and isinstance(error.filename, (str, bytes)):
         return f"{os.fsdecode(error.filename) or 'a file without a name'}: {error.strerror}"
     names, text = {kind.__name__ for kind in type(error).__mro__}, str(error)
     if "ProcessException" in names:  # PyTorch's, whose message is a child's traceback
-        last = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", text.rpartition("\n  File ")[2], re.M | re.S)
+        *_, end = files = text.split("\n  File ")
+        last = re.search(r"^(?:\w+\.)*(\w+): ?(.*)\Z", end, re.M | re.S)
         names, text = ({last[1]}, last[2].strip()) if last else (set(), text)
         if "UsageError" in names:
             return text
@@ -261,7 +304,8 @@ def explain(error: BaseException, traceback: TracebackType | None) -> str | None
         if name in names and (match := re.match(pattern, text)):
             line = line.format(*match.groups())
             return re.sub(r"(?<!\S)--\w+", lambda name: flag(name[0][2:]), line)
-    return None
+    is_from_fairseq = re.search(r"[\\/]fairseq(_cli)?[\\/]", files[-1].partition("\n")[0])
+    return text if is_from_fairseq and re.search(r"(?<![\w-])--[a-z]", text) else None
 
 
 # --- fairseq-hydra-train --------------------------------------------------------------------------

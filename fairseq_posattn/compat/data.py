@@ -12,9 +12,18 @@ import queue
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
-from fairseq.data import Dictionary, FairseqDataset, data_utils, encoders, indexed_dataset
+from fairseq import utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    data_utils,
+    encoders,
+    indexed_dataset,
+    token_block_dataset,
+)
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
 from fairseq.tasks.fairseq_task import FairseqTask
@@ -22,7 +31,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.patching import around, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
@@ -51,6 +60,36 @@ def name_dictionary(add_from_file, self, file):
         raise UsageError(f"{file} is not a dictionary ({in_one_line(error)})") from error
     if len(self) == before:
         raise UsageError(f"{file} is a dictionary without words: prepare the data again")
+
+
+@around(utils, "parse_embedding")
+def name_vectors(parse_embedding, path):
+    """Name a file of word vectors that cannot be read."""
+    try:
+        return parse_embedding(path)
+    except (ValueError, StopIteration) as error:
+        raise UsageError(f"{path} is not a file of word vectors ({in_one_line(error)})") from error
+
+
+@around(utils, "load_embedding")
+def check_width(load_embedding, vectors, dictionary, embedding):
+    """Refuse vectors that are not as wide as the embedding; fairseq repeats a single number."""
+    for word, vector in vectors.items():
+        if word in dictionary.indices and len(vector) != embedding.embedding_dim:
+            raise UsageError(
+                f"--encoder-embed-path, --decoder-embed-path: the vector of {word!r} has "
+                f"{len(vector)} numbers, and the embedding {embedding.embedding_dim}; give this "
+                "--encoder-embed-dim or --decoder-embed-dim"
+            )
+    return load_embedding(vectors, dictionary, embedding)
+
+
+@when_applied
+def restore_long():
+    """Give ``--sample-break-mode eos`` the integer ``numpy.compat.long``, which NumPy 2 lacks."""
+    if not hasattr(token_block_dataset.np, "compat"):
+        long = {"compat": SimpleNamespace(long=int)}
+        token_block_dataset.np = SimpleNamespace(**vars(numpy), **long)
 
 
 @around(encoders, "build_bpe")

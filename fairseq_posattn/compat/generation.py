@@ -11,7 +11,9 @@ import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models import FairseqLanguageModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.common.archives import unpack_tar
@@ -62,6 +64,14 @@ def stop_at_max_length(init, self, *args, **kwargs):
     """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""
     init(self, *args, **kwargs)
     self.stop_on_max_len = True
+
+
+@around(SequenceGenerator, "__init__")
+def check_language_model(init, self, models, dictionary, *args, lm_model=None, **kwargs):
+    """Refuse a model for ``--lm-path`` that is no language model."""
+    if not isinstance(lm_model, FairseqLanguageModel | None):
+        raise UsageError(f"--lm-path: a {type(lm_model).__name__} is no language model")
+    init(self, models, dictionary, *args, lm_model=lm_model, **kwargs)
 
 
 @around(generation_loop, "_main")

@@ -29,6 +29,9 @@ INTERACT = GENERATE | {"buffer_size": 1}
 HIGHEST = {"maximize_best_checkpoint_metric": True}
 
 
+BETAS = ("0.9", "(0.9, 1.5)", "(0.9 0.98)", "0.9,x")
+
+
 def metric(name, **others):
     return {"best_checkpoint_metric": name, **others}
 
@@ -40,6 +43,13 @@ def metric(name, **others):
         (TRAIN, {"decoder_embed_dim": 4}),
         (TRAIN, {"encoder_layers": "[(512, 3)] * 20", "retain_dropout": True, "lr": []}),
         (TRAIN, {"attention_impl": "sdpa"}),
+        (TRAIN, {"adaptive_softmax_cutoff": "10000,50000"}),  # a default of fairseq's LSTMs
+        (
+            TRAIN,
+            {"eval_bleu": True, "eval_bleu_remove_bpe": "wordpiece", "eval_bleu_detok": "space"},
+        ),
+        (TRAIN, {"adam_betas": "(0.9, 0.98)"}),
+        (TRAIN, {"adam_betas": "0.9,0.98"}),
         (TRAIN, {"attention_impl": "auto", "decoder_sublayers": "san,cross,ffn"}),
         (TRAIN, metric("ppl")),
         (TRAIN, metric("bleu", eval_bleu=True) | HIGHEST),
@@ -74,7 +84,14 @@ def test_good_settings_pass(settings, changed):
         (GENERATE, {"temperature": 0.0}, "--temperature 0.0: it must be more than 0"),
         (TRAIN, {"max_tokens": None}, "size of a batch is missing: give --max-tokens or --batch"),
         (TRAIN, {"optimizer": None}, "--optimizer is missing"),
-        (TRAIN, {"adaptive_softmax_cutoff": "9"}, "it needs --criterion adaptive_loss, not label"),
+        (TRAIN, {"eval_bleu": True, "eval_bleu_remove_bpe": "bpe"}, "remove-bpe bpe: unknown; giv"),
+        (
+            TRAIN,
+            {"eval_bleu_detok": "mose"},
+            "--eval-bleu-detok mose: unknown; .* are moses",
+        ),
+        *((TRAIN, {"adam_betas": text}, "--adam-betas .*: two numbers") for text in BETAS),
+        (TRAIN, {"adaptive_softmax_cutoff": [9]}, "it needs --criterion adaptive_loss, not label"),
         (TRAIN, {"num_batch_buckets": 4}, "--num-batch-buckets: .* NumPy 1"),
         (TRAIN, {"decoder_attention_heads": 3, "decoder_embed_dim": 4}, "3: .*-embed-dim 4"),
         (TRAIN, {"encoder_attention_heads": 3, "encoder_embed_dim": 4}, "3: .*-embed-dim 4"),
@@ -101,6 +118,9 @@ def test_good_settings_pass(settings, changed):
         (GENERATE, {"replace_unk": "@@ ", "print_alignment": None}, "it needs --print-alignment"),
         (GENERATE, {"replace_unk": "@@ ", "bpe": "subword_nmt"}, "--replace-unk: --bpe, .* join"),
         (INTERACT, {"replace_unk": "@@ ", "post_process": "x"}, "--post-process join the subwords"),
+        (GENERATE, {"post_process": "bpe"}, "--post-process bpe: unknown; give subword_nmt"),
+        (GENERATE, {"print_step": True}, "--print-step: --task translation does not refine"),
+        (GENERATE, {"gen_subset": "valid,test"}, "--gen-subset valid,test: it is one split"),
         (GENERATE, {"constraints": "ordered"}, "--constraints: fairseq-generate cannot read them"),
     ],
 )

@@ -1,6 +1,7 @@
 """Settings given as objects, and settings that Hydra cannot compose."""
 
 import inspect
+import json
 import sys
 from argparse import Namespace
 from dataclasses import fields
@@ -12,6 +13,7 @@ from fairseq import models, options
 from fairseq.dataclass import utils
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models.transformer_lm import TransformerLanguageModelConfig
+from fairseq.tasks.translation import TranslationTask
 from hydra.core.config_store import ConfigStore
 from hydra.core.utils import JobReturn, JobStatus
 from omegaconf import OmegaConf
@@ -95,6 +97,34 @@ def test_an_error_of_hydra_is_one_line(tmp_path, monkeypatch, capsys, text, over
     with pytest.raises(UsageError, match=line) as error:
         hydra._internal.utils.run_and_report(work)
     assert "\n" not in str(error.value)
+
+
+def bleu_options(text, setup_task=TranslationTask.setup_task.__func__):
+    """Return what a task of translation that validates by BLEU makes of its options."""
+    detok = "{'target_lang': 'en'}"
+    cfg = Namespace(eval_bleu=True, eval_bleu_args=text, eval_bleu_detok_args=detok)
+    with pytest.raises(AttributeError):  # of languages and data, which come next
+        setup_task(TranslationTask, cfg)
+    return json.loads(cfg.eval_bleu_args), json.loads(cfg.eval_bleu_detok_args)
+
+
+@pytest.mark.parametrize("text", ['{"beam": 2}', "{'beam': 2}"])
+def test_options_of_bleu_are_read_in_both_quotes(text, caplog):
+    assert bleu_options(text) == ({"beam": 2}, {"target_lang": "en"})
+    assert not caplog.records
+    with pytest.raises(ValueError, match="double quotes"):
+        bleu_options(text, inspect.unwrap(TranslationTask.setup_task.__func__))
+
+
+def test_an_unknown_option_of_bleu_is_reported(caplog):
+    assert bleu_options('{"bem": 2}')[0] == {"bem": 2}
+    assert "--eval-bleu-args: bem changes nothing; of " in caplog.text and " beam" in caplog.text
+
+
+@pytest.mark.parametrize("text", ["{beam: 2}", "[1]", "beam=2", "{'beam': f()}"])
+def test_options_of_bleu_that_are_no_dictionary_are_one_line(text):
+    with pytest.raises(UsageError, match="--eval-bleu-args .*: it must be a dictionary in JSON"):
+        bleu_options(text)
 
 
 # --- Options that a model does not read -----------------------------------------------------------
@@ -208,6 +238,19 @@ def raised(error, by_a_command=True):
         (OSError("Model file not found: x.pt"), "x.pt: there is no such checkpoint"),
         (FloatingPointError("gradients are Nan/Inf"), "the training has diverged (gradients are"),
         (
+            AssertionError("world size is 2 but have 0 available devices"),
+            "--distributed-world-size 2",
+        ),
+        (
+            ValueError("--share-all-embeddings requires a joined dictionary"),
+            "--share-all-embeddings ",
+        ),
+        (Exception("Not so. Please use `--ddp-backend=legacy_ddp`"), "Not so. Please use `--ddp"),
+        (
+            AssertionError("min_len cannot be larger than max_len, please"),
+            "--min-len is more than -",
+        ),
+        (
             ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"),
             "optimizer.lr is missing in the YAML file, where it has no default; that of ",
         ),
@@ -228,6 +271,7 @@ def test_a_mistake_is_explained(error, line):
     "error",
     [
         ValueError("a bug"),
+        ValueError("a-bug -- where?"),
         AssertionError(),
         KeyError("nonesuch"),
         OSError("nothing is named"),
@@ -238,3 +282,12 @@ def test_a_mistake_is_explained(error, line):
 )
 def test_other_errors_keep_their_traceback(error):
     assert raised(error) is None
+
+
+def test_an_error_of_another_package_keeps_its_traceback():
+    work = compile("raise ValueError('--x')", "/somewhere/json/decoder.py", "exec")
+    try:
+        exec(compile("exec(work)", "/somewhere/fairseq_cli/train.py", "exec"), {"work": work})
+    except ValueError as error:
+        line = explain(error, error.__traceback__)
+    assert line is None

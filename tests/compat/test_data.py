@@ -15,8 +15,8 @@ from unittest.mock import Mock
 import numpy
 import pytest
 import torch
-from fairseq import models, options, tasks
-from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset
+from fairseq import models, options, tasks, utils
+from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset, token_block_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.trainer import Trainer
 
@@ -145,6 +145,35 @@ def test_a_file_that_is_not_a_dictionary_is_named(tmp_path, content):
         Dictionary.load(str(path))
     if not content:
         Dictionary.add_from_file.__wrapped__(Dictionary(), str(path))
+
+
+@pytest.mark.parametrize("content", [b"a 0 x\n", b"", b"\xff\xfe\0\n\0"])
+def test_a_file_that_has_no_word_vectors_is_named(tmp_path, content):
+    path = tmp_path / "vectors.txt"
+    path.write_bytes(content and b"1 2\n" + content)
+    with pytest.raises(UsageError, match="vectors.txt is not a file of word vectors"):
+        utils.parse_embedding(str(path))
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_vectors_of_another_width_are_refused(width):
+    dictionary, embedding = Dictionary(), torch.nn.Embedding(5, 2)
+    dictionary.add_symbol("a")
+    vectors = {"a": torch.ones(2), "b": torch.ones(width)}  # b is not needed
+    assert utils.load_embedding(vectors, dictionary, embedding).weight[4].tolist() == [1, 1]
+    with pytest.raises(UsageError, match=f"the vector of 'a' has {width} numbers, and the embedd"):
+        utils.load_embedding({"a": torch.ones(width)}, dictionary, embedding)
+
+
+def test_a_sentence_can_be_a_block_of_a_language_model(monkeypatch):
+    sentences = [torch.tensor([4, 5, 2]), torch.tensor([6, 2])]
+    given = {"sizes": [3, 2], "block_size": None, "pad": 1, "eos": 2, "break_mode": "eos"}
+    blocks = token_block_dataset.TokenBlockDataset(sentences, **given)
+    assert [block.tolist() for block in blocks] == [[4, 5, 2], [6, 2]]
+    monkeypatch.setattr(token_block_dataset, "np", numpy)
+    if not hasattr(numpy, "compat"):  # NumPy 2
+        with pytest.raises(AttributeError, match="compat"):
+            token_block_dataset.TokenBlockDataset(sentences, **given)
 
 
 @pytest.mark.parametrize("name", ["subword_nmt", "sentencepiece"])

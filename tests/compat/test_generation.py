@@ -17,6 +17,7 @@ from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models.transformer import TransformerModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import DiverseBeamSearch
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.common.errors import UsageError
@@ -140,6 +141,11 @@ def archive(path, members, mode="w:gz"):
 
 def visible(folder):
     return sorted(path.name for path in folder.glob("[!.]*"))
+
+
+def test_a_language_model_that_is_none_is_refused():
+    with pytest.raises(UsageError, match="--lm-path: a Linear is no language model"):
+        SequenceGenerator([], Dictionary(), lm_model=torch.nn.Linear(1, 1))
 
 
 @pytest.mark.parametrize("ending, top", [("gz", "model/"), ("xz", ""), ("", "model/")])
