@@ -345,5 +345,7 @@ def describe(error: CompactHydraException | MarkedYAMLError) -> str:
     line = f"{first.removesuffix('.')}: {str(cause).splitlines()[0]}"
     if "is not in struct" in line:  # a group without fixed names, such as the model's
         return f"{line}; {' '.join(advice)}"
+    if "is not a ListConfig" in line:
+        return f"{line[:-1]}; write a list in brackets, such as [1,2]"
     known = isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and list(cause.parent_node)
     return f"{line}; {nearest(str(cause.key), known)}" if known else line

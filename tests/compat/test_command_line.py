@@ -74,6 +74,7 @@ def test_hydra_raises_the_error_of_its_program(capsys):
     [
         ("", "optimization.max_updates=3", "Key 'max_updates' .* the nearest are max_update, .*"),
         ("", "optimization.lr=[1", "optimization.lr=.1: it must be NAME=VALUE: .*"),
+        ("", "optimization.lr='1,2'", ".*lr='1,2': .*; write a list in brackets, such as .1,2."),
         ("", "optimization.max_update=x", ".*max_update=x: Value 'x' of type 'str' could not .*"),
         ("checkpoint: {savedir: a}", "", "Error merging 'mine' .* the nearest are save_dir, .*"),
         ("model: {_name: x}", "model.dropout=1", ".* To append .* use [+]model.dropout=1"),

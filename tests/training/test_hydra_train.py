@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from hydra.core.override_parser.overrides_parser import OverridesParser
 
 import fairseq_posattn
 from fairseq_posattn.common.errors import UsageError
@@ -34,6 +35,23 @@ def test_the_papers_settings_have_names(tmp_path, monkeypatch):
     assert (Path(words[1]) / f"{words[3]}.yaml").is_file()
     with pytest.raises(UsageError, match="no such file; packaged names are cspan/ag_news, "):
         build_arguments(Path("dman/iwslt"), [])
+
+
+@pytest.mark.parametrize("text", ["dman,san,ffn", "(0.9,0.98)", '{"beam": 1}', "a,it's"])
+def test_a_value_that_hydra_would_misread_is_quoted(file, text):
+    assigned = f"++model.encoder_sublayers={text}"
+    *_, word = build_arguments(file, [assigned])
+    parser = OverridesParser.create()
+    assert parser.parse_override(word).value() == text
+    assert build_arguments(file, [word])[-1] == word
+    assert build_arguments(file, [assigned, "-m", DIFFERS])[-2] == assigned  # one each
+
+
+@pytest.mark.parametrize(
+    "setting", ["optimization.lr=[1,2]", "common.seed=choice(1,2)", "--cfg=job", "a=${b.c}"]
+)
+def test_other_values_are_left_to_hydra(file, setting):
+    assert build_arguments(file, [setting])[-1] == setting
 
 
 DIFFERS = "checkpoint.save_dir=a/${hydra:job.num}"

@@ -8,8 +8,8 @@ is equivalent to
         --config-name iwslt14 common.user_dir="$(posattn user-dir)" optimization.max_update=1000
 
 Further arguments go to Hydra: NAME=VALUE changes a setting of fairseq or the file, ++NAME=VALUE
-also adds one, such as one of the model; --cfg job prints all. With -m, comma-separated values are
-trained one after the other, each into a separate folder:
+also adds one, such as ++model.encoder_sublayers=dman,ffn; --cfg job prints all. With -m,
+comma-separated values are trained one after the other, each into a separate folder:
 
     %(prog)s dman/iwslt14 -m common.seed=1,2 \\
         'checkpoint.save_dir=checkpoints/seeds/${hydra:job.num}'
@@ -94,9 +94,28 @@ def build_arguments(file, settings):
     # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
     if USER_DIR not in given:
-        path = str(PLUGIN).replace("\\", "\\\\").replace("'", "\\'")
-        words.append(f"{USER_DIR}='{path}'")
-    return [*words, *settings]
+        words.append(_assigned(USER_DIR, PLUGIN))
+    return [*words, *(settings if several else map(_quoted, settings))]
+
+
+def _quoted(word):
+    """Quote a value that Hydra cannot read, or takes for several, as in ``san,ffn``."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.core.override_parser.types import ChoiceSweep
+    from hydra.errors import HydraException
+
+    name, equals, text = word.partition("=")
+    try:
+        value = OverridesParser.create().parse_override(word).value()
+        is_text = isinstance(value, ChoiceSweep) and value.simple_form
+    except HydraException:
+        is_text = bool(equals) and word[0] != "-"
+    return _assigned(name, text) if is_text else word
+
+
+def _assigned(name, value):
+    text = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"{name}='{text}'"
 
 
 def _read_settings(file):
