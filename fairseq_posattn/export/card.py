@@ -1,5 +1,7 @@
 """The model card of an exported folder: how to load it, what it is, its data and metrics."""
 
+import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,10 +12,11 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.manifest import Manifest
 
 NAME = "README.md"
+CODE = re.compile(r"[a-z]{2,3}([-_][A-Za-z0-9]{2,8})*")  # not the sides of summaries
 CARD = """---
 library_name: transformers
 pipeline_tag: {pipeline}
-tags: [fairseq-posattn]
+{language}tags: [fairseq-posattn]
 ---
 # {name}
 
@@ -47,7 +50,8 @@ def write(
         text += ', "Another one."' if config.encodes_pairs else ""
         pipeline, auto = "text-classification", "AutoModelForSequenceClassification"
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
-    card = CARD.format(pipeline=pipeline, name=folder.name, auto=auto, text=text, result=result)
+    names = {"name": folder.name, "auto": auto, "text": text, "result": result}
+    card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
     data = {"languages": " to ".join(languages), "tokenization": "tokens separated by spaces"}
     if rules is not None:
         data |= {
@@ -64,10 +68,16 @@ def write(
     (folder / NAME).write_text(card, encoding="utf-8")
 
 
-def add_measurements(folder: Path, lines: Sequence[str]) -> None:
-    """Append the results of a comparison to the card."""
+def add_section(folder: Path, title: str, lines: Sequence[str]) -> None:
+    """Append a section to the card."""
     with open(folder / NAME, "a", encoding="utf-8") as file:
-        print("\n## Measured at export\n", *(f"- {line}" for line in lines), sep="\n", file=file)
+        print(f"\n## {title}\n", *lines, sep="\n", file=file)
+
+
+def language_line(names: Sequence[str]) -> str:
+    """Return the card's line of languages by BCP 47, of names such as ``de`` and ``zh_TW``."""
+    codes = [name.replace("_", "-") for name in names if CODE.fullmatch(name)]
+    return f"language: {json.dumps(codes)}\n" if codes else ""  # quoted: no is false in YAML
 
 
 def _model(trained, config):

@@ -26,6 +26,10 @@ from fairseq_posattn.text.lines import parallel_lines, read_file
 
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
+IN_INT8 = (
+    "the weights are float32; to run them in int8 on a CPU, call "
+    "fairseq_posattn.hugging_face.in_int8(model) after loading"
+)
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
@@ -36,8 +40,9 @@ def make_parser(prog=None):
     cli.add_data(parser)
     text = "also write model.onnx: a classifier, or a generation model's encoder, for any sizes"
     parser.add_argument("--onnx", action="store_true", help=text)
-    text = "also write model.int8.onnx, an int8 classifier (generation models are quantized at "
-    text += "load time by in_int8); with --text, print agreement and speed of both on this CPU"
+    text = "also write model.int8.onnx, an int8 classifier; of a generation model write the usual "
+    text += "float32 weights, which in_int8 quantizes at load time. With --text, print agreement "
+    text += "and speed in int8 on this CPU"
     parser.add_argument("--int8", action="store_true", help=text)
     text = "plain text to compare on, one text a line or a pair separated by a TAB"
     parser.add_argument("--text", metavar="FILE", help=text)
@@ -98,12 +103,13 @@ def write_graphs(args, exported, lines, labels):
         difference = onnx.write(exported.model, folder)
         print(f"{folder / onnx.NAME}: differs from the model by at most {difference:.1g}")
     if args.int8 and is_generator:
-        print("int8: call fairseq_posattn.hugging_face.in_int8(model) after loading")
+        card.add_section(folder, "In int8", [IN_INT8])
+        print(f"{folder}: {IN_INT8}")
     elif args.int8:
         onnx.quantise(folder)
         sizes = [(folder / name).stat().st_size / 1000 for name in (onnx.NAME, onnx.INT8)]
         print(f"{folder / onnx.INT8}: {sizes[1]:,.0f} kB, and {onnx.NAME} {sizes[0]:,.0f}")
     if lines is not None:
         results = int8.compare(exported, folder, lines, labels)
-        card.add_measurements(folder, results)
+        card.add_section(folder, "Measured at export", [f"- {line}" for line in results])
         print(*results, sep="\n")

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import yaml
 from safetensors import SafetensorError
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.export import checkpoint, command, onnx
+from fairseq_posattn.export import card, checkpoint, command, onnx
 from fairseq_posattn.hugging_face import encoder_decoder
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text import manifest
@@ -67,6 +68,19 @@ def test_a_folder_of_a_checkpoint_is_exported(path, tmp_path, capsys):
     assert f"error: {tmp_path / 'out'}: exists and is not empty" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "names, codes",
+    [
+        (["zh_TW", "no"], ["zh-TW", "no"]),
+        (["yue", "sr-Latn-RS"], ["yue", "sr-Latn-RS"]),
+        (["source", "target"], None),
+        ([], None),
+    ],
+)
+def test_languages_of_a_card_are_codes(names, codes):
+    assert (yaml.safe_load(card.language_line(names)) or {}).get("language") == codes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["translator", "classifier"])
 def test_the_model_card_loads_the_model(kind, request, tmp_path, monkeypatch, capsys):
@@ -80,14 +94,19 @@ def test_the_model_card_loads_the_model(kind, request, tmp_path, monkeypatch, ca
         manifest.write(tmp_path, manifest.Manifest(*rules, examples={"train": 28000, "test": 1000}))
     monkeypatch.chdir(tmp_path)
     assert run(path, "out") == 0
-    card = (tmp_path / "out/README.md").read_text()
+    text = (tmp_path / "out/README.md").read_text()
     facts = {
-        "translator": ["pipeline_tag: translation", "| languages | de to en |", "28,000 train, 1"],
+        "translator": [
+            '\nlanguage: ["de", "en"]\n',
+            "pipeline_tag: translation",
+            "| languages | de to en |",
+            "28,000 train, 1",
+        ],
         "classifier": ["pipeline_tag: text-classification", "| encoder | mpsan |", "class0, class"],
     }[kind]
     for fact in [f"| architecture | {arch} |", "| validation loss | 3.25 |", *facts]:
-        assert fact in card
-    (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+        assert fact in text
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     assert code.startswith("import fairseq_posattn.hugging_face  # registers the model")
     exec(code, {})
     assert capsys.readouterr().out

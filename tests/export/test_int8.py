@@ -83,7 +83,9 @@ def test_translations_are_measured_beside_the_models(tmp_path, write, capsys):
     flags += ["--text", write("text", lines), "--labels", right]
     assert command.main(list(map(str, flags)), prog="posattn export") == 0
     said = capsys.readouterr().out.splitlines()
-    assert said[-3] == "int8: call fairseq_posattn.hugging_face.in_int8(model) after loading"
+    note = command.IN_INT8
+    assert said[-3] == f"{tmp_path / 'out'}: {note}" and "weights are float32; " in note
+    assert f"\n## In int8\n\n{note}\n" in (tmp_path / "out/README.md").read_text()
     assert [line.partition(": ")[0] for line in said[-2:]] == ["PyTorch", "PyTorch, int8"]
     assert "BLEU 100.00, agrees on 100.0%, " in said[-2] and "BLEU " in said[-1]
     assert not (tmp_path / "out" / onnx.NAME).exists()
