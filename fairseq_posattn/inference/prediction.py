@@ -120,7 +120,7 @@ def predictor_of(
             "sequence_tagging"
         )
     cfg = trained.task.cfg
-    info = manifest.read(cfg.data)
+    info = trained.rules
     rule = (info.word_rule if info else "spaces") if words is None else words
     if isinstance(rule, str) and rule not in RULES:
         source = f"{cfg.data}/{manifest.NAME}: word_rule" if words is None else "words"
@@ -142,7 +142,7 @@ class Predictor(LineReader):
     """A classifier, called with texts or pairs of them; made by :func:`load`."""
 
     def __init__(self, trained: TrainedModel, words: Callable[[str], str], device):
-        info = manifest.read(trained.task.cfg.data)
+        info = self.rules = trained.rules
         dictionary = trained.task.source_dictionary
         known = dictionary.symbols[dictionary.nspecial :]
         lower = info.lower if info else all(word == word.lower() for word in known)
@@ -191,8 +191,8 @@ class Predictor(LineReader):
 
         Documents are also split into sentences.
         """
-        if info := manifest.read(self.task.cfg.data):
-            return info.word_rule
+        if self.rules:
+            return self.rules.word_rule
         return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
 
     def encode_line(self, text: str) -> list[Tensor] | None:

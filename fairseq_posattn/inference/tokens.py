@@ -4,7 +4,6 @@ Text with many of them is in another language, or tokenized in another way than 
 Commands of posattn warn; fairseq's are silent.
 """
 
-import html
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +13,8 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.text import manifest, moses
-from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import joiner, plain_word, splitter
 from fairseq_posattn.text.subwords import whole_words
 
 MANY_UNKNOWN = 0.1
@@ -80,8 +79,7 @@ class Lines:
         self.split_target = splitter(folder, info, target) if info else str.strip
         self.join = joiner(info, target) if info else str
         self.kind = info and info.subwords
-        # Moses' tokens have escapes, such as &apos;.
-        self.plain_word = html.unescape if info and info.word_rule in moses.RULES else str
+        self.plain_word = plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
         self.unknown = UnknownTokens(share=MANY_UNKNOWN)

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -41,6 +42,11 @@ class TrainedModel:
     def task_name(self) -> str:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
         return (self.task.cfg or self.task.args)._name
+
+    @cached_property
+    def rules(self) -> manifest.Manifest | None:
+        """Return the description of its data, preparation.json; None if there is none."""
+        return manifest.read(utils.split_paths(self.task.cfg.data)[0])
 
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:

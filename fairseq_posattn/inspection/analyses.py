@@ -38,7 +38,7 @@ def run_heatmap(args):
             f"line is {max(texts)}"
         )
     sentence = texts[args.line]
-    labels = inputs.token_labels(sentence, trained.task.source_dictionary)
+    labels = inputs.token_labels(sentence, trained.task.source_dictionary, trained.rules)
     encoder = inputs.encoder_of(trained)
     numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
     write(numbers, args, heatmap.draw_attention)

@@ -76,6 +76,8 @@ def draw_attention(numbers: dict) -> Iterator[Any]:
 
 
 def _draw_page(rows, columns, tokens, side, norms):
+    from matplotlib.colors import PowerNorm
+
     figure = new_figure(columns * side + 2.5, len(rows) * (side + ROOM_FOR_LABELS))
     axes = figure.subplots(len(rows), columns, squeeze=False)
     images = {}
@@ -91,7 +93,8 @@ def _draw_page(rows, columns, tokens, side, norms):
                 axis.tick_params(labelleft=is_first)
                 axis.set_ylabel("query (the token that attends)" if is_first else "")
     for kind, image in images.items():
-        figure.colorbar(image, ax=axes, label=f"{kind} weight", fraction=0.02, pad=0.01)
+        scale = ", color by its square root" if isinstance(image.norm, PowerNorm) else ""
+        figure.colorbar(image, ax=axes, label=f"{kind} weight{scale}", fraction=0.02, pad=0.01)
     return figure
 
 
@@ -145,5 +148,7 @@ def _norm(panels: Sequence[dict], kind: str):
     highest = max((one.max() for one in values), default=1.0)
     if lowest < 0:  # DA's late_add may take weight away
         return Normalize(lowest, highest)
+    if kind == SOURCE2TOKEN:
+        return Normalize(0.0, highest or 1.0)
     # Heads that look everywhere have small weights, which a linear scale would not show.
-    return PowerNorm(0.5 if kind == TOKEN2TOKEN else 1.0, vmin=0.0, vmax=highest or 1.0)
+    return PowerNorm(0.5, vmin=0.0, vmax=highest or 1.0)

@@ -17,6 +17,8 @@ from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.plain_text import plain_word
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
@@ -99,6 +101,7 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     return sentences
 
 
-def token_labels(sentence: Tensor, dictionary) -> list[str]:
-    """Return a label for each position."""
-    return [dictionary[index] for index in sentence.tolist()]
+def token_labels(sentence: Tensor, dictionary, rules: Manifest | None = None) -> list[str]:
+    """Return a label for each position, without the escapes of text that ``rules`` describe."""
+    plain = plain_word(rules)
+    return [plain(dictionary[index]) for index in sentence.tolist()]

@@ -8,7 +8,8 @@ such as DMAN's mask or DA's function of distance. The page is one file and needs
 
     posattn look checkpoints/sst5/checkpoint_best.pt --serve
 
-serves the page to this machine alone, with a field to type into.
+serves the page to this machine alone, with a field to type into. It begins with the sentences, or
+with one of the test set that the data was prepared with.
 """
 
 import contextlib
@@ -79,7 +80,7 @@ def look(args):
         counted = "1 sentence" if len(sentences) == 1 else f"{len(sentences)} sentences"
         print(f"{args.output}: {counted}, {len(text.encode()) / 1000:,.0f} kB")
     if args.serve is not None:
-        server = LookServer(view, sentences, args.serve)
+        server = LookServer(view, sentences or view.example(), args.serve)
         with server, contextlib.suppress(KeyboardInterrupt):
             print(f"http://{HOST}:{server.server_port}/ until Ctrl-C", flush=True)
             server.serve_forever()

@@ -1,5 +1,6 @@
 """Plain text to the subwords of a trained model and back, by the manifest beside its data."""
 
+import html
 import os
 import unicodedata
 from collections.abc import Callable
@@ -95,6 +96,11 @@ def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
         return gpt.splitter(path) if path else str
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
+
+
+def plain_word(rules: Manifest | None) -> Callable[[str], str]:
+    """Return a function from a token to its text: Moses' tokens have escapes, such as &apos;."""
+    return html.unescape if rules and rules.word_rule in moses.RULES else str
 
 
 def joiner(rules: Manifest, language: str) -> Callable[[str], str]:

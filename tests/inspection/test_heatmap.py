@@ -104,7 +104,7 @@ def test_the_picture_shows_the_numbers(build, labels_of):
     assert tick_texts(first.xaxis) == tick_texts(first.yaxis) == LETTERS
     assert first.get_xlabel() == "key (the token attended to)"
     assert first.get_ylabel() == "query (the token that attends)"
-    assert "attention weight" in labels_of(figure)
+    assert "attention weight, color by its square root" in labels_of(figure)
 
 
 def test_the_picture_of_mtsa(build, labels_of):
@@ -116,7 +116,8 @@ def test_the_picture_of_mtsa(build, labels_of):
     expected = [head["source2token"] for head in numbers["sublayers"][1]["heads"]]
     assert axis.images[0].get_array().T.tolist() == expected
     assert (tick_texts(axis.yaxis), tick_texts(axis.xaxis)) == (LETTERS[:5], ["1", "2"])
-    assert {"source2token weight", "attention weight", "head"} <= set(labels_of(figure))
+    by_root = "attention weight, color by its square root"
+    assert {"source2token weight", by_root, "head"} <= set(labels_of(figure))
 
 
 def test_tokens_that_look_like_formulas_and_long_ones(tmp_path):

@@ -114,7 +114,7 @@ function thumbnail(head) {
   const lines = place().query ? weights : [weights];
   const canvas = element("canvas", { width: lines[0].length, height: lines.length, "aria-hidden": "true" });
   const pen = canvas.getContext("2d");
-  const color = getComputedStyle(document.documentElement).getPropertyValue("--shade").trim();
+  const color = getComputedStyle(document.documentElement).getPropertyValue("--bright").trim();
   for (const [y, line] of lines.entries()) {
     for (const [x, weight] of line.entries()) {
       pen.fillStyle = `rgb(${color} / ${depth(weight)})`;
@@ -292,10 +292,10 @@ function showOutcome() {
 }
 
 function show() {
-  $("main").hidden = !data.sentences.length;
-  if (!data.sentences.length) return;
   const { checkpoint, about, places } = data.model;
   $("model").textContent = `${checkpoint}: ${about}`;
+  $("main").hidden = !data.sentences.length;
+  if (!data.sentences.length) return;
   const heads = places[state.place].heads.length;
   if (heads === 1 || state.head >= heads) state.head = heads === 1 ? 0 : MEAN;
   state.pointed = null;

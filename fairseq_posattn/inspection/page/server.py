@@ -21,7 +21,7 @@ TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"
 NO_TEXT = "send a JSON object with a text"
 
 
-def page(model: dict | None, sentences: list[dict], *, asks: str = "") -> str:
+def page(model: dict, sentences: list[dict], *, asks: str = "") -> str:
     """Return a complete HTML page of the data of :mod:`.view`.
 
     ``asks`` is the label of the field for more sentences, if a server answers them.
@@ -69,9 +69,8 @@ class LookServer(ThreadingHTTPServer):
     def __init__(self, view: View, sentences: list[dict], port: int):
         self.view = view
         self.lock = threading.Lock()
-        model = view.description() if sentences else None
         asks = "Two sentences, a line each" if view.takes_pairs else "A sentence"
-        self.page = page(model, sentences, asks=asks).encode()
+        self.page = page(view.description(), sentences, asks=asks).encode()
         try:
             super().__init__((HOST, port), LookHandler)
         except OSError as error:

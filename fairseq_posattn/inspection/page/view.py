@@ -1,5 +1,8 @@
 """The contents of the page: plain lists and dictionaries for each sentence."""
 
+import contextlib
+import itertools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -7,6 +10,7 @@ from typing import ClassVar
 import torch
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
@@ -17,8 +21,10 @@ from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.model.sentence_batches import strip_eos
+from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.words import RULES
 
+TRIED, LONGEST_EXAMPLE = 50, 20  # lines of a test set, and words of a line
 START = "(start)"  # shown for the decoder's first input
 SHOWN_OF_PLACES = ("part", "layer", "name", "query", "key")
 
@@ -55,7 +61,7 @@ class View:
         raise NotImplementedError
 
     def description(self) -> dict:
-        """Return what is equal for all sentences: the model and its places; call it after one."""
+        """Return what is equal for all sentences: model and places, which have notes after one."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
@@ -63,12 +69,30 @@ class View:
             "places": [
                 {
                     **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
-                    **self._notes[index],
+                    **self._notes.get(index, {}),
                     "plot": mechanism_plots.of_place(place),
                 }
                 for index, place in enumerate(self.places)
             ],
         }
+
+    def example(self) -> list[dict]:
+        """Return what to show at first: a short text of the model's test set, or nothing."""
+        settings = (read_checkpoint(self.trained.path, "meta").get("cfg") or {}).get("task") or {}
+        for data in (self.trained.task.cfg.data, settings.get("data")):
+            folder = str(data).split(os.pathsep)[0]
+            files = {name: Path(folder, name) for name in self.test_files()}
+            if all(file.is_file() for file in files.values()):
+                rows = parallel_lines(**{name: file_lines(file) for name, file in files.items()})
+                with contextlib.suppress(OSError, UsageError):
+                    for texts in itertools.islice(rows, TRIED):
+                        if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
+                            return [self("\t".join(texts))]
+        return []
+
+    def test_files(self) -> list[str]:
+        """Return the names of the files of the test set's text, within the folder of the data."""
+        raise NotImplementedError
 
     @torch.inference_mode()
     def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict, object]:
@@ -110,6 +134,9 @@ class TranslationView(View):
         sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
         self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
 
+    def test_files(self):
+        return [f"test.{self.translator.task.cfg.source_lang}"]
+
     def __call__(self, text, target=None, room=None):
         lines, task = self.translator.lines, self.translator.task
         cut = lines.cut
@@ -134,9 +161,9 @@ class TranslationView(View):
         batch = {"src_tokens": source[None], "src_lengths": torch.tensor([len(source)])}
         batch["prev_output_tokens"] = before[None]
         watched, _ = self._watch(lambda: self.trained.model(**batch), room)
-        target_words = token_labels(written, dictionary)
+        target_words = token_labels(written, dictionary, lines.manifest)
         rows = {
-            places.SOURCE: token_labels(source, task.source_dictionary),
+            places.SOURCE: token_labels(source, task.source_dictionary, lines.manifest),
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
@@ -153,6 +180,9 @@ class ClassifierView(View):
         self.predictor = predictor
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
         self.about = f"{trained.config.encoder}, {trained.config.pooling} pooling"
+
+    def test_files(self):
+        return ["text/test.input0", *(["text/test.input1"] if self.takes_pairs else [])]
 
     def __call__(self, text, target=None, room=None):
         encoded = self.predictor.encode(text.split("\t"))

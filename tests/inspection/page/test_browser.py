@@ -198,6 +198,17 @@ def test_text_that_looks_like_html_is_shown_and_not_run(browser, visit, classifi
         assert browser.run("document.images.length") == 0
 
 
+def test_pictures_are_as_bright_in_the_dark(browser, visit, translator):
+    pixel = "[...document.querySelector('canvas').getContext('2d').getImageData(0, 0, 1, 1).data]"
+    visit(translator(), "a", hash="#place=1&head=1")
+    bright = browser.run(pixel)
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.ask("Emulation.setEmulatedMedia", features=dark)
+    assert browser.run("matchMedia('(prefers-color-scheme: dark)').matches")
+    assert browser.run(pixel) == bright
+    browser.ask("Emulation.setEmulatedMedia", features=[])
+
+
 def test_the_page_makes_no_requests(browser, visit, translator):
     visit(translator(), "a b")
     assert [url.partition(":")[0] for url in browser.requests()] == ["file"]
@@ -222,6 +233,8 @@ def test_typed_text_is_answered(browser, classifier):
         try:
             browser.window(1200)
             browser.open(f"http://127.0.0.1:{server.server_port}/")
+            about = browser.run("document.querySelector('#model').innerText")
+            assert about == "folder/checkpoint.pt: mpsan, source2token pooling"
             shown = typed(browser, "a b <b>d</b>")
             assert shown["rows"] == {"words": ["a", "b", "<unk>"]}
             assert "a b <b>d</b>" in shown["outcome"]

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +14,8 @@ from types import SimpleNamespace
 import pytest
 
 from fairseq_posattn.inspection import look as command
+from fairseq_posattn.inspection.page import view as view_module
+from fairseq_posattn.inspection.page.view import open_view
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -62,6 +65,33 @@ def test_given_translations_are_shown(write, tmp_path):
     assert look("translation", *options) == 0
     rows = [sentence["rows"]["target"] for sentence in read(page)["sentences"]]
     assert rows == [["B", "A", "</s>"], ["<unk>", "D", "</s>"]]  # a typed mark is a word
+
+
+@pytest.mark.parametrize(
+    "kind, file, text, shown",
+    [
+        ("translation", "test.de", "\na\nb a d\nc d\n", ["b a d"]),
+        ("translation", "test.de", "a " * 100, []),
+        ("translation", "test.en", "b a d\n", []),
+        ("classification", "text/test.input0", "a b " * 40 + "\na b\n", ["a b"]),
+    ],
+)
+def test_a_short_text_of_the_test_set_is_an_example(kind, file, text, shown, tmp_path):
+    data = shutil.copytree(FIXTURES / kind / "data", tmp_path / "data")
+    (data / file).parent.mkdir(exist_ok=True)
+    (data / file).write_text(text)
+    view = open_view(str(FIXTURES / kind / "checkpoint.pt"), str(data))
+    assert [sentence["text"] for sentence in view.example()] == shown
+
+
+def test_the_example_is_found_where_the_data_was_in_training(tmp_path, monkeypatch):
+    copy = shutil.copytree(FIXTURES / "translation/data", tmp_path / "copy")
+    view = open_view(str(FIXTURES / "translation/checkpoint.pt"), str(copy))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/test.de").write_text("a b c\n")
+    settings = {"cfg": {"task": {"data": str(tmp_path / "data")}}}
+    monkeypatch.setattr(view_module, "read_checkpoint", lambda path, device: settings)
+    assert [sentence["text"] for sentence in view.example()] == ["a b c"]
 
 
 def test_sublayers_can_be_chosen(write, tmp_path):

@@ -106,6 +106,7 @@ def test_the_page_has_a_field_for_text(ask):
     status, page = ask(method="GET", path="/")
     assert status == 200
     assert '"asks":"A sentence"' in page and "connect-src 'self'" in page
+    assert '"checkpoint":"folder/checkpoint.pt","about":"mpsan, ' in page
 
 
 @pytest.mark.parametrize("text", ["a b\nd", "</script><b>a</b> \u2028猫"])

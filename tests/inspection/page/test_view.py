@@ -3,6 +3,8 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.page.view import START, TooMuchError
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import Manifest
 
 
 def places_of(view, **wanted):
@@ -57,6 +59,18 @@ def test_every_sublayer_of_a_translation_is_shown(translator):
         assert torch.tensor(attention["weights"]).shape == shape
         sums = torch.tensor(attention["weights"]).sum(-1)
         assert ((sums - 1000).abs() <= shape[-1] / 2 + 1).all()
+
+
+def test_words_are_shown_without_escapes_of_moses(translator, tmp_path):
+    words = "l&apos; eau &amp;"
+    manifest.write(tmp_path, Manifest("own", "translation", "moses-escaped"))
+    view = translator(words, words, source_lang="fr", target_lang="fr")
+    rows = view("l'eau &", target="& eau")["rows"]
+    assert rows["source"] == ["l'", "eau", "&", "</s>"]
+    assert rows["target"] == ["&", "eau", "</s>"]
+    manifest.write(tmp_path, Manifest("own", "translation", "spaces"))
+    view = translator(words, words, source_lang="fr", target_lang="fr")
+    assert view("&amp;")["rows"]["source"] == ["&amp;", "</s>"]
 
 
 def test_the_target_is_the_models_or_a_given_one(translator):
