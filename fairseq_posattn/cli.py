@@ -41,7 +41,7 @@ COMMANDS = {
     "recipe": ("fairseq_posattn.recipes.command", "train and score the rows of a paper's table"),
     "score": (
         "fairseq_posattn.scoring.commands.score",
-        "BLEU, chrF, ROUGE, F1 of roles, ranking metrics",
+        "BLEU, chrF, ROUGE, accuracy, F1 of roles, ranking metrics",
     ),
     "summarize": ("fairseq_posattn.inference.commands.translate:summarize", "summarize plain text"),
     "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),

@@ -183,8 +183,8 @@ def make_parser(
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
-        description=f"{recipe.title}\n\n{recipe.about}".replace("%", "%%"),
-        epilog=f"{_rows(recipe)}\n\n{notes}".replace("%", "%%"),
+        description=f"{recipe.title}\n\n{recipe.about}",
+        epilog=f"{_rows(recipe)}\n\n{notes}",
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )

@@ -13,7 +13,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.command import main
-from fairseq_posattn.recipes.options import read_options, result_words
+from fairseq_posattn.recipes.options import make_parser, read_options, result_words
 from fairseq_posattn.recipes.papers import DATASETS, RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 from fairseq_posattn.recipes.tiny import write_language_model
@@ -421,6 +421,12 @@ def test_a_list_has_the_chosen_rows_and_data_sets(capsys):
     table = "DA-Transformer, Table 4: SST with two classes, and SNLI: snli"
     assert [line[:2] for line in lines] == [[table, "DA-Transformer"], [table, "Transformer"]]
     assert lines[0][2:] == ["accuracy,macro_f1", "84.18±0.27 84.16±0.29"]
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_help_shows_percent_signs(name):
+    text = make_parser(RECIPES[name], "posattn recipe", Path("data"), Path("runs")).format_help()
+    assert "%%" not in text and "%(" not in text
 
 
 TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
