@@ -205,6 +205,7 @@ def test_pictures_are_as_bright_in_the_dark(browser, visit, translator):
     dark = [{"name": "prefers-color-scheme", "value": "dark"}]
     browser.ask("Emulation.setEmulatedMedia", features=dark)
     assert browser.run("matchMedia('(prefers-color-scheme: dark)').matches")
+    browser.run("show()")
     assert browser.run(pixel) == bright
     browser.ask("Emulation.setEmulatedMedia", features=[])
 
