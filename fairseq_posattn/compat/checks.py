@@ -6,43 +6,46 @@ at all.
 
 import ast
 import glob
+import itertools
+import operator
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import Field, fields, is_dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import partial
 
 import numpy
 import torch
 from fairseq import utils
 from fairseq.data import data_utils
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
-from fairseq.tasks import TASK_REGISTRY
+from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.cuda_graphs import LOSSES
 
-# By the range in words: a test, which is false for NaN, and patterns of settings' names.
+# By the range in words: a test, which is false for NaN, and patterns of the names of fairseq's
+# settings. The plugin's flags declare their own (common/flags.py).
 RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
     "from 0 to 1": (lambda n: 0 <= n <= 1, "*dropout* *layerdrop label_smoothing ema_decay"),
     "1 or more": (
         lambda n: n >= 1,
-        "encoder_layers decoder_layers lstm_layers *attention_heads encoder_embed_dim "
-        "decoder_embed_dim *ffn_embed_dim predicate_embed_dim decoder_output_dim max_positions "
-        "max_source_positions max_target_positions pooling_queries pooling_window word_ngrams "
-        "ngram_buckets rpr_max_distance max_tokens max_tokens_valid batch_size batch_size_valid "
+        "encoder_layers decoder_layers *attention_heads encoder_embed_dim decoder_embed_dim "
+        "*ffn_embed_dim decoder_output_dim max_positions max_source_positions "
+        "max_target_positions max_tokens max_tokens_valid batch_size batch_size_valid "
         "update_freq required_batch_size_multiple required_seq_len_multiple log_interval "
         "save_interval validate_interval ema_update_freq beam nbest iter_decode_with_beam "
-        "num_shards distributed_world_size checkpoint_shard_count title_length max_history "
-        "negatives",
+        "num_shards distributed_world_size checkpoint_shard_count",
     ),
     "0 or more": (
         lambda n: n >= 0,
-        "lr max_update max_epoch stop_time_hours warmup_updates clip_norm weight_decay adam_eps "
-        "momentum curriculum seed num_workers save_interval_updates validate_interval_updates "
-        "validate_after_updates head_dim head_highway_layers encoder_hidden_dim num_batch_buckets "
-        "block_length dman_max_distance min_len max_len_a max_len_b prefix_size "
-        "no_repeat_ngram_size buffer_size shard_id iter_decode_max_iter distributed_rank",
+        "lr max_update max_epoch stop_time_hours warmup_updates clip_norm weight_decay "
+        "adam_eps momentum curriculum seed num_workers save_interval_updates "
+        "validate_interval_updates validate_after_updates num_batch_buckets min_len max_len_a "
+        "max_len_b prefix_size no_repeat_ngram_size buffer_size shard_id iter_decode_max_iter "
+        "distributed_rank",
     ),
     "1 or more, or -1 for none": (lambda n: n == -1 or n >= 1, "sampling_topk diverse_beam_groups"),
     "0 or more, or -1 for none": (
@@ -199,14 +202,35 @@ def check(settings: Mapping):
 
 def check_ranges(settings: Mapping):
     """Raise a :class:`UsageError` for the first number, alone or in a list, out of its range."""
+    declared = declared_flags(settings)
     for name, value in settings.items():
         numbers = value if isinstance(value, (list, tuple)) else [value]
-        for text, (holds, patterns) in RANGES.items():
-            if any(fnmatchcase(name, pattern) for pattern in patterns.split()):
-                for number in numbers:
-                    is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
-                    if is_number and not holds(number):
-                        raise UsageError(f"{flag(name)} {number}: it must be {text}")
+        numbers = [n for n in numbers if isinstance(n, (int, float)) and not isinstance(n, bool)]
+        ranges = [
+            (text, holds)
+            for text, (holds, patterns) in RANGES.items()
+            if any(fnmatchcase(name, pattern) for pattern in patterns.split())
+        ]
+        for bound, (text, compare) in BOUNDS.items() if name in declared else ():
+            if (least := declared[name].metadata.get(bound)) is not None:
+                ranges.append((text.format(least), partial(compare, least)))
+        for (text, holds), number in itertools.product(ranges, numbers):
+            if not holds(number):
+                raise UsageError(f"{flag(name)} {number}: it must be {text}")
+
+
+# Bounds that a flag declares: in words, and whether a number keeps to them.
+BOUNDS = {"at_least": ("{} or more", operator.le), "more_than": ("more than {}", operator.lt)}
+
+
+def declared_flags(settings: Mapping) -> dict[str, Field]:
+    """Return the fields of the configs of a command's model, task and criterion, by name."""
+    configs = (
+        MODEL_DATACLASS_REGISTRY.get(settings.get("arch")),
+        TASK_DATACLASS_REGISTRY.get(settings.get("task")),
+        REGISTRIES["criterion"]["dataclass_registry"].get(settings.get("criterion")),
+    )
+    return {one.name: one for config in configs if is_dataclass(config) for one in fields(config)}
 
 
 # --- Names of architectures, tasks, criterions, metrics, languages and splits --------------------

@@ -74,6 +74,7 @@ class SentenceEncoderConfig(MechanismConfig):
         0,
         "features of the encoder's output, all heads or directions; 0 for those of a token "
         "embedding (disan, bi_blosan: twice as many)",
+        at_least=0,
     )
     encoder_sublayers: str = flag(
         "san,ffn",
@@ -141,9 +142,14 @@ class SentenceEncoderConfig(MechanismConfig):
         "cspan",
     )
     cspan_no_residual: bool = flag(False, "do not add semantic attention to the result", "cspan")
-    lstm_layers: int = flag(1, "number of recurrent layers", "cspan", "lstm", "bilstm", "bigru")
+    lstm_layers: int = flag(
+        1, "number of recurrent layers", "cspan", "lstm", "bilstm", "bigru", at_least=1
+    )
     cnn_widths: str = flag("3,4,5", "tokens of each convolution", "cnn", "hierarchical_cnn")
     block_length: int = flag(
-        0, "tokens of a block; 0 for the cube root of twice a sentence's tokens", "bi_blosan"
+        0,
+        "tokens of a block; 0 for the cube root of twice a sentence's tokens",
+        "bi_blosan",
+        at_least=0,
     )
     max_positions: int = II("task.max_positions")

@@ -29,6 +29,7 @@ INTERACT = GENERATE | {"buffer_size": 1}
 HIGHEST = {"maximize_best_checkpoint_metric": True}
 
 
+OURS = {"arch": "posattn_transformer"}
 BETAS = ("0.9", "(0.9, 1.5)", "(0.9 0.98)", "0.9,x")
 
 
@@ -77,8 +78,9 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"encoder_layers": 0}, "--encoder-layers 0: it must be 1 or more"),
         (TRAIN, {"lr": [0.1, -1.0]}, "--lr -1.0: it must be 0 or more"),
         (TRAIN, {"update_freq": [2, 0]}, "--update-freq 0: it must be 1 or more"),
-        (TRAIN, {"dman_max_distance": -1}, "--dman-max-distance -1: it must be 0 or more"),
-        (TRAIN, {"rpr_max_distance": 0}, "--rpr-max-distance 0: it must be 1 or more"),
+        (TRAIN | OURS, {"dman_max_distance": -1}, "--dman-max-distance -1: it must be 0 or more"),
+        (TRAIN | OURS, {"rpr_max_distance": 0}, "--rpr-max-distance 0: it must be 1 or more"),
+        (TRAIN | OURS, {"rope_base": 0.0}, "--rope-base 0.0: it must be more than 0"),
         (TRAIN, {"patience": -2}, "--patience -2: it must be 0 or more, or -1 for none"),
         (GENERATE, {"sampling_topp": 0.0}, "--sampling-topp 0.0: it must be more than 0 and up"),
         (GENERATE, {"temperature": 0.0}, "--temperature 0.0: it must be more than 0"),

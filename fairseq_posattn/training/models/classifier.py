@@ -28,12 +28,18 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         "several, 'source2token' weights per feature; 'mean_max' concatenates both, "
         "'window_max' is the maximum over means of --pooling-window tokens",
     )
-    pooling_queries: int = flag(16, "number of learned queries", "--pooling multi_query")
-    pooling_window: int = flag(5, "tokens of a window", "--pooling window_max")
-    word_ngrams: int = flag(1, "with --encoder none: embed n-grams up to this n, too; 1 for none")
-    ngram_buckets: int = flag(2_000_000, "number of buckets that n-grams are hashed to", "none")
-    head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none")
-    head_highway_layers: int = flag(0, "number of highway layers before the classes")
+    pooling_queries: int = flag(
+        16, "number of learned queries", "--pooling multi_query", at_least=1
+    )
+    pooling_window: int = flag(5, "tokens of a window", "--pooling window_max", at_least=1)
+    word_ngrams: int = flag(
+        1, "with --encoder none: embed n-grams up to this n, too; 1 for none", at_least=1
+    )
+    ngram_buckets: int = flag(
+        2_000_000, "number of buckets that n-grams are hashed to", "none", at_least=1
+    )
+    head_dim: int = flag(0, "features of a hidden layer before the classes; 0 for none", at_least=0)
+    head_highway_layers: int = flag(0, "number of highway layers before the classes", at_least=0)
     no_class_bias: bool = flag(
         False, "linear layer to the classes without bias, as in MTSA's code except for SNLI"
     )

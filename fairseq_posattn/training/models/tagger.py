@@ -23,7 +23,9 @@ NORM_EPSILON = 1e-6  # of the released code's layer norms
 class PosAttnTaggerConfig(SentenceEncoderConfig):
     """Flags of the taggers in addition to those of their encoders."""
 
-    predicate_embed_dim: int = flag(100, "features of the embedding that marks the predicate")
+    predicate_embed_dim: int = flag(
+        100, "features of the embedding that marks the predicate", at_least=1
+    )
     input_dropout: float = flag(0.0, "dropout probability of the encoder's input")
     start: ChoiceEnum(["glorot_normal", "glorot_uniform"]) = flag(
         "glorot_normal",

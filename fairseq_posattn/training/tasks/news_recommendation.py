@@ -197,9 +197,9 @@ class TaskConfig(FairseqDataclass):
     """Flags of the task."""
 
     data: str = flag(MISSING, "folder of binarized data, made by `posattn prepare recommendation`")
-    title_length: int = flag(30, "tokens of a title to use, the first ones")
-    max_history: int = flag(50, "clicks of a user to use, the last ones")
-    negatives: int = flag(4, "sampled news without a click per click, in training")
+    title_length: int = flag(30, "tokens of a title to use, the first ones", at_least=1)
+    max_history: int = flag(50, "clicks of a user to use, the last ones", at_least=1)
+    negatives: int = flag(4, "sampled news without a click per click, in training", at_least=1)
     train_subset: str = II("dataset.train_subset")
     seed: int = II("common.seed")
 
