@@ -213,7 +213,7 @@ def write_translations(sources, folder, options):
     for side in sides if rule in RULES else ():
         warning = rules_warning(side)
         if code_of(side) in WITHOUT_SPACES:
-            warning = f"{side}: Moses splits no words of this language"
+            warning = f"{side}: Moses has no rules for this language; it splits no words"
         if warning:
             say(f"warning: {warning}; --subwords sentencepiece serves every language")
     functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
