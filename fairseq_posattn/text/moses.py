@@ -12,7 +12,8 @@ from fairseq_posattn.text import languages
 
 RATIO = 1.5  # maximum length ratio of a pair in fairseq's examples
 MOSES_RATIO = 9  # the default of clean-corpus-n.perl
-WITHOUT_SPACES = (*languages.WITHOUT_SPACES, "ja", "zh")  # between words, which Moses does not split
+# Languages written without spaces between words, which Moses does not split.
+WITHOUT_SPACES = (*languages.WITHOUT_SPACES, "ja", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 
 
@@ -49,7 +50,7 @@ class Tokenizer:
         return self.tokenizer.tokenize(line, return_str=True, **self.options)
 
 
-def rules_warning(language):
+def rules_warning(language: str) -> str | None:
     """Return a warning if sacremoses takes the rules of English for a language, else None."""
     from sacremoses.corpus import NonbreakingPrefixes
 
