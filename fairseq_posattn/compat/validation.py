@@ -12,7 +12,8 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.patching import around
-from fairseq_posattn.text.languages import moses_warning, tokenizer_of
+from fairseq_posattn.text.languages import tokenizer_of
+from fairseq_posattn.text.moses import rules_warning
 
 logger = logging.getLogger(__name__)
 LEAST = 1e-9  # n-grams
@@ -25,7 +26,7 @@ def warn_of_languages(build_model, self, *args, **kwargs):
     target = self.cfg.target_lang
     if self.cfg.eval_bleu:
         by_moses = self.cfg.eval_bleu_detok == "moses"
-        for note in (tokenizer_of(target)[1], moses_warning(target) if by_moses else None):
+        for note in (tokenizer_of(target)[1], rules_warning(target) if by_moses else None):
             if note:
                 logger.warning(note)
     return build_model(self, *args, **kwargs)
