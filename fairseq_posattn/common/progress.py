@@ -99,6 +99,12 @@ class Remaining:
         return duration((now - start) / (fraction - first) * (1 - fraction))
 
 
+def signal_of(status: int) -> str:
+    """Return how a signal ended a process of this exit status; "" if none did."""
+    memory = ", possibly out of memory" if -status == signal.SIGKILL else ""
+    return f"was ended by a signal: {signal.strsignal(-status)}{memory}" if status < 0 else ""
+
+
 def ending_with_this(number: signal.Signals) -> Callable[[], object]:
     """Return a ``preexec_fn`` that sends the new process a signal when its starting thread ends."""
     return lambda: _system.prctl(_SET_PARENT_DEATH_SIGNAL, number)

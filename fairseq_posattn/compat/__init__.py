@@ -17,6 +17,7 @@ NAMES = (
     "loading",
     "data",
     "lines",
+    "validation",
     "resuming",
     "saving",
     "updates",

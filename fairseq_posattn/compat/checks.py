@@ -25,6 +25,7 @@ from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.cuda_graphs import LOSSES
+from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 # By the range in words: a test, which is false for NaN, and patterns of the names of fairseq's
 # settings. The plugin's flags declare their own (common/flags.py).
@@ -318,7 +319,7 @@ def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
-# Metrics in validation, and those among them to minimize. Other criterions may log anything.
+# Metrics in validation. Other criterions may log anything.
 METRICS = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
     "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
@@ -333,7 +334,6 @@ METRICS = {
     "sequence_tagging": ("loss", "f1", "precision", "recall", "complete", "accuracy"),
     "news_recommendation": ("loss", "auc", "mrr", "ndcg5", "ndcg10", "skipped"),
 }
-LOWER = {"loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"}
 
 
 def check_metric(settings: Mapping):
@@ -352,8 +352,9 @@ def check_metric(settings: Mapping):
     option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
     if option and not settings.get(option):
         raise UsageError(f"{given}: give {flag(option)}, too")
-    if bool(settings.get("maximize_best_checkpoint_metric")) == (wanted in LOWER):
-        fix = "lower, the better: leave out" if wanted in LOWER else "higher, the better: give"
+    lower = wanted in LOWER_IS_BETTER
+    if bool(settings.get("maximize_best_checkpoint_metric")) == lower:
+        fix = "lower, the better: leave out" if lower else "higher, the better: give"
         raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
 
 

@@ -215,8 +215,10 @@ def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
     limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
     bad = early_stopping().get("num_runs", 0)
-    reason = None
-    if limits.max_update and updates >= limits.max_update:
+    reason, epochs = None, result[1].next_epoch_idx - 1
+    if 0 < limits.max_epoch <= epochs:
+        reason = f"the checkpoint has {epochs} epochs and --max-epoch is {limits.max_epoch}"
+    elif limits.max_update and updates >= limits.max_update:
         reason = f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
     elif 0 < limits.stop_time_hours < hours:
         reason = f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"

@@ -197,6 +197,14 @@ def stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, *
     raise SystemExit(128 + number)
 
 
+@around(training_loop, "validate_and_save")
+def save_last_epoch(validate_and_save, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
+    """Validate and save after the last epoch, also if ``--save-interval`` does not divide it."""
+    if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
+        cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
+    return validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+
+
 def _maximum(number, trainer):
     """Return the largest of the numbers of all processes."""
     if trainer.data_parallel_world_size == 1:

@@ -9,6 +9,7 @@ from collections import defaultdict
 import torch
 from fairseq import utils
 from fairseq.logging.meters import AverageMeter
+from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
@@ -216,3 +217,15 @@ def _fp32_parts(optimizer, part):
         parts = zip(getattr(flat, part).split(sizes), optimizer.fp16_params, strict=True)
         cache[part] = [one.view_as(parameter) for one, parameter in parts]
     return cache[part]
+
+
+@instead(NanDetector, "add_hooks")
+def watch_backward_of_leaves(self, module):
+    """Watch the gradients of modules without children, which return tensors.
+
+    PyTorch raises StopIteration for an encoder's output, a dictionary of lists.
+    """
+    if self.forward:
+        self.fhooks.append(module.register_forward_hook(self.fhook_fn))
+    if self.backward and not any(module.children()):
+        self.bhooks.append(module.register_backward_hook(self.bhook_fn))

@@ -24,6 +24,11 @@ WRITTEN = {
     "update": "within an epoch (checkpoint_3_2000.pt)",
 }
 
+KEPT = {
+    "epoch": "--keep-last-epochs {}",
+    "update": "--save-interval-updates N --keep-interval-updates {}",
+}
+
 
 def make_parser(prog=None):
     parser = cli.make_parser(__doc__, prog)
@@ -72,7 +77,11 @@ def average(args):
             torch.save(state, file)
         except RuntimeError as error:  # PyTorch wraps the error of the file
             raise error.__context__ or error from None
-    print(f"wrote {args.output}: the mean of {len(paths)} checkpoints")
+    what = f"the mean of {len(paths)} checkpoints"
+    if len(paths) == 1:
+        what = f"the weights of {paths[0]} alone; for a mean name several checkpoints, or a folder "
+        what += "with --num-epoch-checkpoints N"
+    print(f"wrote {args.output}: {what}")
 
 
 def last_checkpoints(directory, kind, count, upper_bound=None):
@@ -85,7 +94,8 @@ def last_checkpoints(directory, kind, count, upper_bound=None):
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
         raise UsageError(
             f"{directory}: {len(paths)} {kind} checkpoints{bound}, fewer than "
-            f"--num-{kind}-checkpoints {count}"
+            f"--num-{kind}-checkpoints {count}; train with {KEPT[kind].format(count)} (for posattn "
+            "train after --)"
         )
     return paths[:count][::-1]
 

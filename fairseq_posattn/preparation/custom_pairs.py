@@ -22,9 +22,9 @@ from fairseq_posattn.preparation.segmentation import BY_TEXT, USUAL_MERGES
 from fairseq_posattn.preparation.tables import file_suffix, open_lines, read_rows
 from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text import words
-from fairseq_posattn.text.languages import CODES, code_hint
+from fairseq_posattn.text.languages import code_hint, code_of, file_code, is_language
 from fairseq_posattn.text.lines import parallel_lines
-from fairseq_posattn.text.moses import RULES, WITHOUT_SPACES, knows
+from fairseq_posattn.text.moses import RULES, WITHOUT_SPACES, rules_warning
 from fairseq_posattn.text.vocabulary import check_symbols
 
 MOST_HELD_OUT = 1000
@@ -39,6 +39,8 @@ SIZES = {
     "vocabulary_size": ("sentencepiece",),
 }
 VISIBLE = regex.compile(r"[^\s\p{C}]")
+# Usual suffixes that are also codes of rare languages: not inferred
+NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt")
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 
@@ -86,7 +88,7 @@ def add_translation_options(parser):
     _add_file_options(parser, ("SOURCE", "TARGET"))
     columns = "columns of the source and the target text of FILE"
     parser.add_argument("--columns", nargs=2, metavar=("SOURCE", "TARGET"), help=columns)
-    code = "language, a code such as fr (default: suffix of the file, or name of the column)"
+    code = "language, such as fr, pt-BR or yue (default: suffix of the file, or name of the column)"
     for side in SIDES:
         parser.add_argument(f"--{side}-lang", metavar="LANGUAGE", help=f"{side} {code}")
     kinds = "; ".join(f"{name}: {what}" for name, (_, what) in SUBWORDS.items())
@@ -152,19 +154,22 @@ def languages(options):
     for side, default in zip(SIDES, inferred, strict=True):
         name = getattr(options, f"{side}_lang")
         option = f"--{side}-lang {name or default or 'LANGUAGE'}"
-        if name is None and default not in CODES:
+        if name is None and (NO_LANGUAGES.fullmatch(default) or not is_language(default)):
             raise UsageError(f"{option}: cannot be inferred; give a code such as fr")
         name = name or default
-        if not re.fullmatch(r"\w+", name, re.ASCII):
-            raise UsageError(f"{option}: fairseq takes letters, digits and _ only")
-        if options.subwords == "subword_nmt" and name not in CODES:
+        if not re.fullmatch(r"[\w-]+", name, re.ASCII):
+            raise UsageError(f"{option}: file names take letters, digits, - and _ only")
+        if options.subwords == "subword_nmt" and not is_language(name):
             raise UsageError(
                 f"{option}: unknown code, by which Moses cannot tokenize (--subwords sentencepiece "
                 f"takes any name); {code_hint(name)}"
             )
-        sides.append(name)
+        if "-" in name:
+            say(f"language {name}: {file_code(name)} in names of files, as fairseq needs")
+        sides.append(file_code(name))
     if sides[0] == sides[1]:
-        raise UsageError(f"--source-lang and --target-lang are both {name}; rename one")
+        raise UsageError(f"--source-lang and --target-lang are both {sides[0]}; rename one")
+    options.source_lang, options.target_lang = sides  # so that the next call prints nothing
     return tuple(sides)
 
 
@@ -206,12 +211,11 @@ def write_translations(sources, folder, options):
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = SUBWORDS[options.subwords][0], languages(options)
     for side in sides if rule in RULES else ():
-        if side in WITHOUT_SPACES or not knows(side):
-            what = "it splits no words" if side in WITHOUT_SPACES else "it takes those of English"
-            say(
-                f"warning: {side}: Moses has no rules for this language; {what}; --subwords "
-                "sentencepiece serves every language"
-            )
+        warning = rules_warning(side)
+        if code_of(side) in WITHOUT_SPACES:
+            warning = f"{side}: Moses has no rules for this language; it splits no words"
+        if warning:
+            say(f"warning: {warning}; --subwords sentencepiece serves every language")
     functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
 
     def check(places, pair):

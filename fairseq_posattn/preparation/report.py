@@ -1,5 +1,6 @@
 """Output at the end of a preparation: tables of the examples, and the commands that follow."""
 
+import math
 import shlex
 import subprocess
 import sys
@@ -41,20 +42,23 @@ def report_counts(counts, published, limit=None, what="lines"):
         say(f"warning: {warning}: scores cannot be compared with published ones")
 
 
-def report_splits(splits, sides, key=lambda texts: texts):
+def report_splits(splits, sides, key=lambda texts: texts, most=math.inf):
     """Print size and lengths of each split, and warn of examples that training has, too.
 
     ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
-    ``sides``. ``key`` maps an example to what makes two examples equal.
+    ``sides``. ``key`` maps an example to what makes two examples equal. fairseq trains on texts of
+    at most ``most`` tokens.
     """
-    lengths = "  ".join(f"{side}: median, longest" for side in sides)
-    print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {lengths}")
+    columns = "  ".join(f"{side}: median, longest" for side in sides)
+    print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {columns}")
     trained, warnings = frozenset(), []
     for split, examples in splits.items():
-        counts, known, shared = [Counter() for _ in sides], set(), 0
+        counts, known, shared, long = [Counter() for _ in sides], set(), 0, 0
         for texts in examples:
-            for count, text in zip(counts, texts, strict=True):
-                count[len(text.split())] += 1
+            lengths = [len(text.split()) for text in texts]
+            for count, length in zip(counts, lengths, strict=True):
+                count[length] += 1
+            long += max(lengths) > most
             example = hash(key(texts))
             known.add(example)
             shared += example in trained
@@ -64,6 +68,12 @@ def report_splits(splits, sides, key=lambda texts: texts):
         columns = "  ".join(cells)
         in_train = "-" if split == "train" else f"{shared:,}"
         print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
+        if long:
+            share = f"{counted(long, 'example')} of {number:,} ({long / number:.1%})"
+            warnings.append(
+                f"warning: {split}: {share} have more than {most:,} tokens: training leaves them "
+                "out, and names the flags that keep them"
+            )
         if shared:
             warnings.append(
                 f"warning: {shared:,} of the {counted(number, 'example')} of {split} are in train, "

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
-from fairseq_posattn.common.progress import ending_with_this
+from fairseq_posattn.common.progress import ending_with_this, signal_of
 from fairseq_posattn.recipes.runs import Say, Step
 
 PATIENCE = 60  # seconds for a process to save and end
@@ -118,9 +118,7 @@ def _lines(process: Process, log: Path, position: int) -> Iterator[str]:
 def _failure(step: Step, status: int) -> str:
     """Return why a step failed, in one line: its signal, or the last line of its log."""
     if status < 0:
-        memory = ", possibly out of memory" if -status == signal.SIGKILL else ""
-        place = f" (log: {step.log})" if step.log else ""
-        return f"{step.name} was ended by a signal: {signal.strsignal(-status)}{memory}{place}"
+        return f"{step.name} {signal_of(status)}" + (f" (log: {step.log})" if step.log else "")
     if step.log is None:
         return f"{step.name} failed (exit code {status}); the reason is printed above"
     lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()

@@ -16,6 +16,7 @@ from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
 from fairseq_posattn.recipes.runs import LAST, Run, Say, Step, length_dependent_schedule
 from fairseq_posattn.recipes.tuning import DIVERGED, SIGNS
+from fairseq_posattn.training.training_log import warning_of
 
 
 class Runner:
@@ -29,6 +30,7 @@ class Runner:
         self._averages = averages  # keep all checkpoints of finished runs, not only best and last
         self._processes = Processes(environment)
         self._writing = threading.Lock()
+        self._warnings: set[str] = set()  # of all steps, said once each
 
     def say(self, line: str) -> None:
         with self._writing:
@@ -146,6 +148,10 @@ class Runner:
         reader = training or (GenerationProgress() if step.name == "generate" else None)
 
         def report(line: str) -> None:
+            warning = warning_of(line)
+            if warning and warning not in self._warnings:
+                self._warnings.add(warning)
+                self.say(f"{name}: warning: {warning}")
             if reader and (news := reader.read(line)):
                 self.say(f"{name}: {news}")
 

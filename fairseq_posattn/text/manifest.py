@@ -13,6 +13,8 @@ from fairseq_posattn.common.files import read_limited
 
 NAME = "preparation.json"
 RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of their files
+# Metrics to minimize
+LOWER_IS_BETTER = frozenset(("loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"))
 FIX = "prepare the data again"
 
 

@@ -8,10 +8,12 @@ from functools import partial
 
 import regex
 
+from fairseq_posattn.text import languages
+
 RATIO = 1.5  # maximum length ratio of a pair in fairseq's examples
 MOSES_RATIO = 9  # the default of clean-corpus-n.perl
 # Languages written without spaces between words, which Moses does not split.
-WITHOUT_SPACES = ("bo", "dz", "ja", "km", "lo", "my", "th", "zh")
+WITHOUT_SPACES = (*languages.WITHOUT_SPACES, "ja", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
 
 
@@ -30,6 +32,7 @@ class Tokenizer:
     def __init__(self, language, normalize=False, split_hyphens=False, escape=True, lower=False):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
+        language = languages.code_of(language)
         self.normalizer = MosesPunctNormalizer(language, perl_parity=True) if normalize else None
         self.tokenizer = MosesTokenizer(language)
         # sacremoses builds these sets again for every word before a full stop: half of all time.
@@ -47,11 +50,13 @@ class Tokenizer:
         return self.tokenizer.tokenize(line, return_str=True, **self.options)
 
 
-def knows(language):
-    """Return whether Moses has rules of the language; sacremoses takes English's for others."""
+def rules_warning(language: str) -> str | None:
+    """Return a warning if sacremoses takes the rules of English for a language, else None."""
     from sacremoses.corpus import NonbreakingPrefixes
 
-    return language in NonbreakingPrefixes().available_langs.values()
+    if languages.code_of(language) in NonbreakingPrefixes().available_langs.values():
+        return None
+    return f"{language}: Moses has no rules for this language; it takes those of English"
 
 
 # Tokenizers for a language, by the name of the rule.

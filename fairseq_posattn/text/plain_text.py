@@ -14,6 +14,7 @@ import regex
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.text import gpt, manifest, moses, words
+from fairseq_posattn.text.languages import code_of
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.manifest import NAME, Manifest
 from fairseq_posattn.text.subwords import BytePairEncoder, SentencePieceEncoder, WordPieceEncoder
@@ -111,7 +112,7 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
     from sacremoses import MosesDetokenizer
 
     if by_moses:
-        detokenizer = MosesDetokenizer(language)
+        detokenizer = MosesDetokenizer(code_of(language))
         return lambda line: detokenizer.detokenize(line.split())
     # WordPiece splits off punctuation, too; the manifest of summaries names no language. Moses
     # joins words of Chinese characters, and of Korean unless it is the language.

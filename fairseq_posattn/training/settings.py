@@ -1,14 +1,17 @@
 """Settings of ``posattn train``: flags of fairseq-train by data and size, see sizes.yaml."""
 
 import json
+import math
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
 import yaml
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES
-from fairseq_posattn.text import manifest
+from fairseq_posattn.text import languages, manifest
 
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
@@ -16,7 +19,7 @@ POSITIONS = 512  # default maximum length of fairseq's task
 VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
-LOWER_IS_BETTER = ("loss", "rmse")
+FEWEST_UPDATES = 20  # between two validations
 KIND_OF_TASK = {
     "sentence_prediction": "classification",
     "sentence_pair_prediction": "classification",
@@ -76,14 +79,35 @@ class Prepared:
             raise UsageError(f"--size {name}: {self.kind} has {', '.join(sizes)}; choose one")
         size = sizes[name]
         if size.arch == "mpsan_classifier" and (self.manifest.longest_text or 0) > LONG:
-            return size._replace(arch="cspan_classifier")
-        return size
+            size = size._replace(arch="cspan_classifier")
+        return size._replace(flags=self._for_small(size))
 
-    def flags(self) -> list[str]:
-        """Return the flags of task and data."""
+    def _for_small(self, size: Size) -> str:
+        """Return a size's flags, which count several epochs as one if each has few updates.
+
+        Else training would stop for want of progress before the learning rate has warmed up.
+        """
+        words = shlex.split(size.flags)
+        warmup, patience, batch, epochs = (
+            int(value_of(words, flag) or 0)
+            for flag in ("--warmup-updates", "--patience", "--batch-size", "--max-epoch")
+        )
+        if size.tokens:  # of 2 bytes each, or of 4 in vocabularies that small corpora do not have
+            files = self.folder.rglob("train*.bin")
+            updates = max((path.stat().st_size / 2 for path in files), default=0) / size.tokens
+        else:
+            updates = self.manifest.examples.get("train", 0) / batch
+        number = math.ceil(max(FEWEST_UPDATES, warmup / patience) / updates) if updates else 1
+        if number <= 1:
+            return size.flags
+        flags = size.flags.replace(f"--max-epoch {epochs}", f"--max-epoch {number * epochs}")
+        return f"{flags} --validate-interval {number} --save-interval {number}"
+
+    def flags(self, metric: str) -> list[str]:
+        """Return the flags of task and data; ``metric`` selects the best checkpoint."""
         task, features = self.manifest.task, self.manifest.features
-        flags = ["--task", task, "--best-checkpoint-metric", self.metric]
-        if self.metric not in LOWER_IS_BETTER:
+        flags = ["--task", task, "--best-checkpoint-metric", metric]
+        if metric not in manifest.LOWER_IS_BETTER:
             flags.append("--maximize-best-checkpoint-metric")
         if task == "translation":
             return flags + self._pairs()
@@ -109,6 +133,6 @@ class Prepared:
         flags += ["--eval-bleu", "--eval-bleu-args", json.dumps(VALIDATION)]
         flags += ["--eval-bleu-detok", "moses" if is_moses else "space"]
         if is_moses:
-            language = json.dumps({"target_lang": self.manifest.languages[1]})
+            language = json.dumps({"target_lang": languages.code_of(self.manifest.languages[1])})
             flags += ["--eval-bleu-detok-args", language]
         return [*flags, "--eval-bleu-remove-bpe", subwords] if subwords else flags

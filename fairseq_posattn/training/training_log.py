@@ -17,6 +17,12 @@ LOSSES = {"loss", "nll_loss"}
 TAGS = ("train_inner", "train", "valid")
 MAX_VALUE = 1e100  # larger values are not plotted
 
+# A logger's warning, or one of Python's module warnings. Those about deprecated code concern its
+# authors, not users.
+_WARNING = re.compile(
+    r"(?: \| (?:WARNING|ERROR|CRITICAL) \| \S+ \| |\[(?:WARNING|ERROR)\] - |^\S+:\d+: \w*Warning: )"
+    r"(?!.*deprecated)(.*)"
+)
 _TEXT = re.compile(r'\{"|epoch \d+(?: \||:)')
 _TAG = re.compile(r"(?: \| |\]\[)(\w+)(?: \| |\]\[INFO\] - )$")
 _EPOCH = re.compile(r"epoch (\d+)(?::\s+(\d+) / (\d+))?")
@@ -42,6 +48,12 @@ def read_line(line: str) -> tuple[str, Numbers] | None:
     if tag or "update" in numbers:
         named = tag[1] if tag else "train_inner"
     return named, {name.removeprefix(f"{named}_"): number for name, number in numbers.items()}
+
+
+def warning_of(line: str) -> str:
+    """Return the message of a line that warns users; "" for any other line."""
+    match = _WARNING.search(line)
+    return match[1].strip() if match else ""
 
 
 def _numbers(text: str) -> Numbers:

@@ -11,6 +11,7 @@ import torch
 from fairseq import utils
 from fairseq.logging import metrics
 from fairseq.logging.meters import AverageMeter
+from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer, FP16Optimizer, MemoryEfficientFP16Optimizer
 from fairseq.optim.adam import Adam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
@@ -192,3 +193,30 @@ def test_a_missing_last_batch_removes_no_tokens_of_the_others(make_trainer, rest
     restore(Trainer, "train_step")  # fairseq sums the gradients without dividing
     trainer.train_step([batch, None])
     assert [call.args for call in multiply.call_args_list] == [(1 / 2,), (1,)]
+
+
+class Model(torch.nn.Module):
+    """A model whose encoder returns a dictionary of lists, as fairseq's."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        self.encoder.forward = lambda x: {"encoder_out": [self.encoder[0](x)]}
+        self.output = torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.output(self.encoder(x)["encoder_out"][0])
+
+
+@pytest.mark.filterwarnings("ignore:Using a non-full backward hook")
+def test_the_module_of_a_nan_is_named(caplog, restore):
+    def search():
+        model = Model()
+        with NanDetector(model):
+            model(torch.full((1, 2), math.inf)).sum().backward()
+
+    search()
+    assert "NaN detected in output of encoder.0" in caplog.text and ", forward" in caplog.text
+    restore(NanDetector, "add_hooks")
+    with pytest.raises(StopIteration):
+        search()

@@ -195,3 +195,17 @@ def test_a_mistake_is_one_line(world, finished, number):
     missing = [word for word in replace_names(world, words).split() if word not in line]
     assert not missing, line
     assert not list((world.paths["FOLDER"] / "runs" / f"save_{number}").glob("*.pt"))
+
+
+@pytest.mark.parametrize("arch", [None, "transformer_iwslt_de_en"])
+def test_a_training_that_diverges_ends_in_one_line(train_arguments, tmp_path, arch):
+    flags = ["--lr", "1e30", "--warmup-updates", "1", "--max-update", "9", "--save-dir", tmp_path]
+    words = [*train_arguments, *flags]
+    if arch:
+        words = [word for word in words if "sublayers" not in str(word) and "san" not in str(word)]
+        words[words.index("--arch") + 1] = arch
+    log = tmp_path / "log"
+    assert forked_commands.run("train", words, log) == 1
+    lines = log.read_text().splitlines()
+    assert lines[-1].startswith("fairseq_posattn: error: the training has diverged (gradients are")
+    assert "Traceback" not in log.read_text()

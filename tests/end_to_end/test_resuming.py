@@ -102,6 +102,16 @@ def test_a_finished_run_is_unchanged(tmp_path):
     assert last.read_bytes() != content
 
 
+def test_epochs_between_two_saves_end_with_a_save(tmp_path):
+    flags = ("--save-interval", "3", "--validate-interval", "3", "--save-interval-updates", "0")
+    training = Training(tmp_path, "classification", (*flags, "--max-epoch", "2"))
+    log = training.finish(tmp_path / "saved")
+    assert "end of epoch 2" in log and log.count("valid on 'valid' subset") == 1
+    assert end_of(tmp_path / "saved")["train_iterator"]["epoch"] == 3
+    log = training.finish(tmp_path / "saved")
+    assert "nothing left to train: the checkpoint has 2 epochs and --max-epoch is 2" in log
+
+
 def test_patience_counts_over_stops(tmp_path):
     """The learning rate is 0, so only the first validation improves."""
     flags, saved = ("--patience", "2", "--lr", "0", "--stop-min-lr", "-1"), tmp_path / "saved"

@@ -213,6 +213,13 @@ def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path
     assert not (dest / "text").exists()
 
 
+def test_a_single_class_is_refused(tmp_path, custom, fairseq_here, capsys):
+    rows = [(text, "glad", 1) for text, *_ in moods(40)]
+    status, dest = custom(table(tmp_path / "train.csv", rows))
+    assert status == 1 and not (dest / "preparation.json").exists()
+    assert "--label: all texts have the class 'glad'" in capsys.readouterr().err
+
+
 LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 
 

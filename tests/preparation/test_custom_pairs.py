@@ -2,6 +2,8 @@
 
 import gzip
 import json
+from argparse import Namespace
+from pathlib import Path
 
 import corpora
 import pytest
@@ -9,7 +11,9 @@ from archive_files import lines, tree
 from fairseq.data import Dictionary, data_utils
 from printed_training import printed_training
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import segmentation
+from fairseq_posattn.preparation.custom_pairs import languages
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
@@ -118,6 +122,41 @@ def test_the_raw_test_set_is_written_and_the_training_command_printed(
         f"    posattn translate checkpoints/own --input {dest}/test.de "
         "--output checkpoints/own/test.en",
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (("a.zh-TW", "a.yue.gz"), ("zh_TW", "yue")),
+        (("a.sr-Latn", "a.quy"), ("sr_Latn", "quy")),
+        (("a.pt_BR", "a.EN"), ("pt_BR", "EN")),
+        (("a.fr", "a.src"), None),
+        (("a.txt", "a.fr"), None),
+        (("a.zh-TW", "b.zh_TW"), None),
+    ],
+)
+def test_languages_are_inferred_from_names_of_files(names, expected, capsys):
+    options = Namespace(file=None, columns=None, subwords="subword_nmt", train=[*map(Path, names)])
+    options.source_lang = options.target_lang = None
+    if expected is None:
+        with pytest.raises(UsageError, match="cannot be inferred|are both zh_TW"):
+            languages(options)
+        return
+    assert languages(options) == languages(options) == expected
+    hyphens = sum("-" in name for name in names)
+    assert capsys.readouterr().err.count("in names of files, as fairseq needs\n") == hyphens
+
+
+def test_pairs_that_training_leaves_out_are_counted(custom, tmp_path, fairseq_here, capsys):
+    words = [f"w{n}" for n in range(1024)]
+    long = [(f"{n}", " ".join(words[: 1023 + n % 2])) for n in range(20)]
+    train = files(tmp_path, "train", [*pairs(60), *long])
+    held = files(tmp_path, "held", pairs(9))
+    options = ["--valid", *held, "--test", *held, "--subwords", "none"]
+    assert custom("--train", *train, *options)[0] == 0
+    said = [line for line in capsys.readouterr().err.splitlines() if "leaves" in line]
+    [line] = said
+    assert "train: 10 examples of 80 (12.5%) have more than 1,023 tokens" in line
 
 
 def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here):
@@ -308,7 +347,7 @@ def test_malformed_files_give_one_line_errors(
     ("kind", "options", "words"),
     [
         ("translation", [*TRAIN, "--source-lang", "en"], "--target-lang are both en; rename one"),
-        ("translation", [*TRAIN, "--source-lang", "pt-br"], "--source-lang pt-br: fairseq takes"),
+        ("translation", [*TRAIN, "--source-lang", "pt.br"], "--source-lang pt.br: file names"),
         ("translation", [*TRAIN, "--source-lang", "french", "--subwords", "subword_nmt"],
          "--source-lang french: unknown code, by which Moses cannot tokenize (--subwords "
          "sentencepiece takes any name); did you mean "),

@@ -8,6 +8,8 @@ import pytest
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.plan import share
 from fairseq_posattn.recipes.processes import Processes
+from fairseq_posattn.recipes.progress import Progress
+from fairseq_posattn.recipes.runner import Runner
 from fairseq_posattn.recipes.runs import Run, Step, length_dependent_schedule
 
 FILES = {
@@ -107,6 +109,16 @@ def test_a_failed_step_is_one_line(tmp_path, program, logged, message):
     step = Step("train", ("python", "-c", program), log)
     with pytest.raises(UsageError, match=f"^{re.escape(message.format(log=log))}$"):
         Processes({}).run(step, {})
+
+
+def test_warnings_of_all_steps_are_said_once(run, tmp_path, capsys):
+    line = "x | WARNING | fairseq.tasks.fairseq_task | 2 are left out"
+    step = Step("generate", ("python", "-c", f"print({line!r})"), tmp_path / "log")
+    runner = Runner("table", (), False, {})
+    for name in ("one", "two"):
+        runner._run_step(name, run, step, {}, Progress(1))
+    said = capsys.readouterr().err
+    assert said.count("2 are left out\n") == said.count("table: one: warning: 2 are left") == 1
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5, 8, 48, 100])

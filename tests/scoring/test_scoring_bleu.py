@@ -13,7 +13,6 @@ from fairseq_posattn.scoring.bleu import (
 )
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.text.languages import CODES
 
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
 TOKENIZED = Pairs(
@@ -87,28 +86,6 @@ def test_each_side_is_detected_separately():
     assert tokenized_sides(Pairs(["the"], ["the"])) == Sides(False, False)
     assert tokenized_sides(TOKENIZED, "running") == Sides(False, False)
     assert tokenized_sides(RUNNING, "moses") == Sides(True, True)
-
-
-@pytest.mark.parametrize(
-    ("code", "language", "name"),
-    [
-        *(("de", "de", "13a"), ("pt_BR", "pt", "13a"), ("en_XX", "en", "13a")),
-        *(("zh-Hans", "zh", "zh"), ("th", "th", "char"), ("ja", "ja", "ja-mecab")),
-    ],
-)
-@pytest.mark.parametrize("there", [True, False])
-def test_the_language_selects_the_tokenizer(code, language, name, there, monkeypatch):
-    monkeypatch.setattr(bleu, "find_spec", lambda module: object() if there else None)
-    assert bleu.known_language(code) == language
-    name, lacks = (name, name == "char") if there or "mecab" not in name else ("char", True)
-    result, warning = bleu.tokenizer_of(language)
-    assert result == name and bool(warning) == lacks
-    if code == "ja" and lacks:
-        assert "ja-mecab; pip install 'sacrebleu[ja]'" in warning
-
-
-def test_every_language_of_preparation_can_be_scored():
-    assert all(bleu.known_language(code) == code for code in CODES)
 
 
 def test_chinese_is_counted_by_character():

@@ -14,6 +14,7 @@ import pytest
 from fairseq_posattn.cli import main
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring.bleu import known_language
 from fairseq_posattn.training.commands import train
 from fairseq_posattn.training.commands.train import TrainingProgress, batches, build_command
 from fairseq_posattn.training.plugin import register
@@ -133,6 +134,48 @@ def test_dry_run_prints_the_command_with_the_users_flags_last(make, capsys):
 
 
 @pytest.mark.parametrize(
+    ("extra", "absent"),
+    [
+        (["--best-checkpoint-metric", "loss"], {"--maximize-best-checkpoint-metric"}),
+        (["--keep-last-epochs", "3"], {"--no-epoch-checkpoints"}),
+        (["--keep-last-epochs=3"], {"--no-epoch-checkpoints"}),
+        (["--optimizer", "sgd"], {"--adam-betas"}),
+        (["--criterion", "cross_entropy"], {"--label-smoothing"}),
+        (["--lr-scheduler", "pass_through"], {"--warmup-updates"}),
+        (["--criterion", "label_smoothed_cross_entropy_fused", "--optimizer", "adam"], set()),
+        (["--keep-last-epochs", "-1", "--best-checkpoint-metric", "bleu"], set()),
+    ],
+)
+def test_the_commands_flags_go_with_those_given(make, tmp_path, extra, absent):
+    prepared = Prepared(make("translation"))
+    size = prepared.size("tiny")
+    usual = build_command(prepared, size, None, [], tmp_path)
+    words = build_command(prepared, size, None, [], tmp_path, extra)
+    assert {word for word in usual if word.startswith("--")} - {*words} == absent
+    parsed(words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "updates", "interval"),
+    [
+        *(("translation", 8, 10), ("translation", 79, 2), ("translation", 80, None)),
+        *(("classification", 3, 7), ("classification", 20, None), ("tagging", 4, 5)),
+    ],
+)
+def test_small_corpora_are_validated_after_several_epochs(make, kind, updates, interval):
+    """Patience of 5 validations, of 80 updates each, ends after the 400 updates of warm-up."""
+    folder = make(kind, examples={"train": updates * 64})
+    size = KINDS[kind]["tiny"]
+    (folder / "train.a-b.b.bin").write_bytes(bytes(2 * size.tokens * updates))
+    flags, whole = (shlex.split(one.flags) for one in (Prepared(folder).size("tiny"), size))
+    epochs = int(value_of(whole, "--max-epoch"))
+    expected = [str(interval)] * 2 + [str(interval * epochs)] if interval else ["", "", str(epochs)]
+    names = ("--validate-interval", "--save-interval", "--max-epoch")
+    assert [value_of(flags, name) for name in names] == expected
+    assert len(flags) == len(whole) + (4 if interval else 0)
+
+
+@pytest.mark.parametrize(
     ("kind", "folder", "words", "message"),
     [
         ("tagging", "fold0", ["--size", "big"], "--size big: tagging has tiny, base; choose one"),
@@ -156,7 +199,7 @@ def log_line(tag, **numbers):
 
 
 def test_progress_shows_loss_metric_speed_and_time():
-    clock = iter([0.0, 60.0])
+    clock = iter([0.0, 60.0, 60.0])
     words = ["--max-epoch", "4", "--max-epoch", "2"]
     progress = TrainingProgress(words, "bleu", lambda: next(clock))
     inner = {"loss": 5.25, "wps": 1234}
@@ -166,13 +209,38 @@ def test_progress_shows_loss_metric_speed_and_time():
     progress.read(log_line("train_inner", **inner, epoch=1, update=1.0, num_updates=2000))
     expected = "epoch 1/2 | 2 min left | loss 5.25 | BLEU 20.00 (best 21.50) | 1,234 tokens/s"
     assert progress.text() == expected and len(expected) < 80
+    progress.read(log_line("valid", epoch=2, loss=3, bleu=22, best_bleu=22, num_updates=2500))
+    assert progress.text().startswith("epoch 2/2 | ")  # an epoch shorter than the log's interval
+    progress.read(log_line("train", epoch=2, loss=4.5, wps=99, num_updates=2500))
+    assert progress.text() == "epoch 2/2 | loss 4.50 | BLEU 22.00 (best 22.00) | 99 tokens/s"
 
 
 def test_the_reason_of_an_early_end_is_shown(capsys):
     progress = TrainingProgress([], "loss")
-    reason = "early stop since valid performance hasn't improved\n"
+    begin, reason = "Loaded checkpoint a.pt (epoch 2 @ 3 updates)\n", "early stop since valid\n"
+    progress.show(f"x | INFO | fairseq.trainer | {begin}")
     progress.show(f"x | INFO | fairseq_cli.train | {reason}")
-    assert capsys.readouterr().out == reason
+    assert capsys.readouterr().out == begin + reason
+
+
+@pytest.mark.parametrize("is_terminal", [False, True])
+def test_warnings_are_shown_whole_and_once_above_the_line(is_terminal, capsys):
+    progress = TrainingProgress([], "loss")
+    progress.is_terminal = is_terminal
+    long = f"train: 1 of 2 examples | {'x' * 200}"
+    for line in (
+        *[f"2026-01-02 03:04:05 | WARNING | fairseq.tasks.fairseq_task | {long}\n"] * 2,
+        log_line("valid", epoch=1, loss=4, num_updates=5),
+        "/a/b.py:12: UserWarning: falls back\n",
+        "/a/b.py:12: FutureWarning: f is deprecated\n",
+        "x | WARNING | fairseq.trainer | Namespace configuration is deprecated!\n",
+        "x | INFO | fairseq.trainer | WARNING: nothing\n",
+    ):
+        progress.show(line)
+    printed = capsys.readouterr().out.replace("\r\033[K", "")
+    end = "" if is_terminal else "\n"
+    shown = f"epoch 1 | validation loss 4.00{end}"
+    assert printed == f"warning: {long}\n{shown}warning: falls back\n"
 
 
 FAIRSEQ = """
@@ -199,6 +267,30 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
+def test_a_killed_training_names_the_signal(tmp_path):
+    words = [sys.executable, "-c", "import os; print('a', flush=True); os.kill(os.getpid(), 9)"]
+    message = r"ended by a signal: Killed, possibly out of memory \(log: .*\); rerun"
+    with pytest.raises(UsageError, match=message):
+        train.run(words, tmp_path, "loss")
+
+
+def test_flags_of_the_last_run_that_are_not_given_again_are_named(tmp_path):
+    def named(*extra):
+        return list(train.forgotten(["fairseq-train", "d", "--lr", "1", *extra], extra, tmp_path))
+
+    assert not named()
+    last = ["d", "--lr", "1", "--cpu", "--lr", "0.5", "--seed=2", "--reset-optimizer"]
+    log = f"$ fairseq-train d --lr 9\n$ fairseq-train {shlex.join(last)}\nepoch\n"
+    (tmp_path / "train.log").write_text(log)
+    assert not named()  # nothing to resume
+    (tmp_path / "checkpoint_last.pt").touch()
+    lr, cpu, seed = named()
+    assert lr == "--lr was 0.5 in the last run and is 1; to keep it: -- --lr 0.5"
+    assert cpu == "--cpu was given in the last run and is not given; to keep it: -- --cpu"
+    assert seed.endswith("to keep it: -- --seed 2")
+    assert not named("--cpu", "--lr=3", "--seed", "2")
+
+
 def test_interruption_stops_fairseq_train(tmp_path):
     words = ["-c", f"from {train.__name__} import run; from pathlib import Path; import sys\n"]
     words[-1] += f"sys.exit(run({fake_command(waits=True)!r}, Path({str(tmp_path)!r}), 'loss'))"
@@ -212,10 +304,16 @@ def test_interruption_stops_fairseq_train(tmp_path):
     assert "stopped; rerun the same command to resume" in printed
 
 
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_following_commands_are_accepted(make, kind, tmp_path, monkeypatch):
-    folder = make(kind)
-    for side in MANIFESTS[kind].get("languages", ["input0"]):
+@pytest.mark.parametrize(
+    ("kind", "languages"),
+    [
+        *((kind, None) for kind in MANIFESTS),
+        *(("translation", ["fr", target]) for target in ("bbj", "zh_TW", "toy_language")),
+    ],
+)
+def test_following_commands_are_accepted(make, kind, languages, tmp_path, monkeypatch):
+    folder = make(kind, **({"languages": languages} if languages else {}))
+    for side in languages or MANIFESTS[kind].get("languages", ["input0"]):
         (folder / f"test.{side}").touch()
         (folder / f"text/test.{side}").touch()
     (tmp_path / "saved").mkdir()
@@ -230,4 +328,6 @@ def test_following_commands_are_accepted(make, kind, tmp_path, monkeypatch):
     commands = [part for line in lines for part in line.split(" | ") if "posattn" in part]
     for command in commands:
         assert main(shlex.split(command)[1:]) == 1
+        if languages and (name := getattr(accepted[-1], "language", None)):
+            known_language(name)
     assert len(accepted) == len(commands) >= 2

@@ -21,6 +21,7 @@ from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.model.sentence_batches import strip_eos
+from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.words import RULES
 
@@ -132,7 +133,9 @@ class TranslationView(View):
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
         sides = {places.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
-        self.languages = {row: name for row, name in sides.items() if len(name) in (2, 3)}
+        self.languages = {
+            row: name.replace("_", "-") for row, name in sides.items() if is_language(name)
+        }
 
     def test_files(self):
         return [f"test.{self.translator.task.cfg.source_lang}"]

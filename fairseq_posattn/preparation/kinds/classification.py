@@ -121,6 +121,8 @@ def _describe(corpus, folder):
 def _binarize(corpus, jobs, work):
     occurrences = labeled_text.read_summary(work / corpus.texts[0])["labels"]
     labels = corpus.labels or sorted(occurrences)
+    if not corpus.scored and len(labels) == 1:
+        raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
     write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
     folders = list(zip(corpus.parts, corpus.texts, strict=True))
     for columns, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):

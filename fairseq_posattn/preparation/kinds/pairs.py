@@ -24,6 +24,8 @@ from fairseq_posattn.text.moses import RATIO, is_clean
 from fairseq_posattn.text.subwords import BYTE
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
+LONGEST = 1023  # tokens that fairseq's task of translation takes by default, besides the end symbol
+
 
 def add_translation_options(corpus, parser):
     merges = "byte-pair merges, learned on both languages together"
@@ -113,7 +115,8 @@ def prepare(corpus, options, kind, joined=True, all_subwords=False, **described)
         write_manifests(stages, corpus, count=describe, **described)
     if is_own:
         texts = {split: _text_pairs(options.dest, f"{prefix}{split}", sides) for split in SPLITS}
-        report.report_splits(texts, sides, key=lambda pair: pair[0])  # compared by their sources
+        most = getattr(options, "max_pieces", LONGEST)
+        report.report_splits(texts, sides, lambda pair: pair[0], most)  # compared by their sources
         round_trip.report(read_manifest(options.dest).round_trip)
     else:
         counts = count(options.dest)

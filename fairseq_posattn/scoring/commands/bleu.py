@@ -33,8 +33,9 @@ from fairseq_posattn.scoring.commands import score as shared
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
-from fairseq_posattn.text.languages import CODES
+from fairseq_posattn.text.languages import CODES, code_of, tokenizer_of
 from fairseq_posattn.text.lines import read_file
+from fairseq_posattn.text.moses import rules_warning
 
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
 
@@ -45,7 +46,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     about += "(default: sacrebleu for plain text, else all, compound-split only for target "
     about += "language de; JSON always has all)"
     parser.add_argument("--forms", nargs="+", choices=FORMS, metavar="FORM", help=about)
-    about = "target language in two letters, for sacreBLEU's tokenizer and detokenization "
+    about = "target language, such as fr or pt_BR, for sacreBLEU's tokenizer and detokenization "
     about += "(default: from fairseq-generate's log, else by the script of the references)"
     parser.add_argument("--language", metavar="LANG", help=about)
     about = "whether the text is Moses' tokens or running (detokenized) text; auto detects it by "
@@ -136,8 +137,8 @@ def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]
     """Return the target language or None, and warnings."""
     if code is not None:
         return bleu.known_language(code), []
-    if pairs.language in CODES:
-        return pairs.language, []
+    if pairs.language and code_of(pairs.language) in CODES:
+        return code_of(pairs.language), []
     language = bleu.language_by_script(pairs.references)
     warning = f"target language {language} guessed by script; give --language LANG"
     return language, [warning] if language else []
@@ -148,14 +149,13 @@ def warnings_of_text(
 ) -> list[str]:
     """Return warnings about scores that may be misread."""
     warnings, sides = [], tokenized_sides(pairs, text)
-    of_characters = bleu.tokenizer_of(language)[1]
-    if "sacrebleu" in forms and of_characters:
-        warnings.append(of_characters)
-    if language is None and (sides.hypotheses or sides.references):
-        warnings.append(
-            "Moses' tokens of an unknown language: detokenized as English for sacrebleu and chrF2; "
-            "give --language LANG"
-        )
+    unusual = tokenizer_of(language)[1]
+    if "sacrebleu" in forms and unusual:
+        warnings.append(unusual)
+    if sides.hypotheses or sides.references:
+        unknown = "Moses' tokens of an unknown language: detokenized as English for sacrebleu and "
+        unknown += "chrF2; give --language LANG"
+        warnings += filter(None, [rules_warning(language) if language else unknown])
     if set(forms) == {"sacrebleu"}:
         return warnings
     if sides.hypotheses != sides.references:

@@ -20,15 +20,17 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import Remaining, ending_with_this
+from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_of
 from fairseq_posattn.preparation.report import shown
+from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
-from fairseq_posattn.training.training_log import read_line
+from fairseq_posattn.training.training_log import Numbers, read_line, warning_of
 
 __all__ = ["TrainingProgress", "batches", "build_command", "following", "main", "run"]
 
@@ -36,12 +38,23 @@ PLUGIN = Path(__file__).resolve().parents[2]
 LOG = "train.log"
 SAVED = ["--no-epoch-checkpoints"]  # but checkpoint_best.pt and checkpoint_last.pt
 LOGGED = ["--log-format", "json", "--log-interval", "20"]
-ENDS = ("nothing left to train", "early stop since")  # fairseq's reasons to end
+# Of fairseq's log: where a training begins, and why it ends
+SHOWN = ("Loaded checkpoint ", "nothing left to train", "early stop since")
+# Flags that this command gives, but not beside a flag with another value than these (beginnings)
+ONLY_WITH = {
+    "--adam-betas": ("--optimizer", ("adam", "cpu_adam")),
+    "--adadelta-rho": ("--optimizer", ("adadelta",)),
+    "--adadelta-eps": ("--optimizer", ("adadelta",)),
+    "--warmup-updates": ("--lr-scheduler", ("inv", "fix", "cos", "poly", "reduce_lr_on_plateau")),
+    "--label-smoothing": ("--criterion", ("label_smoothed", "sequence_tagging")),
+    "--no-epoch-checkpoints": ("--keep-last-epochs", ("-1",)),
+}
 CPU_TOKENS = 4096
 LONGEST = 1024  # tokens of a sentence, fairseq's default limit
 GPU_TOKENS = 512  # for each GB of a GPU's memory
+ONCE = ("--reset-", "--restore-file", "--finetune-from-model")  # flags of one run
 OPTION = "fairseq_posattn: "  # start of the plugin's messages in the log
-DURATION = "30,000 pairs of short sentences took 41 minutes of one core"
+DURATION = "30,000 pairs of short sentences took 41 minutes of one core; "
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
@@ -80,8 +93,11 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     print(f"training {model} of size {name} on {device}: {save_dir}/{LOG}")
     if not gpus and not wanted.size:
         larger = ", ".join(list(KINDS[prepared.kind])[1:])
-        print(f"without a GPU the size is {name}: {DURATION}; larger: {larger}")
-    if status := run(command, save_dir, prepared.metric):
+        duration = DURATION if prepared.kind == "translation" else ""
+        print(f"without a GPU the size is {name}: {duration}larger: {larger}")
+    for warning in forgotten(command, words[here + 1 :], save_dir):
+        print(f"warning: {warning}")
+    if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric")):
         return status
     print("next:")
     for line in following(prepared, save_dir):
@@ -101,9 +117,44 @@ def build_command(
     if cli.value_of(extra, "--save-dir"):
         raise UsageError("--save-dir: give it before --")
     words = ["fairseq-train", str(shown(prepared.folder)), "--user-dir", str(PLUGIN)]
-    words += ["--arch", arch or size.arch, *shlex.split(size.flags), *prepared.flags()]
+    metric = cli.value_of(extra, "--best-checkpoint-metric") or prepared.metric
+    words += ["--arch", arch or size.arch, *shlex.split(size.flags), *prepared.flags(metric)]
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
+    for flag, (other, values) in ONLY_WITH.items():
+        given = cli.value_of(extra, other)
+        if given and not given.startswith(values) and flag in words:
+            place = words.index(flag)
+            end = next(n for n in range(place + 1, len(words)) if words[n].startswith("--"))
+            del words[place:end]
     return [*words, *extra]
+
+
+def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> Iterator[str]:
+    """Yield a line for each flag of the last run in a folder whose value ``command`` changes.
+
+    Those among ``extra`` are changed on purpose.
+    """
+    path = save_dir / LOG
+    if not (path.exists() and (save_dir / "checkpoint_last.pt").exists()):
+        return
+    with open(path, encoding="utf-8", errors="replace") as log:
+        last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
+    before, now, given = map(_values, (shlex.split(last[0]) if last else [], command, extra))
+    for flag, old in before.items():
+        if now.get(flag) != old and flag not in given and not flag.startswith(ONCE):
+            new = f"is {now[flag]}" if flag in now else "is not given"
+            keep = shlex.join(filter(None, (flag, old)))
+            yield f"{flag} was {old or 'given'} in the last run and {new}; to keep it: -- {keep}"
+
+
+def _values(words: Sequence[str]) -> dict[str, str]:
+    """Return the values of flags by name, "" for switches."""
+    values = {}
+    for word, following in zip(words, [*words[1:], "--"], strict=False):
+        if word.startswith("--"):
+            name, _, attached = word.partition("=")
+            values[name] = attached or ("" if following.startswith("--") else following)
+    return values
 
 
 def batches(size: Size, gpus: Sequence[int]) -> list[str]:
@@ -177,6 +228,9 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
     if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
         print("stopped; rerun the same command to resume")
         return status
+    if status < 0:
+        fix = "rerun the same command to resume"
+        raise UsageError(f"{command[0]} {signal_of(status)} (log: {path}); {fix}")
     if status:
         raise UsageError(f"{last.removeprefix(OPTION).removeprefix('error: ')} (log: {path})")
     return 0
@@ -194,12 +248,17 @@ class TrainingProgress:
         self._epochs = float(cli.value_of(command, "--max-epoch") or 0)
         self._updates = float(cli.value_of(command, "--max-update") or 0)
         self._metric, self._remaining = metric, Remaining(clock)
+        self._warnings: set[str] = set()
         self._position = self._loss = self._scores = self._speed = self._left = ""
         self.is_terminal = sys.stdout.isatty()
 
     def show(self, line: str) -> None:
         """Print what a line of the log changes."""
-        if line.startswith(OPTION) or any(end in line for end in ENDS):
+        if warning := warning_of(line):
+            if warning not in self._warnings:
+                self._print(f"warning: {warning}", "\n")
+            self._warnings.add(warning)
+        elif line.startswith(OPTION) or any(text in line for text in SHOWN):
             self._print(line.rpartition(" | ")[2].strip(), "\n")
         elif (kind := self.read(line)) == "valid" or kind and self.is_terminal:
             self._print(self.text(), "" if self.is_terminal else "\n")
@@ -207,6 +266,9 @@ class TrainingProgress:
     def read(self, line: str) -> str:
         """Take over the measurements of a line of the log, and return their kind; "" if none."""
         kind, numbers = read_line(line) or ("", {})
+        if "epoch" in numbers:
+            limit = f"/{self._epochs:.0f}" if self._epochs else ""
+            self._position = f"epoch {numbers['epoch']:.0f}{limit}"
         if kind == "valid":
             name = self._metric
             best = numbers.get(f"best_{name}", numbers.get(name, 0.0))
@@ -214,17 +276,19 @@ class TrainingProgress:
             if name in numbers and name != "loss":
                 name = name.upper() if len(name) < 5 else name
                 self._scores = f"{name} {numbers[self._metric]:.2f} (best {best:.2f})"
-        elif kind == "train_inner":
-            done, update = numbers["update"], numbers["num_updates"]
-            limit = f"/{self._epochs:.0f}" if self._epochs else ""
-            self._position = f"epoch {numbers['epoch']:.0f}{limit}"
+        elif kind in ("train", "train_inner"):
             self._loss = f"loss {numbers['loss']:.2f}"
             self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
-            fractions = [done / self._epochs] if self._epochs else []
-            fractions += [update / self._updates] if self._updates else []
-            left = self._remaining.after(max(fractions, default=0))
-            self._left = f"{left} left" if left else ""
+            self._estimate(numbers)
         return kind
+
+    def _estimate(self, numbers: Numbers) -> None:
+        """Estimate the remaining time; the numbers of a whole epoch have no ``update``."""
+        done = numbers.get("update", numbers["epoch"])
+        fractions = [done / self._epochs] if self._epochs else []
+        fractions += [numbers["num_updates"] / self._updates] if self._updates else []
+        left = self._remaining.after(max(fractions, default=0))
+        self._left = f"{left} left" if left else ""
 
     def text(self) -> str:
         """Return the line; a terminal of 80 columns shows all but the end of the speed."""
@@ -232,7 +296,7 @@ class TrainingProgress:
         return " | ".join(filter(None, parts))
 
     def _print(self, text: str, end: str) -> None:
-        width = shutil.get_terminal_size().columns - 1
+        width = None if end else shutil.get_terminal_size().columns - 1
         print(f"\r\033[K{text[:width]}" if self.is_terminal else text, end=end, flush=True)
 
 
@@ -240,8 +304,8 @@ class TrainingProgress:
 FOLLOWING = {
     "translation": """\
 posattn translate {saved} --input {data}/test.{source} --output {saved}/test.{target}
-posattn score bleu --hypotheses {saved}/test.{target} --references {data}/test.{target} \
---language {target}""",
+posattn score bleu --hypotheses {saved}/test.{target} --references {data}/test.{target}\
+{language}""",
     "summarization": """\
 posattn summarize {saved} --input {data}/test.source --output {saved}/test.target
 posattn score rouge --hypotheses {saved}/test.target --references {data}/test.target""",
@@ -264,6 +328,7 @@ def following(prepared: Prepared, save_dir: Path) -> list[str]:
     source, target = prepared.manifest.languages or ("", "")
     inputs = shlex.join(map(str, sorted((prepared.folder / "text").glob("test.input?"))))
     names = {"data": data, "saved": saved, "source": source, "target": target, "inputs": inputs}
+    names["language"] = f" --language {target}" if is_language(target) else ""
     lines = FOLLOWING[prepared.kind].format(**names).splitlines()
     if source and not (prepared.folder / f"test.{source}").exists():  # of a published corpus
         command = "translate" if prepared.kind == "translation" else "summarize"

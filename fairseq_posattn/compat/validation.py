@@ -1,0 +1,100 @@
+"""BLEU in validation, and examples that training and validation leave out."""
+
+import logging
+from functools import partial
+
+import numpy
+import sacrebleu
+from fairseq.data import data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDataset
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.translation import TranslationTask
+
+from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.compat.patching import around
+from fairseq_posattn.text.languages import tokenizer_of
+from fairseq_posattn.text.moses import rules_warning
+
+logger = logging.getLogger(__name__)
+LEAST = 1e-9  # n-grams
+MANY_UNKNOWN = 0.01  # share of the tokens
+
+
+@around(TranslationTask, "build_model")
+def warn_of_languages(build_model, self, *args, **kwargs):
+    """Warn where the tools of ``--eval-bleu`` have no rules for the target language."""
+    target = self.cfg.target_lang
+    if self.cfg.eval_bleu:
+        by_moses = self.cfg.eval_bleu_detok == "moses"
+        for note in (tokenizer_of(target)[1], rules_warning(target) if by_moses else None):
+            if note:
+                logger.warning(note)
+    return build_model(self, *args, **kwargs)
+
+
+@around(TranslationTask, "_inference_with_bleu")
+def tokenize_by_language(inference_with_bleu, self, *args, **kwargs):
+    """Split the text of ``--eval-bleu`` by its language; fairseq takes 13a for all.
+
+    If no hypothesis has a word, fairseq logs no BLEU, and a best checkpoint by it is a KeyError.
+    """
+    original = sacrebleu.corpus_bleu
+    tokenizer = tokenizer_of(self.cfg.target_lang)[0]
+    # force: no warning about tokenized text.
+    sacrebleu.corpus_bleu = partial(original, tokenize=tokenizer, force=True)
+    try:
+        bleu = inference_with_bleu(self, *args, **kwargs)
+    finally:
+        sacrebleu.corpus_bleu = original
+    bleu.totals[0] = max(bleu.totals[0], LEAST)
+    return bleu
+
+
+@around(FairseqTask, "get_batch_iterator")
+def note_max_tokens(get_batch_iterator, self, dataset, max_tokens=None, *args, **kwargs):
+    """Note ``--max-tokens`` for :func:`count_left_out`."""
+    self.max_tokens_of_batches = max_tokens
+    return get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
+
+
+@around(FairseqTask, "filter_indices_by_size")
+def count_left_out(
+    filter_indices, self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
+):
+    """Name the share of the examples that are too long, and the flags that keep them."""
+    kept, long = dataset.filter_indices_by_size(indices, max_positions)
+    if len(long) == 0 or not ignore_invalid_inputs:
+        return filter_indices(self, indices, dataset, max_positions, ignore_invalid_inputs)
+    split = next((name for name, one in self.datasets.items() if one is dataset), "data")
+    share = f"{len(long):,} of {len(indices):,} examples ({len(long) / len(indices):.1%})"
+    longest = numpy.max([numpy.atleast_1d(dataset.size(index)) for index in long], axis=0)
+    flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))
+    logger.warning(f"{split}: {share} are too long and left out; to keep all: {flags}")
+    return kept
+
+
+def _lifted(task, split, longest):
+    """Yield options and the values that they need for examples of the ``longest`` sides."""
+    sides = ("max_source_positions", "max_target_positions")
+    names = sides if hasattr(task.cfg, sides[0]) else ("max_positions",)
+    for name, most in zip(names, longest, strict=False):
+        if most > getattr(task.cfg, name, most):
+            yield name, most
+    if task.max_tokens_of_batches and max(longest) > task.max_tokens_of_batches:
+        is_train = split == getattr(task.cfg, "train_subset", "train")
+        yield "max_tokens" if is_train else "max_tokens_valid", max(longest)
+
+
+@around(data_utils, "load_indexed_dataset")
+def count_unknown(load, path, dictionary=None, *args, **kwargs):
+    """Warn of data with many unknown tokens."""
+    dataset = load(path, dictionary, *args, **kwargs)
+    if dictionary is not None and isinstance(dataset, MMapIndexedDataset) and len(dataset):
+        tokens = numpy.frombuffer(dataset._bin_buffer, dataset._index.dtype)
+        share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
+        if share >= MANY_UNKNOWN:
+            logger.warning(
+                f"{path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
+                "prepare' for subwords and vocabulary change that"
+            )
+    return dataset

@@ -1,0 +1,122 @@
+"""BLEU in validation, and examples that training and validation leave out."""
+
+import logging
+
+import numpy
+import pytest
+import torch
+from fairseq.data import Dictionary, LanguagePairDataset, data_utils
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from fairseq.logging import metrics
+from fairseq.tasks.fairseq_task import FairseqTask
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_posattn.scoring.bleu import bleu_metric
+
+
+@pytest.fixture
+def task():
+    """Return a task of translation whose generator copies the source."""
+    words = Dictionary()
+    for word in ("我爱北京的天安门。", "我爱北京天安门。", "a", "b", "c", "d", "e"):
+        words.add_symbol(word)
+    cfg = TranslationConfig(source_lang="en", target_lang="zh_TW", eval_bleu=True)
+    task = TranslationTask(cfg, words, words)
+    task.tokenizer = None
+    task.inference_step = lambda generator, models, sample, prefix_tokens: [
+        [{"tokens": tokens}] for tokens in sample["source"]
+    ]
+    return task
+
+
+class Criterion:
+    """A criterion that logs nothing."""
+
+    @staticmethod
+    def reduce_metrics(logs):
+        pass
+
+
+def validate(task, *pairs):
+    """Return the score of validation on batches of one pair."""
+    with metrics.aggregate(new_root=True) as aggregate:
+        for source, target in pairs:
+            source, target = map(task.target_dictionary.encode_line, (source, target))
+            sample = {"source": [source], "target": [target]}
+            bleu = task._inference_with_bleu(None, sample, None)
+            log = {"_bleu_sys_len": bleu.sys_len, "_bleu_ref_len": bleu.ref_len}
+            for n in range(4):
+                log |= {f"_bleu_counts_{n}": bleu.counts[n], f"_bleu_totals_{n}": bleu.totals[n]}
+            task.reduce_metrics([log | {"ntokens": 1, "nsentences": 1}], Criterion())
+        return aggregate.get_smoothed_values()["bleu"]
+
+
+def test_the_language_tokenizes_as_in_scoring(task, restore):
+    pair = ("我爱北京天安门。", "我爱北京的天安门。")
+    expected = bleu_metric("sacrebleu", "zh").corpus_score([pair[0]], [[pair[1]]]).score
+    assert expected > 40 and validate(task, pair) == pytest.approx(expected, abs=0.01)
+    task.cfg.target_lang = "de"
+    assert validate(task, pair) == 0
+    task.cfg.target_lang = "zh"
+    restore(TranslationTask, "_inference_with_bleu")
+    assert validate(task, pair) == 0
+
+
+def test_empty_hypotheses_score_zero_and_count_as_missing(task, restore):
+    full, empty = ("a b c d e", "a b c d e"), ("", "a b c d e")
+    assert validate(task, empty, empty) == 0
+    halves = [validate(task, full, empty), validate(task, empty, full)]
+    assert halves == [pytest.approx(100 * numpy.exp(-1), abs=0.01)] * 2
+    restore(TranslationTask, "_inference_with_bleu")
+    assert validate(task, full, empty) == 100  # fairseq forgets the second reference
+    with pytest.raises(KeyError):
+        validate(task, empty)
+
+
+@pytest.mark.parametrize("by_moses", [False, True])
+def test_languages_without_rules_are_named(task, monkeypatch, caplog, by_moses):
+    task.cfg.target_lang, task.cfg.eval_bleu_detok = "bbj", "moses" if by_moses else "space"
+    monkeypatch.setattr(FairseqTask, "build_model", lambda *args: None)
+    monkeypatch.setattr(TranslationTask, "build_generator", lambda *args: None)
+    task.build_model(None)
+    assert "bbj: sacreBLEU has no tokenizer" in caplog.text
+    assert ("bbj: Moses has no rules" in caplog.text) == by_moses
+
+
+def skipped(task, split, sizes, limits, max_tokens, caplog):
+    """Return the numbers of the examples kept, and the warning."""
+    sides = [numpy.array(side) for side in sizes]
+    data = LanguagePairDataset(None, sides[0], Dictionary(), None, sides[1], Dictionary())
+    task.datasets[split], task.max_tokens_of_batches = data, max_tokens
+    caplog.clear()
+    indices = task.filter_indices_by_size(numpy.arange(len(sides[0])), data, limits, True)
+    return indices.tolist(), " ".join(caplog.messages)
+
+
+def test_examples_left_out_are_counted_with_the_flags_that_keep_them(task, caplog):
+    task.cfg.train_subset = "train"
+    caplog.set_level(logging.WARNING)
+    sizes, limits = ([9, 20, 3], [2000, 20, 1100]), (1024, 1024)
+    kept, line = skipped(task, "train", sizes, limits, 1024, caplog)
+    assert kept == [1]
+    assert line.startswith("train: 2 of 3 examples (66.7%) are too long and left out")
+    assert line.endswith(" --max-target-positions 2000 --max-tokens 2000")
+    line = skipped(task, "train", sizes, limits, 4096, caplog)[1]
+    assert line.endswith(": --max-target-positions 2000")
+    line = skipped(task, "valid", sizes, limits, 1500, caplog)[1]
+    assert line.endswith(" --max-target-positions 2000 --max-tokens-valid 2000")
+    kept, line = skipped(task, "train", ([600, 5], [5, 5]), (512, 512), 512, caplog)
+    assert kept == [1] and line.endswith("; to keep all: --max-tokens 600")
+    assert skipped(task, "train", ([9], [9]), limits, 100, caplog) == ([0], "")
+
+
+@pytest.mark.parametrize(("unknown", "warns"), [(0, False), (1, False), (2, True)])
+def test_many_unknown_tokens_are_named(tmp_path, caplog, unknown, warns):
+    words = Dictionary()
+    known, path = words.add_symbol("a"), str(tmp_path / "valid")
+    builder = MMapIndexedDatasetBuilder(f"{path}.bin", dtype=numpy.uint16)
+    builder.add_item(torch.tensor([words.unk()] * unknown + [known] * (199 - unknown)))
+    builder.add_item(torch.tensor([words.eos()]))
+    builder.finalize(f"{path}.idx")
+    data_utils.load_indexed_dataset(path, words)
+    assert (f"{path}: 1.0% of 200 tokens are unknown" in caplog.text) == warns
