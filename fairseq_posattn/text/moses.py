@@ -13,6 +13,8 @@ MOSES_RATIO = 9  # the default of clean-corpus-n.perl
 # Languages written without spaces between words, which Moses does not split.
 WITHOUT_SPACES = ("bo", "dz", "ja", "km", "lo", "my", "th", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
+# A combining mark or a joiner within a word. Variation selectors belong to symbols.
+MARK_IN_WORD = regex.compile(r"(?V1)(?<=[\p{L}\p{M}])[[\p{M}\u200c\u200d]--[\ufe00-\ufe0f]]")
 
 
 class Tokenizer:
@@ -25,9 +27,18 @@ class Tokenizer:
             cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
         escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
+        keep_marks: do not split words at combining marks and joiners, as Moses does.
     """
 
-    def __init__(self, language, normalize=False, split_hyphens=False, escape=True, lower=False):
+    def __init__(
+        self,
+        language,
+        normalize=False,
+        split_hyphens=False,
+        escape=True,
+        lower=False,
+        keep_marks=False,
+    ):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         self.normalizer = MosesPunctNormalizer(language, perl_parity=True) if normalize else None
@@ -36,6 +47,8 @@ class Tokenizer:
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
         letters = frozenset(self.tokenizer.IsAlpha)
         self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
+        if keep_marks:
+            self.tokenizer.PAD_NOT_ISALNUM = self.tokenizer.PAD_NOT_ISALNUM[0], _pad
         self.options = {"aggressive_dash_splits": split_hyphens, "escape": escape}
         self.lower = lower
 
@@ -52,6 +65,11 @@ def knows(language):
     from sacremoses.corpus import NonbreakingPrefixes
 
     return language in NonbreakingPrefixes().available_langs.values()
+
+
+def _pad(match):
+    is_kept = MARK_IN_WORD.match(match.string, match.start())
+    return match[0] if is_kept else f" {match[0]} "
 
 
 # Tokenizers for a language, by the name of the rule.
