@@ -11,7 +11,9 @@ import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
 from fairseq.hub_utils import GeneratorHubInterface
+from fairseq.models import FairseqLanguageModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.common.archives import unpack_tar
@@ -55,6 +57,15 @@ def index_groups_by_batch(
         self.numbers = original_batch_idxs  # some sentences end before others
     places = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
     return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)
+
+
+@around(SequenceGenerator, "__init__")
+def require_language_model(init, self, *args, lm_model=None, **kwargs):
+    """Refuse a model of ``--lm-path`` that is no language model, which fails in the search."""
+    if lm_model is not None and not isinstance(lm_model, FairseqLanguageModel):
+        kind = type(lm_model).__name__
+        raise UsageError(f"--lm-path: holds a {kind}, no language model; name another checkpoint")
+    init(self, *args, lm_model=lm_model, **kwargs)
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")

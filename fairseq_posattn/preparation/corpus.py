@@ -10,6 +10,7 @@ INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
 SIDES = ("source", "target")  # of summaries
 FOLDS = 10  # of cross validation
+POSITIONS = 512  # tokens that classifiers read of a text by default, with the end symbol
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,6 +106,15 @@ def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
     assert list(read_rows(path, ["text"])) == expected
 
 
+def test_texts_that_training_cuts_are_counted(tmp_path, custom, fairseq_here, capsys):
+    train = table(tmp_path / "train.csv", [*moods(6), *[("a " * 512, "sad", 1)] * 2])
+    held = table(tmp_path / "held.csv", [*moods(2, start=20), ("b " * 600, "sad", 1)])
+    assert custom(train, "--valid", held, "--test", table(tmp_path / "t.csv", moods(3)))[0] == 0
+    cuts = [line for line in capsys.readouterr().err.splitlines() if "will be cut" in line]
+    assert cuts[0].startswith("warning: train.input0: 2 of 8 texts (25.0%) will be cut to 512 tok")
+    assert cuts[1].startswith("warning: valid.input0: 1 of 3 texts (33.3%)") and len(cuts) == 2
+
+
 def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsys):
     rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")

@@ -3,8 +3,8 @@
     echo "Guten Morgen!" | %(prog)s checkpoints/iwslt14/checkpoint_best.pt
 
 reads one sentence a line and prints its translation, a blank line for a blank one and for one that
-is not UTF-8, with a warning. Longer lines than the model reads are cut, with a warning. Sentences are
-tokenized and split into subwords like the training data, and translations are detokenized, as
+is not UTF-8, with a warning. Lines longer than the model reads are cut, with a warning. Sentences
+are tokenized and split into subwords like the training data, and translations are detokenized, as
 preparation.json beside the checkpoint or the data says. Without that file, sentences are taken as
 subwords separated by spaces. Input is answered as it arrives, without buffering.
 

@@ -10,14 +10,14 @@ from argparse import Namespace
 from collections import Counter
 from functools import partial
 from hashlib import sha256
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import labeled_text, report, vectors
 from fairseq_posattn.preparation.binarize import binarize_columns
-from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.corpus import POSITIONS, SPLITS
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.segmentation import KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
@@ -165,11 +165,24 @@ def _report(corpus, options):
         say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more} ({share})")
     written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
+    if summary["longest"] >= POSITIONS:
+        _report_cuts(corpus, dest / corpus.texts[0])
     if corpus.recipe is None:
         _report_custom(corpus, dest / "text")
     folder = dest / "fold0" if corpus.cross_validated else None
     extra = ["--language-model", str(options.language_model)] if options.language_model else ()
     return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
+
+
+def _report_cuts(corpus, text):
+    for split, kind in product(SPLITS, corpus.inputs):
+        lengths = [len(line.split()) for line in file_lines(text / f"{split}.{kind}")]
+        if cut := sum(length >= POSITIONS for length in lengths):
+            say(
+                f"warning: {split}.{kind}: {cut:,} of {len(lengths):,} texts "
+                f"({cut / len(lengths):.1%}) will be cut to {POSITIONS} tokens by posattn train; "
+                "'-- --max-positions N' there reads more"
+            )
 
 
 def _report_custom(corpus, text):
