@@ -9,7 +9,9 @@ import glob
 import itertools
 import operator
 import os
+from argparse import ArgumentParser
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import Field, fields, is_dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -19,6 +21,7 @@ import numpy
 import torch
 from fairseq import utils
 from fairseq.data import data_utils
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_DATACLASS_REGISTRY, MODEL_REGISTRY
 from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
@@ -149,17 +152,27 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
     if not s.path:
         yield "--path is missing: name the checkpoint"
     try:
-        is_dictionary = isinstance(ast.literal_eval(s.model_overrides or "{}"), dict)
+        overrides = ast.literal_eval(s.model_overrides or "{}")
     except (ValueError, SyntaxError):
-        is_dictionary = False
-    if not is_dictionary:
+        overrides = None
+    if not isinstance(overrides, dict):
         yield f"--model-overrides {s.model_overrides}: it must be a Python dictionary"
+    known = setting_names() if overrides else overrides
+    for name in map(str, [one for one in overrides if one not in known]):
+        yield f"--model-overrides {name!r}: no such setting; {nearest(name, known)}"
     if "beam" not in s:
         if "context_window" not in s and s.max_tokens is None and s.batch_size is None:
             yield NO_BATCH_SIZE  # of fairseq-validate
         return
     if s.nbest > s.beam and not s.score_reference:
         yield f"--nbest {s.nbest}: a beam of {s.beam} has no more than {s.beam}; raise --beam"
+    if s.diverse_beam_groups and s.diverse_beam_groups > 0 and s.beam % s.diverse_beam_groups:
+        groups = f"--diverse-beam-groups {s.diverse_beam_groups}"
+        yield f"{groups}: --beam {s.beam} is no multiple of it; change one of them"
+    if s.gen_subset and "," in s.gen_subset:
+        yield f"--gen-subset {s.gen_subset}: it takes one split; run the command for each"
+    if s.print_step and s.task != "translation_lev":
+        yield "--print-step: only models of --task translation_lev count steps; leave it out"
     is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield "--replace-unk: it needs --print-alignment hard; give it"
@@ -282,6 +295,20 @@ def registries() -> dict[str, Mapping[str, type]]:
         **{kind: REGISTRIES[kind]["registry"] for kind in kinds},
         "eval_bleu_detok": REGISTRIES["tokenizer"]["registry"],
     }
+
+
+def setting_names() -> set[str]:
+    """Return the names of all settings: of fairseq, tasks, models and other registered classes."""
+    parser = ArgumentParser(conflict_handler="resolve")
+    for registered in (*MODEL_REGISTRY.values(), *TASK_REGISTRY.values()):
+        with suppress(Exception):  # some need packages that are not installed
+            registered.add_args(parser)
+    groups = vars(FairseqConfig())
+    described = list(filter(is_dataclass, groups.values()))
+    for kind in REGISTRIES.values():
+        described += filter(None, kind["dataclass_registry"].values())
+    names = {field.name for one in described for field in fields(one)}
+    return {"arch", *groups, *names, *(action.dest for action in parser._actions)}
 
 
 def check_names(settings: Mapping):

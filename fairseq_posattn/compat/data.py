@@ -6,6 +6,7 @@ right size. Checkpoints without fingerprints are loaded as before.
 
 import contextlib
 import hashlib
+import logging
 import math
 import os
 import queue
@@ -35,6 +36,8 @@ from fairseq_posattn.compat.patching import around, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
+
+logger = logging.getLogger(__name__)
 
 MAX_DICTIONARY = 1 << 30
 AGAIN = "prepare the data again with --force, or run fairseq-preprocess again"
@@ -275,16 +278,21 @@ def check_split(task, split, combine=False):
     expected = next(iter(lengths.items()))
     for path, rows in lengths.items():
         _require_equal(path, rows, *expected)
-    if cfg.shorten_method == "none" or (
-        cfg.shorten_data_split_list and split not in cfg.shorten_data_split_list.split(",")
-    ):
-        if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
-            lengths = {" and ".join(map(str, lengths)): sum(lengths.values())}
-        for path, sizes in lengths.items():
-            for row in numpy.flatnonzero(sizes > cfg.max_positions)[:1]:
-                long = f"row {row + 1} has {sizes[row]} tokens with its end"
-                fix = f"raise --max-positions {cfg.max_positions}"
-                raise UsageError(f"{path}: {long}: {fix}, or give --shorten-method truncate")
+    splits = cfg.shorten_data_split_list
+    is_cut = cfg.shorten_method != "none" and (not splits or split in splits.split(","))
+    if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
+        lengths = {" and ".join(map(str, lengths)): sum(lengths.values())}
+    for path, sizes in lengths.items():
+        long = numpy.flatnonzero(sizes > cfg.max_positions)
+        if len(long) and is_cut:
+            logger.warning(
+                f"{path}: {len(long):,} of {len(sizes):,} texts ({len(long) / len(sizes):.1%}) are "
+                f"cut to {cfg.max_positions:,} tokens; a larger --max-positions reads more"
+            )
+        elif len(long):
+            row = f"row {long[0] + 1} has {sizes[long[0]]} tokens with its end"
+            fix = f"raise --max-positions {cfg.max_positions}"
+            raise UsageError(f"{path}: {row}: {fix}, or give --shorten-method truncate")
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
     else:

@@ -59,6 +59,15 @@ def index_groups_by_batch(
     return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)
 
 
+@around(SequenceGenerator, "__init__")
+def require_language_model(init, self, *args, lm_model=None, **kwargs):
+    """Refuse a model of ``--lm-path`` that is no language model, which fails in the search."""
+    if lm_model is not None and not isinstance(lm_model, FairseqLanguageModel):
+        kind = type(lm_model).__name__
+        raise UsageError(f"--lm-path: holds a {kind}, no language model; name another checkpoint")
+    init(self, *args, lm_model=lm_model, **kwargs)
+
+
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
 def stop_at_max_length(init, self, *args, **kwargs):
     """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""

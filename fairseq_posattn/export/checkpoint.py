@@ -122,7 +122,7 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
     data = Path(utils.split_paths(task.cfg.data)[0])
     rules = manifest.read(data)
-    if parts.config.is_encoder_decoder and rules is not None:
+    if rules is not None and (parts.config.is_encoder_decoder or rules.subwords):
         manifest.write(folder, rules)
         if codes := codes_file(data, rules):
             shutil.copyfile(codes, folder / codes.name)

@@ -1,7 +1,7 @@
 """Tokenizers of exported models, with the text processing of ``posattn prepare``.
 
 Their files are ``vocab.json``, ``target_vocab.json`` if the target dictionary differs, and for
-generation ``preparation.json`` with the files that it names.
+subwords and generation ``preparation.json`` with the files that it names.
 """
 
 import json
@@ -11,10 +11,15 @@ from pathlib import Path
 from transformers import PreTrainedTokenizer
 
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import CODES, joiner, splitter
+from fairseq_posattn.text.plain_text import CODES, cutter, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
+# Files of the training data's tokenization.
+RULES_FILES = {
+    "manifest_file": manifest.NAME,
+    **{f"{kind}_file": name for kind, name in CODES.items()},
+}
 MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"}
 
 
@@ -94,6 +99,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
     """
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
+    vocab_files_names = DictionaryTokenizer.vocab_files_names | RULES_FILES
 
     def __init__(
         self,
@@ -107,11 +113,14 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         self.words, self.lower, self.apart, self.before = words, lower, apart, tuple(before)
         names = ["input_ids", "attention_mask", *(["token_type_ids"] if apart else [])]
         settings = {"words": words, "lower": lower, "apart": apart, "before": list(before)}
+        folder = Path(vocab_file).parent
+        prepared = manifest.read(folder)
+        self.cut = cutter(folder, prepared) if prepared else str
         super().__init__(vocab_file, **{**kwargs, **settings, "model_input_names": names})
 
     def split(self, text: str) -> str:
         words = RULES[self.words](text)
-        return words.lower() if self.lower else words
+        return self.cut(words.lower() if self.lower else words)
 
     def prepare_for_model(self, ids, pair_ids=None, truncation=False, max_length=None, **kwargs):
         """Prepare as ``transformers``, but truncate the sentences of pairs separately."""
@@ -130,8 +139,7 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
     vocab_files_names = {
         "vocab_file": "vocab.json",
         "target_vocab_file": "target_vocab.json",
-        "manifest_file": manifest.NAME,
-        **{f"{kind}_file": name for kind, name in CODES.items()},
+        **RULES_FILES,
     }
     model_input_names = ["input_ids", "attention_mask"]
 

@@ -9,6 +9,7 @@
 """
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -18,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.inference.stream import LineReader, batches
+from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
@@ -152,6 +153,7 @@ class Predictor(LineReader):
         self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
         self.split = cutter(data, info) if info else str
+        self.notes = self._notes()
         self.names = self._names()
 
     def __repr__(self) -> str:
@@ -171,19 +173,29 @@ class Predictor(LineReader):
         return names
 
     def __call__(
-        self, texts: Iterable[str | tuple[str, str]], batch_size: int = 64
-    ) -> list[Prediction]:
+        self, texts: str | tuple[str, str] | Iterable[str | Sequence[str]], batch_size: int = 64
+    ) -> Prediction | list[Prediction]:
         """Return the predictions for sentences, or pairs of them for a model of pairs, in order.
 
-        A text that is empty, too long, or no pair as the model needs raises UsageError with its
-        number.
+        A string, or a tuple of two for a model of pairs, is a single text. A warning counts the
+        texts that are longer than the model reads, and cut.
+
+        Raises:
+            UsageError: a text is empty, or no pair as the model needs; with its number.
+            TypeError: a text is no string.
         """
-        encoded = []
-        for number, text in enumerate(texts, start=1):
+        is_pair = self.expects_pairs and isinstance(texts, tuple) and len(texts) == 2
+        if isinstance(texts, str) or (is_pair and all(isinstance(one, str) for one in texts)):
+            return self([texts], batch_size)[0]
+        encoded, notes = [], self._notes("text")
+        for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
-                encoded.append(self.encode([text] if isinstance(text, str) else text))
+                sentences = [text] if isinstance(text, str) else text
+                encoded.append(self._encode(sentences, number, notes))
             except UsageError as error:
                 raise UsageError(f"text {number}: {error}") from None
+        for message in notes.warnings(self.path):
+            warnings.warn(message, stacklevel=2)
         return self.predict(encoded, batch_size)
 
     def rule_of_text(self) -> str:
@@ -195,15 +207,28 @@ class Predictor(LineReader):
             return self.rules.word_rule
         return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
 
-    def encode_line(self, text: str) -> list[Tensor] | None:
+    def encode_line(self, text: str, number: int) -> list[Tensor] | None:
         """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""
         try:
-            return self.encode(text.split("\t"))
+            if self.expects_pairs:
+                return self._encode(text.split("\t"), number, self.notes)
+            encoded = self._encode([text.replace("\t", " ")], number, self.notes)
         except EmptySentenceError:
             return None
+        if "\t" in text.strip():
+            self.notes.add("tab", number)
+        return encoded
 
     def encode(self, sentences: Sequence[str]) -> list[Tensor]:
         """Return the model's input for one text: token ids, two sequences for a separate pair."""
+        return self._encode(sentences)
+
+    def _notes(self, unit="line"):
+        read = f"{self.task.cfg.max_positions:,} tokens"
+        return LineNotes(read, "train with a larger --max-positions", unit)
+
+    def _encode(self, sentences, number=1, notes=None):
+        """Return the model's input; without ``notes`` a text that is too long is a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
             raise UsageError(
@@ -220,7 +245,9 @@ class Predictor(LineReader):
             )
             sequences = [torch.cat(list(marked))]
         longest = max(map(len, sequences))
-        if longest > cfg.max_positions and cfg.shorten_method == "none":
+        if longest > cfg.max_positions and notes:
+            notes.add("cut", number)
+        elif longest > cfg.max_positions and cfg.shorten_method == "none":
             raise UsageError(
                 f"{longest} tokens with the end symbol; the model was trained with "
                 f"--max-positions {cfg.max_positions}"

@@ -69,7 +69,7 @@ class RolePredictor(LineReader):
     def __repr__(self) -> str:
         return f"RolePredictor({self.path!r}, device={self.device})"
 
-    def encode_line(self, text: str) -> tuple[tuple[str, ...], list[int]]:
+    def encode_line(self, text: str, number: int) -> tuple[tuple[str, ...], list[int]]:
         """Return the words of a line and the positions of its predicates."""
         prepared = f" {SEPARATOR} " in text and "\t" not in text
         places, separator, sentence = text.partition(" " if prepared else "\t")

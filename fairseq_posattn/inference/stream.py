@@ -5,8 +5,8 @@ import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.text.lines import decoded
+from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.text.lines import GZIPPED, decoded
 
 MAX_LINE_BYTES = 1 << 21
 BLOCK_BYTES = 1 << 16
@@ -37,19 +37,74 @@ def arriving_lines(descriptor: int, group_size: int, name: str) -> Iterator[list
         yield lines
 
 
-def decode_lines(lines: list[bytes], name: str, before: int) -> tuple[list[str], UsageError | None]:
-    """Return lines as text up to the first that is not UTF-8, and its error or None.
+class LineNotes:
+    """Lines that were cut or could not be read, counted for one warning of each kind.
 
-    ``before`` is the number of lines of the file ``name`` before these.
+    ``read`` is what the model reads of a line, ``fix`` what changes it; ``unit`` names a line.
     """
-    texts = []
-    for number, line in enumerate(lines, start=before + 1):
-        try:
-            text = decoded(line)
-        except UsageError as error:
-            return texts, UsageError(f"{name}:{number}: {error}")
-        texts.append(text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text)
-    return texts, None
+
+    def __init__(self, read: str = "", fix: str = "", unit: str = "line"):
+        self.read, self.fix, self.unit = read, fix, unit
+        self.notes: dict[str, tuple[int, int, str]] = {}  # count, first line, reason
+
+    def add(self, kind: str, number: int, reason: object = "") -> None:
+        """Count line ``number``; ``kind`` is ``cut``, ``tab`` or ``invalid`` (with the reason)."""
+        count, *first = self.notes.get(kind, (0, number, str(reason)))
+        self.notes[kind] = (count + 1, *first)
+
+    def count(self, kind: str) -> int:
+        """Return the number of lines of a kind."""
+        return self.notes.get(kind, (0,))[0]
+
+    def warnings(self, name: str) -> Iterator[str]:
+        """Yield a warning for each kind, with the count and the first line's number."""
+        for kind, (count, number, reason) in self.notes.items():
+            lines = f"1 {self.unit} was" if count == 1 else f"{count:,} {self.unit}s were"
+            what = {
+                "cut": f"cut to the {self.read} that the model reads",
+                "tab": "read with a space for each TAB, since the model takes one sentence",
+                "invalid": f"answered with a blank line: {reason}",
+            }[kind]
+            first = f"{self.unit} {number}" if count == 1 else f"first: {self.unit} {number}"
+            fix = f"; {self.fix}" if kind == "cut" and self.fix else ""
+            yield f"{name}: {lines} {what} ({first}){fix}"
+
+    def require_answers(self, name: str, answered: int) -> None:
+        """Raise UsageError if lines could not be read and none was ``answered``."""
+        count, number, reason = self.notes.get("invalid", (0, 0, ""))
+        if count and not answered:
+            raise UsageError(f"{name}:{number}: {reason}")
+
+
+def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
+    """Return line ``number`` of a file as text, without its byte order mark.
+
+    One that is not UTF-8 is added to ``notes`` and returned blank; a compressed file is a
+    UsageError.
+    """
+    try:
+        text = decoded(line)
+    except UsageError as error:
+        if number == 1 and line.startswith(GZIPPED):
+            raise UsageError(f"{name}: {error}") from None
+        notes.add("invalid", number, error)
+        return ""
+    return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
+
+
+def list_texts(texts: Iterable, what: str = "text", several: bool = False) -> list:
+    """Return texts as a list; raise TypeError for the first that is not a string.
+
+    With ``several`` each may also be a list or tuple of strings.
+    """
+    if isinstance(texts, bytes) or not isinstance(texts, Iterable):
+        raise TypeError(f"{what}: {shortened(texts)}: must be a string or several")
+    texts = list(texts)
+    for number, text in enumerate(texts, start=1):
+        parts = text if several and isinstance(text, list | tuple) else [text]
+        if not all(isinstance(part, str) for part in parts):
+            raise TypeError(f"{what} {number}: {shortened(text)}: must be a string")
+    return texts
 
 
 def warn(message: str) -> None:
@@ -82,8 +137,8 @@ def batches(
 class LineReader:
     """Base of predictors that answer lines as they arrive.
 
-    A subclass has ``encode_line(text)``, which returns what ``predict(encoded, batch_size)`` takes;
-    both have None for a blank line. ``words`` tokenizes texts.
+    A subclass has ``encode_line(text, number)``, which returns what ``predict(encoded,
+    batch_size)`` takes; both have None for a blank line. ``words`` tokenizes texts.
     """
 
     def __init__(self, trained, words: Callable[[str], str], lower: bool, device):
@@ -91,26 +146,29 @@ class LineReader:
         self.model = trained.model.to(device)
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
+        self.notes = LineNotes()
 
     def read_groups(
         self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
     ) -> Iterator[list]:
         """Yield the predictions of each group of lines in UTF-8; ``name`` is their file's.
 
-        An invalid line is an error after the lines before it have been answered.
+        A line that cannot be read has that of a blank one and is counted in ``notes``; if there are
+        no others, it is a UsageError.
         """
-        number = 0
+        before = answered = 0
         for group in groups:
-            texts, error = decode_lines(group, name, number)
-            encoded = []
-            for text in texts:
-                try:
-                    text = text.rstrip("\r\n")
-                    encoded.append(self.encode_line(text) if text.strip() else None)
-                except UsageError as invalid:
-                    error = UsageError(f"{name}:{number + len(encoded) + 1}: {invalid}")
-                    break
-            number += len(group)
+            numbered = enumerate(group, start=before + 1)
+            encoded = [self._read(line, name, number) for number, line in numbered]
+            before += len(group)
+            answered += sum(one is not None for one in encoded)
             yield self.predict(encoded, batch_size)
-            if error:
-                raise error from None
+        self.notes.require_answers(name, answered)
+
+    def _read(self, line, name, number):
+        text = decode_line(line, name, number, self.notes).rstrip("\r\n")
+        try:
+            return self.encode_line(text, number) if text.strip() else None
+        except UsageError as error:
+            self.notes.add("invalid", number, error)
+            return None

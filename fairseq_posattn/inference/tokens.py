@@ -5,14 +5,14 @@ Commands of posattn warn; fairseq's are silent.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, plain_word, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -63,6 +63,7 @@ class Line:
     tokens: Tensor  # with the end symbol; empty for a blank line
     prefix: Tensor  # that the translation begins with
     constraints: tuple[Tensor, ...]  # that the translation contains
+    cut: bool = False  # it was longer than the model reads
 
 
 class Lines:
@@ -75,26 +76,35 @@ class Lines:
     def __init__(self, folder: Path, task, longest: int, prefix_size: int):
         info = self.manifest = manifest.read(folder)
         source, target = task.cfg.source_lang, task.cfg.target_lang
-        self.split = splitter(folder, info, source) if info else str.strip
+        whole = info and replace(info, longest=None)
+        self.split = splitter(folder, whole, source) if whole else str.strip
         self.split_target = splitter(folder, info, target) if info else str.strip
         self.join = joiner(info, target) if info else str
         self.kind = info and info.subwords
         self.plain_word = plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
+        if info and info.longest:
+            self.longest = min(longest, info.longest + 1)
         self.unknown = UnknownTokens(share=MANY_UNKNOWN)
         if info is None:
             self.unknown.kind = "tokens"
             self.unknown.hint += ", and tokenized as its training data was"
         elif info.subwords:
             self.unknown.kind = "subwords"
-        self.cut = 0  # lines longer than that
+
+    def notes(self, unit: str = "line") -> LineNotes:
+        """Return empty notes about lines that are cut."""
+        fix = "train with a larger --max-source-positions"
+        if self.manifest and self.manifest.longest:
+            fix = "prepare with a larger --max-pieces"
+        return LineNotes(f"{self.longest:,} subwords", fix, unit)
 
     def encode(self, text: str, prefix: str = "", constraints: Sequence[str] = ()) -> Line:
         """Return a line as token ids, cut to the maximum source length."""
         subwords, tokens = self._encode(text, self.split, self.dictionary)
-        if len(tokens) >= self.longest:
-            self.cut += 1
+        cut = len(tokens) >= self.longest
+        if cut:
             tokens, subwords = tokens[: self.longest - 1], subwords[: self.longest - 1]
         end = tokens.new_tensor([self.dictionary.eos()] if subwords else [])
         parts = [constraints] if isinstance(constraints, str) else constraints
@@ -103,7 +113,8 @@ class Lines:
             for part in (prefix, *parts)
         )
         forced = tuple(ids for ids in forced if len(ids))
-        return Line(tuple(subwords), torch.cat([tokens, end]), start[: self.prefix_size], forced)
+        start = start[: self.prefix_size]
+        return Line(tuple(subwords), torch.cat([tokens, end]), start, forced, cut)
 
     def _encode(self, text, split, dictionary):
         subwords = split(text).split()
@@ -114,9 +125,3 @@ class Lines:
     def plain(self, subwords: str) -> str:
         """Return the plain text of subwords that are separated by spaces."""
         return self.join(whole_words(subwords, self.kind))
-
-    def warn_of_cut_lines(self, name: str) -> None:
-        """Warn if lines of a file were longer than the model reads."""
-        if self.cut:
-            lines = "1 line was" if self.cut == 1 else f"{self.cut:,} lines were"
-            warn(f"{name}: {lines} cut to the {self.longest:,} subwords that the model reads")

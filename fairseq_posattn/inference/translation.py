@@ -9,6 +9,7 @@
 """
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
@@ -21,7 +22,7 @@ from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
-from fairseq_posattn.inference.stream import batches
+from fairseq_posattn.inference.stream import batches, list_texts
 from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
@@ -43,6 +44,13 @@ __all__ += ["translates", "translator_of"]
 
 BATCH_SIZE, MAX_TOKENS = 128, 8000
 CONSTRAINTS = ("ordered", "unordered")
+# Fields of fairseq's GenerationConfig that act here.
+SETTINGS = (
+    *("beam", "nbest", "lenpen", "unnormalized", "max_len_a", "max_len_b", "min_len", "unkpen"),
+    *("no_repeat_ngram_size", "match_source_len", "temperature", "constraints", "prefix_size"),
+    *("sampling", "sampling_topk", "sampling_topp", "diversity_rate"),
+    *("diverse_beam_groups", "diverse_beam_strength"),
+)
 NOT_FINITE = "the model's output is NaN or infinite"
 
 
@@ -59,6 +67,7 @@ class Decoding(TypedDict, total=False):
         no_repeat_ngram_size: length of n-grams that may not repeat; 0, the default, allows all.
         constraints: "ordered" or "unordered" words that translations contain.
         prefix_size: subwords used of each prefix; 0, the default, for all.
+        unkpen: penalty of the log-probability of ``<unk>``; 0 by default. ``math.inf`` forbids it.
     """
 
     beam: int
@@ -70,6 +79,7 @@ class Decoding(TypedDict, total=False):
     no_repeat_ngram_size: int
     constraints: str | None
     prefix_size: int
+    unkpen: float
 
 
 def load(
@@ -92,7 +102,8 @@ def load(
         attention: level of the hypotheses' ``alignment``: "words" or "pieces" (subwords); None for
             no alignment.
         int8: int8 matmuls in linear layers, on a CPU only.
-        decoding: see :class:`Decoding`, and other fields of fairseq's :class:`GenerationConfig`.
+        decoding: see :class:`Decoding`, and the other :data:`SETTINGS` of fairseq's
+            :class:`GenerationConfig`.
 
     Raises:
         UsageError: a checkpoint, its data or a setting cannot be used; int8 on a GPU.
@@ -143,13 +154,16 @@ def translates(trained: TrainedModel) -> bool:
 
 def _generation(decoding):
     """Return fairseq's settings of the search, checked."""
-    known = [field.name for field in fields(GenerationConfig)]
+    others = {field.name for field in fields(GenerationConfig)}.difference(SETTINGS)
     for name, value in decoding.items():
-        if name not in known:
-            similar = get_close_matches(name, [*known, "data", "device", "attention", "int8"], n=1)
+        if name in others:
+            raise UsageError(f"{name}: only fairseq-generate has it; leave it out")
+        if name not in SETTINGS:
+            known = [*SETTINGS, "data", "device", "attention", "int8"]
+            similar = get_close_matches(name, known, n=1)
             hint = f"; did you mean {similar[0]}?" if similar else ""
             raise UsageError(f"{name}: no such setting of load or of fairseq's generation{hint}")
-        if isinstance(value, float) and not math.isfinite(value):
+        if isinstance(value, float) and not (math.isfinite(value) or name == "unkpen"):
             raise UsageError(f"{name} {value}: must be a finite number")
         least = {"beam": 1, "nbest": 1, "no_repeat_ngram_size": 0}.get(name)
         if least is not None and value < least:
@@ -200,7 +214,7 @@ class Translator:
         """Translate lines, in order.
 
         A blank line has no hypothesis, nor has one without a translation that satisfies its prefix
-        or constraints.
+        or constraints. A warning counts the lines that are longer than the model reads, and cut.
 
         Args:
             texts: lines, or a single one.
@@ -213,12 +227,25 @@ class Translator:
         Raises:
             UsageError: a model's output is not finite, a length is impossible, or the numbers of
                 prefixes or constraints and texts differ.
+            TypeError: a text, prefix or constraint is no string.
         """
         if isinstance(texts, str):
             forced = {"prefixes": prefixes, "constraints": constraints}
             given = {name: [one] for name, one in forced.items() if one is not None}
             return self([texts], batch_size, max_tokens, **given)[0]
-        lines = self._encode(list(texts), prefixes, constraints)
+        lines = self.encode(texts, prefixes, constraints)
+        notes = self.lines.notes("text")
+        for number, line in enumerate(lines, start=1):
+            if line.cut:
+                notes.add("cut", number)
+        for message in notes.warnings(self.path):
+            warnings.warn(message, stacklevel=2)
+        return self.translate_all(lines, batch_size, max_tokens)
+
+    def translate_all(
+        self, lines: Sequence[Line], batch_size: int = BATCH_SIZE, max_tokens: int = MAX_TOKENS
+    ) -> list[Translation]:
+        """Return the translations of encoded lines, in order; see :meth:`__call__`."""
         results = [BLANK] * len(lines)
         lengths = [len(line.tokens) for line in lines]
         # With max_len_a the output length of a batch depends on its longest line.
@@ -229,14 +256,22 @@ class Translator:
                 results[row] = translation
         return results
 
-    def _encode(self, texts, prefixes, constraints):
+    def encode(
+        self,
+        texts: Iterable[str],
+        prefixes: Iterable[str] | None = None,
+        constraints: Iterable[Sequence[str]] | None = None,
+    ) -> list[Line]:
+        """Return lines as token ids; see :meth:`__call__`."""
+        texts = list_texts(texts)
         if constraints is not None and not self.generation.constraints:
             ways = "'ordered' or 'unordered'"
             raise UsageError(f"constraints: load the model with constraints={ways}")
         if prefixes is not None and self.generation.constraints:
             raise UsageError("prefixes: cannot be combined with constraints")
-        prefixes = [""] * len(texts) if prefixes is None else list(prefixes)
-        constraints = [()] * len(texts) if constraints is None else list(constraints)
+        prefixes = [""] * len(texts) if prefixes is None else list_texts(prefixes, "prefix")
+        constraints = [()] * len(texts) if constraints is None else constraints
+        constraints = list_texts(constraints, "constraint", several=True)
         for name, given in (("prefixes", prefixes), ("constraints", constraints)):
             if len(given) != len(texts):
                 raise UsageError(f"{name}: {len(given)} for {len(texts)} texts")

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.prediction import predictor_of
-from fairseq_posattn.inference.stream import warn
-from fairseq_posattn.inference.tokens import Lines
+from fairseq_posattn.inference.stream import LineNotes, warn
+from fairseq_posattn.inference.tokens import Lines, UnknownTokens
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.translation import translates
 from fairseq_posattn.model.classifier import SentenceEncoder
@@ -38,33 +38,44 @@ def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
     Text is plain if the model's data has preparation.json, else tokens separated by spaces. Blank
     lines are left out.
     """
-    encode, reader = _text_reader(trained)
+    encode, unknown, notes = _text_reader(trained)
     sentences = {}
     for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
         try:
             if line.strip():
-                sentences[number] = encode(line)
+                sentences[number] = encode(line, number)
         except UsageError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
     if not sentences:
         raise UsageError(f"--sentences {path}: no sentences in it")
-    if warning := reader.unknown.warning():
+    if warning := unknown.warning():
         warn(f"{path}: {warning}")
-    if isinstance(reader, Lines):
-        reader.warn_of_cut_lines(path)
+    for message in notes.warnings(path):
+        warn(message)
     return sentences
 
 
-def _text_reader(trained: TrainedModel) -> tuple[Callable[[str], Tensor], object]:
-    """Return a function from a line to token ids, and its owner, which counts unknown tokens."""
+def _text_reader(
+    trained: TrainedModel,
+) -> tuple[Callable[[str, int], Tensor], UnknownTokens, LineNotes]:
+    """Return a function from a line and its number to token ids, and what it counts."""
     task = trained.task
     if translates(trained):
         lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, _longest(trained), 0)
-        return lambda text: lines.encode(text).tokens, lines
+        notes = lines.notes()
+
+        def encode(text, number):
+            line = lines.encode(text)
+            if line.cut:
+                notes.add("cut", number)
+            return line.tokens
+
+        return encode, lines.unknown, notes
     predictor = predictor_of(trained, device="cpu")
     if predictor.encodes_apart:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
-    return lambda text: predictor.encode(text.split("\t"))[0], predictor
+    read = predictor.encode
+    return lambda text, _: read(text.split("\t"))[0], predictor.unknown, predictor.notes
 
 
 def _longest(trained: TrainedModel) -> int:

@@ -19,7 +19,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_text
 from fairseq_posattn.inference.options import DECODING
-from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.inference.stream import LineNotes, warn
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 
 PORT = 8000
@@ -69,11 +69,12 @@ def look(args):
     )
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
-    sentences = list(read_sentences(view, args)) if args.sentences else []
+    notes = view.translator.lines.notes() if view.writes else LineNotes()
+    sentences = list(read_sentences(view, args, notes)) if args.sentences else []
     if warning := view.unknown.warning():
         warn(f"{args.sentences}: {warning}")
-    if view.writes:
-        view.translator.lines.warn_of_cut_lines(args.sentences)
+    for message in notes.warnings(args.sentences):
+        warn(message)
     if args.output:
         text = page(view.description(), sentences)
         write_text(args.output, text)
@@ -86,8 +87,8 @@ def look(args):
             server.serve_forever()
 
 
-def read_sentences(view, args):
-    """Yield the page's data of each line, until the page is full."""
+def read_sentences(view, args, notes):
+    """Yield the page's data of each line, until the page is full; add cut lines to ``notes``."""
     from tqdm import tqdm
 
     from fairseq_posattn.inspection.page.view import TooMuchError
@@ -108,6 +109,8 @@ def read_sentences(view, args):
             raise UsageError(f"{args.sentences}:{number}: {error}") from None
         room -= sentence["size"]
         count += 1
+        if "notice" in sentence:
+            notes.add("cut", number)
         yield sentence
     if not count:
         raise UsageError(f"--sentences {args.sentences}: no sentences")

@@ -10,6 +10,7 @@ INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
 SIDES = ("source", "target")  # of summaries
 FOLDS = 10  # of cross validation
+POSITIONS = 512  # tokens that classifiers read of a text by default, with the end symbol
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +56,8 @@ class ClassificationCorpus(Corpus):
     scored: bool = False  # examples have a real-valued score, too
     scores: int = 0  # integers that share a score's probability if scores are the target
     longest: int | None = None  # maximum words of a document; None for short texts
+    subwords: str | None = None  # a key of segmentation.KINDS; None for words
+    bpe_operations: int | None = None  # merges to learn; None: by --vocabulary-size
 
     @property
     def task(self):

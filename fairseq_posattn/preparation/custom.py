@@ -9,17 +9,21 @@ import re
 import unicodedata
 from collections import Counter, defaultdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import regex
 
+from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError, shortened
+from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.archives import Archives
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus
 from fairseq_posattn.preparation.labeled_text import Example, checked_text, stratified_sample
 from fairseq_posattn.preparation.tables import open_file, read_rows
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
+from fairseq_posattn.text.words import unsuited_share
 
 HELD_OUT = ("test", "valid")
 HELP = (
@@ -28,6 +32,9 @@ HELP = (
 )
 INVISIBLE = regex.compile(r"[\s\p{C}]+")
 ONE_CLASS = "score"  # label of examples with a number
+WORD_RULES = {"moses": "moses-marks", "documents": "documents-marks", "spaces": "spaces"}
+UNSUITED = 0.01  # share of letters above which subwords are the default
+MOST_MERGES = 8000  # beside characters and bytes; one for each 100 characters of smaller texts
 
 
 def file_or_size(text):
@@ -105,17 +112,51 @@ def add_options(parser):
     given = {"type": file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
-    rules = ("moses", "documents", "spaces")
     about = "tokenization: moses; documents: moses, with <sep> between sentences; spaces: the text "
-    about += "is tokenized already (default: %(default)s)"
-    parser.add_argument("--words", choices=rules, default="moses", help=about)
+    about += "is tokenized already (default: moses, or subwords)"
+    parser.add_argument("--words", choices=WORD_RULES, help=about)
+    about = "learn SentencePiece's subwords of the unchanged text, or none (default: sentencepiece "
+    about += f"if more than {UNSUITED:.0%} of the letters are combining marks, of scripts without "
+    about += "spaces, or split by Moses)"
+    parser.add_argument("--subwords", choices=("sentencepiece", "none"), help=about)
+    about = "with --subwords sentencepiece: subwords to learn (default: by the size of the text)"
+    parser.add_argument("--vocabulary-size", type=positive, metavar="N", help=about)
 
 
 def changes(options):
-    changed = {"word_rule": options.words, "pairs": options.text_pair is not None}
+    rule = WORD_RULES[options.words or "moses"]
+    changed = {"word_rule": rule, "pairs": options.text_pair is not None}
     if options.score:
         changed |= {"scored": True, "labels": (ONE_CLASS,), "metrics": ("rmse",)}
-    return changed
+    return changed | _choose_subwords(options)
+
+
+def _choose_subwords(options):
+    """Return the subwords of the corpus: given, or by the share of letters that words suit."""
+    flags = ("words", "glove", "min_count", "language_model")
+    [*needs_words] = (f"--{name.replace('_', '-')}" for name in flags if getattr(options, name))
+    if options.subwords == "sentencepiece" and needs_words:
+        problem = "cannot be combined with --subwords sentencepiece; leave one out"
+        raise UsageError(f"{needs_words[0]}: {problem}")
+    characters = Counter()
+    for example in islice(examples(options.file, options), options.limit):
+        for text in example.inputs:
+            characters.update(text)
+    share, chosen = unsuited_share(characters), options.subwords
+    if chosen is None:
+        chosen = "none" if needs_words or share <= UNSUITED else "sentencepiece"
+    other = {"none": "sentencepiece", "sentencepiece": "none"}[chosen]
+    say(
+        f"--subwords {chosen}: {share:.1%} of the letters are combining marks, of scripts without "
+        f"spaces, or split by Moses; --subwords {other} is the other choice"
+    )
+    if chosen == "none":
+        if options.vocabulary_size:
+            flag = f"--vocabulary-size {options.vocabulary_size}"
+            raise UsageError(f"{flag}: needs --subwords sentencepiece; add that, or remove it")
+        return {}
+    merges = None if options.vocabulary_size else min(characters.total() // 100, MOST_MERGES)
+    return {"word_rule": "text", "subwords": chosen, "bpe_operations": merges}
 
 
 def settings(options):
@@ -197,7 +238,7 @@ CLASSIFICATION = ClassificationCorpus(
     name="own",
     summary="a custom table of texts or pairs with labels or numbers",
     splits=splits,
-    word_rule="moses",
+    word_rule="moses-marks",
     given=given,
     settings=settings,
     add_options=add_options,

@@ -15,6 +15,8 @@ MOSES_RATIO = 9  # the default of clean-corpus-n.perl
 # Languages written without spaces between words, which Moses does not split.
 WITHOUT_SPACES = (*languages.WITHOUT_SPACES, "ja", "zh")
 LONGEST_WORD = 1000  # characters; clean-corpus-n.perl drops pairs with longer words
+# A combining mark or a joiner within a word. Variation selectors belong to symbols.
+MARK_IN_WORD = regex.compile(r"(?V1)(?<=[\p{L}\p{M}])[[\p{M}\u200c\u200d]--[\ufe00-\ufe0f]]")
 
 
 class Tokenizer:
@@ -27,9 +29,18 @@ class Tokenizer:
             cannot be printed by spaces.
         split_hyphens: ``a-b`` becomes ``a @-@ b``.
         escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
+        keep_marks: do not split words at combining marks and joiners, as Moses does.
     """
 
-    def __init__(self, language, normalize=False, split_hyphens=False, escape=True, lower=False):
+    def __init__(
+        self,
+        language,
+        normalize=False,
+        split_hyphens=False,
+        escape=True,
+        lower=False,
+        keep_marks=False,
+    ):
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         language = languages.code_of(language)
@@ -39,6 +50,8 @@ class Tokenizer:
         self.tokenizer.islower = frozenset(self.tokenizer.IsLower).issuperset
         letters = frozenset(self.tokenizer.IsAlpha)
         self.tokenizer.isanyalpha = lambda text: not letters.isdisjoint(text)
+        if keep_marks:
+            self.tokenizer.PAD_NOT_ISALNUM = self.tokenizer.PAD_NOT_ISALNUM[0], _pad
         self.options = {"aggressive_dash_splits": split_hyphens, "escape": escape}
         self.lower = lower
 
@@ -57,6 +70,11 @@ def rules_warning(language: str) -> str | None:
     if languages.code_of(language) in NonbreakingPrefixes().available_langs.values():
         return None
     return f"{language}: Moses has no rules for this language; it takes those of English"
+
+
+def _pad(match):
+    is_kept = MARK_IN_WORD.match(match.string, match.start())
+    return match[0] if is_kept else f" {match[0]} "
 
 
 # Tokenizers for a language, by the name of the rule.

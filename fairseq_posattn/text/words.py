@@ -6,7 +6,10 @@ All rules split contractions as the Penn Treebank and GloVe do (``do n't``, ``it
 
 import html
 import re
+from collections import Counter
 from functools import cache, partial
+
+import regex
 
 from fairseq_posattn.text.lines import one_line
 from fairseq_posattn.text.moses import Tokenizer
@@ -23,12 +26,18 @@ HALF_REFERENCE = re.compile(r"(?<!&)\b(?:amp|lt|gt|quot|nbsp);|(?<!&)#\d{2,4};")
 MARKUP = re.compile(r"</?[a-z]+(?:\s[^<>]*)?/?>", re.IGNORECASE)
 # Where MTSA's released code splits the words of SNLI: hyphens, dashes, slashes, quotes, degrees.
 MARK_WITHIN = re.compile("[-\u2212\u2014\u2013/~\"'\u201c\u2019\u201d\u2018\u00b0]")
+LETTER = regex.compile(r"(?V1)[[\p{L}\p{M}\u200c\u200d]--[\ufe00-\ufe0f]]")
+# Combining marks, joiners, and letters of scripts that are written without spaces.
+UNSPACED = regex.compile(
+    r"[\p{M}\u200c\u200d\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tai_Le}\p{New_Tai_Lue}\p{Tai_Tham}"
+    r"\p{Tai_Viet}\p{Tibetan}\p{Javanese}\p{Balinese}\p{Han}\p{Hiragana}\p{Katakana}]"
+)
 _CLITIC = r"(?:n't|'(?:s|re|ve|m|ll|d))"
 MARK_ALONE = re.compile(
     rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
 )
 MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
-_moses = cache(partial(Tokenizer, "en", escape=False))
+_moses = cache(partial(Tokenizer, "en", escape=False))  # of keep_marks
 # "don 't" and "do n 't" for "do n't", as written by Moses and some published files
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
 _part_clitics = partial(
@@ -53,14 +62,25 @@ def spaced_words(text):
     return _part_clitics(_join_negations(spaces(text))).strip()
 
 
-def moses_words(text):
-    """Return the Moses tokens of plain text."""
-    return _join_negations(_moses()(text)).strip()
+def moses_words(text, keep_marks=False):
+    """Return the Moses tokens of plain text; ``keep_marks`` is that of :class:`.Tokenizer`."""
+    return _join_negations(_moses(keep_marks=keep_marks)(text)).strip()
 
 
-def document_words(text):
+def unsuited_share(characters):
+    """Return the share of letters, given as counts, that tokenization into words does not suit.
+
+    These are combining marks, letters of scripts without spaces, and letters that Moses splits off.
+    """
+    letters = Counter({one: n for one, n in characters.items() if LETTER.match(one)})
+    split = [one for one in letters if UNSPACED.match(one) or " " in moses_words(f"a{one}a")]
+    return sum(map(letters.get, split)) / max(1, letters.total())
+
+
+def document_words(text, keep_marks=False):
     """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
-    return SEPARATOR.join(filter(None, map(moses_words, split_sentences(text))))
+    words = (moses_words(sentence, keep_marks) for sentence in split_sentences(text))
+    return SEPARATOR.join(filter(None, words))
 
 
 def article_words(text):
@@ -99,12 +119,15 @@ def single_spaces(text):
 
 
 PUBLISHED = {
+    "text": single_spaces,
     "spaces": spaces,
     "treebank": treebank_words,
     "treebank-split": split_treebank_words,
     "spaced": spaced_words,
     "moses": moses_words,
     "documents": document_words,
+    "moses-marks": partial(moses_words, keep_marks=True),
+    "documents-marks": partial(document_words, keep_marks=True),
     "articles": article_words,
 }
 RULES = {
@@ -112,7 +135,6 @@ RULES = {
     "treebank": parted(treebank_words),
     "treebank-split": lambda text: split_treebank_words(parted(treebank_words)(text)),
     "spaced": parted(spaced_words),
-    "text": single_spaces,
 }
 
 

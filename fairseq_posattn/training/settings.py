@@ -10,12 +10,11 @@ import yaml
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import SIDES
+from fairseq_posattn.preparation.corpus import POSITIONS, SIDES
 from fairseq_posattn.text import languages, manifest
 
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
-POSITIONS = 512  # default maximum length of fairseq's task
 VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}

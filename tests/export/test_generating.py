@@ -13,7 +13,9 @@ import fairseq_posattn.hugging_face  # noqa: F401, registers
 from fairseq_posattn.export.checkpoint import export
 from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.text import manifest
+from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.subwords import train_sentencepiece
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
 FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
@@ -149,6 +151,22 @@ def test_a_saved_tokenizer_loads_elsewhere(translator, tmp_path):
     texts = ["word1 word2 word19", "word0"]
     assert moved(texts, text_target=texts) == exported.tokenizer(texts, text_target=texts)
     assert moved(texts)["input_ids"] != moved(text_target=texts)["input_ids"]
+
+
+def test_subwords_of_a_classifier_are_exported(classifier, tmp_path):
+    text = "\u0e17\u0e35\u0e48\u0e19\u0e35\u0e49\u0e14\u0e35 \u0e14\u0e35"
+    train_sentencepiece([text] * 9, 14, tmp_path / "spm", model_type="bpe")
+    subwords = read_file(tmp_path / "spm.vocab")[3:]
+    words = [subword.partition("\t")[0] for subword in subwords]
+    path, _ = classifier("cnn_classifier", "--encoder-embed-dim=4", words=words)
+    rule = {"word_rule": "spaces", "subwords": "sentencepiece"}
+    manifest.write(tmp_path, Manifest("own", "sentence_prediction", **rule))
+    export(path, tmp_path / "out")
+    AutoTokenizer.from_pretrained(tmp_path / "out").save_pretrained(tmp_path / "moved")
+    moved = AutoTokenizer.from_pretrained(tmp_path / "moved")
+    predicted = prediction.load(path).encode([text])[0].tolist()
+    assert moved(text)["input_ids"] == predicted
+    assert len(predicted) > 3 not in predicted
 
 
 def test_sentences_are_tokenized_as_by_predict(classifier, tmp_path):

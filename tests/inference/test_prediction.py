@@ -105,6 +105,8 @@ def test_long_texts_are_shortened_or_refused_like_in_training():
     limit = predictor.task.cfg.max_positions
     with pytest.raises(UsageError, match=f"^{limit + 1} tokens with the end symbol"):
         predictor.encode(["a " * limit])
+    with pytest.warns(UserWarning, match=rf": 1 text was cut to the {limit} tokens .*\(text 2\)"):
+        assert predictor(["a", "a " * limit])[1].label
     predictor.task.cfg.shorten_method = "truncate"
     for words, tokens in (
         (limit + 5, ["a"] * limit),
@@ -183,6 +185,57 @@ def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
         "It is n't good ! <sep> Is it ?",
         "It is n't good ! Is it ?",
     ]
+
+
+def test_one_bad_line_does_not_end_the_file(write, capsys):
+    """Check a line longer than the model reads, TABs, and bytes that are no text."""
+    lines = [b"a b", b"a " * 600, b"d\te", b"a\xff", b"d\xff", b" \ta\t", b"", b"d e"]
+    path = write("text", b"\n".join(lines))
+    assert command("--input", path) == 0
+    output = capsys.readouterr()
+    labels = [line.partition("\t")[0] for line in output.out.split("\n")[:-1]]
+    answered = [label in ("back", "forth") for label in labels]
+    assert answered == [True, True, True, False, False, True, False, True]
+    one, spaced, bad, blank = output.err.splitlines()
+    assert f"{path}: 1 line was cut to the 16 tokens that the model reads (line 2)" in one
+    assert one.endswith("; train with a larger --max-positions")
+    assert "1 line was read with a space for each TAB" in spaced and "(line 3)" in spaced
+    assert "2 lines were answered with a blank line: not UTF-8: byte 2 is 0xff" in bad
+    assert bad.endswith("(first: line 4)")
+    assert blank == "1 blank line answered with a blank line"
+
+
+def test_a_text_is_one_prediction_and_texts_are_several(predictor):
+    [first, second] = predictor(["a b", "d e"])
+    assert str(predictor("a b")) == str(first)
+    for texts in (("a b", "d e"), (text for text in ("a b", "d e"))):
+        assert list(map(str, predictor(texts))) == [str(first), str(second)]
+    assert predictor([]) == predictor(()) == []
+
+
+def test_a_tuple_of_two_texts_is_one_pair(data):
+    (data / "input1").mkdir()
+    predictor = load(data)
+    assert str(predictor(("a", "b"))) == str(predictor([("a", "b")])[0])
+    with pytest.raises(UsageError, match="text 1: the model needs a pair"):
+        predictor("a")
+
+
+@pytest.mark.parametrize("texts", [["a", None], ["a", b"b"], ["a", 2], ["a", ["b", 2]]])
+def test_what_is_no_string_is_a_type_error(texts, predictor):
+    with pytest.raises(TypeError, match="^text 2: .*: must be a string"):
+        predictor(texts)
+    for value in (texts[1], b"a", 3):
+        if not isinstance(value, list):
+            with pytest.raises(TypeError, match="^text: .*: must be a string or several"):
+                predictor(value)
+
+
+def test_a_batch_is_sized_by_its_longest_line():
+    lengths = [9, 1, 5, 0, 9, 2]
+    rows = list(stream.batches(lengths, batch_size=4, max_tokens=18))
+    assert rows == [[0, 4], [2, 5, 1]]
+    assert all(max(lengths[row] for row in some) * len(some) <= 18 for some in rows)
 
 
 def test_outputs_that_are_not_finite_are_an_error():

@@ -27,6 +27,7 @@ from fairseq_posattn.inference.hypotheses import BEGINS, align
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.model.projections import quantize_linear_layers
+from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import CODES
 
 CLASSIFIER = FIXTURE.parent / "classification"
@@ -97,19 +98,28 @@ def test_each_line_of_a_pipe_that_stays_open_is_answered(source, monkeypatch):
     assert answers.getvalue().splitlines() == EXPECTED[:3]
 
 
+def test_lines_that_cannot_be_read_are_blank_and_counted(write, tmp_path, capsys, source):
+    lines = [b"\xef\xbb\xbf" + source[0].encode(), b"ab\xff", b"\xfe", source[1].encode()]
+    path, output = write("text", b"\n".join(lines)), tmp_path / "output"
+    assert command("--input", path, "--output", output) == 0
+    assert output.read_text() == f"{EXPECTED[0]}\n\n\n{EXPECTED[1]}\n"
+    warning = capsys.readouterr().err.splitlines()[-1]
+    words = "2 lines were answered with a blank line: not UTF-8: byte 3 is 0xff; convert the file: "
+    assert warning.startswith(f"warning: {path}: {words}iconv -f ITS-ENCODING")
+    assert warning.endswith("(first: line 2)")
+
+
 @pytest.mark.parametrize(
-    ("after", "words"),
+    ("content", "words"),
     [
-        (b"\nab\xff\n", ":2: not UTF-8: byte 3 is 0xff; convert the file: iconv -f ITS-ENCODING"),
-        (b"\n" + gzip.compress(b"a", mtime=0), ":2: compressed; unpack the file: gzip -d"),
+        (b"\n\xff\n", ":2: not UTF-8: byte 1 is 0xff; convert the file"),
+        (gzip.compress(b"a", mtime=0), ": compressed; unpack the file: gzip -d"),
     ],
 )
-def test_lines_before_an_invalid_one_are_answered(after, words, write, capsys, source):
-    path = write("text", b"\xef\xbb\xbf" + source[0].encode() + after)
+def test_a_file_without_a_line_that_can_be_read_is_an_error(content, words, write, capsys):
+    path = write("text", content)
     assert command("--input", path) == 1
-    output = capsys.readouterr()
-    assert output.out == f"{EXPECTED[0]}\n"
-    last = output.err.splitlines()[-1]
+    last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"posattn translate: error: {path}{words}")
 
 
@@ -148,12 +158,60 @@ def test_cut_lines_and_unknown_tokens_are_reported(write, capsys, source):
 
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])
-def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator, monkeypatch):
+def test_a_line_is_cut_only_if_its_end_does_not_fit(words, cut, translator):
     """Check the limit of 16 subwords, which includes the end symbol."""
-    monkeypatch.setattr(translator.lines, "cut", 0)
     line = translator.lines.encode(" ".join("a" * words))
-    assert translator.lines.cut == cut
+    assert line.cut == cut
     assert (len(line.tokens), len(line.subwords)) == (16, 15)
+
+
+def test_cuts_warn_from_python_and_where_the_preparation_made_them(translator, plain_data):
+    with pytest.warns(UserWarning, match=r": 1 text was cut to the 16 subwords .*\(text 2\); tra"):
+        translator(["a b", "a " * 16])
+    manifest.write(plain_data, replace(manifest.read(plain_data), longest=3))
+    fix = r": 2 texts were cut to the 4 subwords .*\(first: text 2\); prepare with a larger --max-p"
+    with pytest.warns(UserWarning, match=fix):
+        load(data=plain_data)(["a b c", "a b c d", "a b c d e"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["a", None], "text 2: None: must be a string"),
+        ([b"a"], "text 1: b'a': must be a string"),
+        (b"a", "text: b'a': must be a string or several"),
+        (3, "text: 3: must be a string or several"),
+        (None, "text: None: must be"),
+        ([["a", "b"]], r"text 1: \['a', 'b'\]: must be a string"),
+    ],
+)
+def test_what_is_no_string_is_a_type_error(texts, message, translator):
+    with pytest.raises(TypeError, match=f"^{message}"):
+        translator(texts)
+
+
+def test_texts_come_from_any_iterable(translator, source):
+    some = [one.text for one in translator(text for text in source[:2])]
+    assert some == [one.text for one in translator(tuple(source[:2]))] == EXPECTED[:2]
+    assert translator([]) == translator(()) == []
+
+
+@pytest.mark.parametrize("unkpen", [0, math.inf])
+def test_unknown_tokens_are_not_written_on_request(unkpen):
+    """Check a model that prefers <unk> to all else."""
+    translator = load(unkpen=unkpen)
+    unknown = translator.task.target_dictionary.unk()
+    forward = translator.generator.model.forward_decoder
+
+    def preferring(*args, **options):
+        log_probs, weights = forward(*args, **options)
+        log_probs[:, unknown] += 100
+        return log_probs, weights
+
+    translator.generator.model.forward_decoder = preferring
+    text = translator("a b").text
+    assert ("<unk>" in text) == (unkpen == 0)
+    assert text
 
 
 @pytest.mark.parametrize(
@@ -172,7 +230,7 @@ def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, change
 
 def fairseqs():
     names = ["beam", "lenpen", "max_len_a", "max_len_b", "min_len", "no_repeat_ngram_size"]
-    names += ["nbest", "prefix_size", "constraints"]
+    names += ["nbest", "prefix_size", "constraints", "unkpen"]
     return {name: getattr(GenerationConfig(), name) for name in names}
 
 
@@ -321,6 +379,8 @@ def test_the_largest_min_len_is_possible(source):
         ({"beams": 3}, {}, "beams: no such setting .* did you mean beam?"),
         ({"len_pen": 2.0}, {}, "did you mean lenpen?"),
         ({"atention": "words"}, {}, "did you mean attention?"),
+        ({"replace_unk": "@@"}, {}, "replace_unk: only fairseq-generate has it"),
+        ({"score_reference": True}, {}, "score_reference: only fairseq-generate has it"),
         ({"constraints": "sorted"}, {}, "constraints 'sorted': must be ordered or unordered"),
         ({"int8": True, "device": "meta"}, {}, "int8: needs a CPU, not meta"),
         ({"attention": "heads"}, {}, "attention 'heads': must be words or pieces"),

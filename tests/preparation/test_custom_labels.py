@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 from collections import Counter
 from functools import partial
 
@@ -14,6 +15,9 @@ from fairseq_posattn.preparation import labeled_text
 from fairseq_posattn.preparation.custom import hold_out
 from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.preparation.tables import read_rows
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import splitter
+from fairseq_posattn.text.subwords import whole_words
 
 main = partial(prepare, "classification")
 SPLITS = ("train", "valid", "test")
@@ -102,6 +106,15 @@ def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
     assert list(read_rows(path, ["text"])) == expected
 
 
+def test_texts_that_training_cuts_are_counted(tmp_path, custom, fairseq_here, capsys):
+    train = table(tmp_path / "train.csv", [*moods(6), *[("a " * 512, "sad", 1)] * 2])
+    held = table(tmp_path / "held.csv", [*moods(2, start=20), ("b " * 600, "sad", 1)])
+    assert custom(train, "--valid", held, "--test", table(tmp_path / "t.csv", moods(3)))[0] == 0
+    cuts = [line for line in capsys.readouterr().err.splitlines() if "will be cut" in line]
+    assert cuts[0].startswith("warning: train.input0: 2 of 8 texts (25.0%) will be cut to 512 tok")
+    assert cuts[1].startswith("warning: valid.input0: 1 of 3 texts (33.3%)") and len(cuts) == 2
+
+
 def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsys):
     rows = [(f"one {n}", n + 0.5, f"other {n}") for n in range(20)]
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
@@ -117,6 +130,65 @@ def test_pairs_are_prepared_for_regression(tmp_path, custom, fairseq_here, capsy
     trained = printed_training(capsys.readouterr().out)
     assert (trained.task, trained.num_classes) == ("sentence_pair_prediction", 1)
     assert (trained.criterion, trained.encoder_embed_dim) == ("rating_regression", 2)
+
+
+THAI = ["ที่", "นี้", "ดี", "แย่", "มาก"]
+HINDI = ["यह", "है", "अच्छा", "हिन्दी"]
+WORDS_OF = {  # and what stands between them
+    "Thai": (THAI, ""),
+    "Hindi": (HINDI, " "),
+    "Japanese": (["これ", "は", "本", "です"], ""),
+    "Lao": (["ພາ", "ສາ", "ລາວ"], ""),
+    "Korean": (["안녕", "하세요", "나는"], " "),
+    "decomposed Yoruba": (["O\u0323jo\u0323\u0301", "ni", "E\u0323", "wa"], " "),
+    "French": (["L'\u00e9t\u00e9", "est", "beau,", "non?"], " "),
+}
+
+
+@pytest.mark.parametrize("language", WORDS_OF)
+def test_text_that_words_do_not_suit_gets_subwords_that_lose_nothing(
+    language, tmp_path, custom, fairseq_here, capsys
+):
+    words, between = WORDS_OF[language]
+    generator = random.Random(1)
+    chosen = [generator.choices(words, k=12) for _ in range(60)]
+    rows = [(between.join(some), MOODS[number % 2], 0) for number, some in enumerate(chosen)]
+    file = table(tmp_path / "moods.tsv", rows, between="\t")
+    status, dest = custom(file)
+    assert status == 0
+    described = manifest.read(dest)
+    if language == "French":
+        assert (described.word_rule, described.subwords) == ("moses-marks", None)
+        assert "--subwords none: 0.0% of the letters" in capsys.readouterr().err
+        return
+    assert described.subwords == "sentencepiece"
+    split = splitter(dest, described, "")
+    written = lines(dest / "text/test.input0")
+    known = {line.split()[0] for line in lines(dest / "dict.txt")}
+    assert all(split(whole_words(line, "sentencepiece")) == line for line in written)
+    assert {whole_words(line, "sentencepiece") for line in written} <= {text for text, *_ in rows}
+    assert all(set(line.split()) <= known for line in written)
+    texts = (line for split in SPLITS for line in lines(dest / f"text/{split}.input0"))
+    assert described.longest_text == max(len(line.split()) for line in texts) > 1
+    assert custom(file, "--subwords", "none")[0] == 0
+    assert manifest.read(dest).word_rule == "moses-marks"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--subwords", "sentencepiece", "--words", "moses"], "--words: cannot be combined with"),
+        (["--subwords", "sentencepiece", "--glove", "6B.50d"], "--glove: cannot be combined with"),
+        (["--vocabulary-size", "50"], "--vocabulary-size 50: needs --subwords sentencepiece"),
+    ],
+)
+def test_options_of_words_and_of_subwords_exclude_each_other(
+    flags, message, tmp_path, custom, capsys
+):
+    status, dest = custom(table(tmp_path / "moods.csv", moods(30)), *flags)
+    assert status == 1
+    assert message in capsys.readouterr().err
+    assert not dest.exists()
 
 
 def test_special_symbols_in_words_are_refused(tmp_path, custom, fairseq_here, capsys):
@@ -196,7 +268,7 @@ def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name
     said = capsys.readouterr().err
     assert words in said
     assert said.count("\n") == 1
-    assert [path.name for path in dest.iterdir()] == [".lock"]
+    assert not dest.exists()
 
 
 def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):

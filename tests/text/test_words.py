@@ -24,6 +24,11 @@ from fairseq_posattn.text.words import PUBLISHED, RULES, plain_text, split_sente
          "I do n't think it 's \" good \" ( really ) ."),
         ("documents", "It works. I can't complain!\n\n...\nBuy it",
          "It works . <sep> I ca n't complain ! ... <sep> Buy it"),
+        ("moses", "\u0e17\u0e35\u0e48\u0e19", "\u0e17\u0e35 \u0e48 \u0e19"),
+        ("moses-marks", "\u0e17\u0e35\u0e48\u0e19 (u\u0308ber) \u06cc\u200c\u062e",
+         "\u0e17\u0e35\u0e48\u0e19 ( u\u0308ber ) \u06cc\u200c\u062e"),
+        ("moses-marks", "good\u2764\ufe0f isn't \u0301x", "good \u2764 \ufe0f is n't \u0301 x"),
+        ("documents-marks", "o\u0323. Ja!", "o\u0323 . <sep> Ja !"),
     ],
 )  # fmt: skip
 def test_rules_of_published_text(rule, text, words):

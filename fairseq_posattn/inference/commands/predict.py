@@ -3,8 +3,9 @@
     echo "A witty, seductive movie." | %(prog)s checkpoints/sst5/checkpoint_best.pt
 
 reads one sentence a line, or a pair separated by a TAB, and prints a line for each: the most
-probable label and its probability, or the score; a blank line for a blank one. Input is answered as
-it arrives, without buffering.
+probable label and its probability, or the score; a blank line for a blank one, and for one that
+cannot be read, with a warning. A line that is longer than the model reads is cut, with a warning.
+Input is answered as it arrives, without buffering.
 
 A tagger of semantic roles reads the positions of a sentence's predicates, from 0, separated by
 commas, a TAB and the sentence:
@@ -85,6 +86,9 @@ def predict(args):
                     warn(f"{name}: {warning}")
                 blank += predictions.count(prediction.NOTHING)
                 bar.update(len(predictions))
+    for message in predictor.notes.warnings(name):
+        warn(message)
+    blank -= predictor.notes.count("invalid")
     if blank:
         lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
         sys.stderr.write(f"{lines} answered with a blank line\n")

@@ -2,8 +2,9 @@
 
     echo "Guten Morgen!" | %(prog)s checkpoints/iwslt14/checkpoint_best.pt
 
-reads one sentence a line and prints its translation, a blank line for a blank one. Sentences are
-tokenized and split into subwords like the training data, and translations are detokenized, as
+reads one sentence a line and prints its translation, a blank line for a blank one and for one that
+is not UTF-8, with a warning. Lines longer than the model reads are cut, with a warning. Sentences
+are tokenized and split into subwords like the training data, and translations are detokenized, as
 preparation.json beside the checkpoint or the data says. Without that file, sentences are taken as
 subwords separated by spaces. Input is answered as it arrives, without buffering.
 
@@ -15,6 +16,7 @@ Prefixes (--prefixes) and words of translations (--constraints) can be given:
 """
 
 import itertools
+import math
 import sys
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference import options
-from fairseq_posattn.inference.stream import decode_lines, warn
+from fairseq_posattn.inference.stream import decode_line, warn
 from fairseq_posattn.text.lines import file_lines
 
 SUMMARIZE = """Summarize plain text, one text a line, with a trained model.
@@ -57,6 +59,8 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     options.add_search(group, decoding)
     about = "hypotheses to print for each line, best first; one blank line for a blank one"
     add_count(group, "--nbest", 1, about)
+    about = "never print <unk>, but the best known subword in its place"
+    group.add_argument("--no-unk", action="store_true", help=about)
     forced = group.add_mutually_exclusive_group()
     about = "beginnings of the translations, in whole words: one line, maybe blank, for each line "
     about += "of the input"
@@ -95,15 +99,18 @@ def translate(args):
             nbest=args.nbest,
             constraints=args.constraints,
             prefix_size=args.prefix_size or 0,
+            unkpen=math.inf if args.no_unk else 0,
             **options.search_settings(args),
         )
         if translator.lines.manifest is None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = args.input == "-" and sys.stdin.isatty()
         with tqdm(disable=is_typed or None) as bar:
-            number = 0
-            for texts, forced, error in requests(groups, name, args):
-                translations = translator(texts, args.batch_size, args.max_tokens, **forced)
+            number = answered = 0
+            notes = translator.lines.notes()
+            for texts, forced, error in requests(groups, name, args, notes):
+                encoded = translator.encode(texts, **forced)
+                translations = translator.translate_all(encoded, args.batch_size, args.max_tokens)
                 for result in translations:
                     answers = [one.text for one in result.hypotheses] or [""]
                     lines = [result.as_json()] if args.json else answers
@@ -112,13 +119,18 @@ def translate(args):
                 for row, result in enumerate(translations):
                     if result.failed:
                         warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
+                    if encoded[row].cut:
+                        notes.add("cut", number + row + 1)
                 number += len(texts)
+                answered += sum(len(line.tokens) > 0 for line in encoded)
                 bar.update(len(texts))
                 if warning := translator.lines.unknown.warning():
                     warn(f"{name}: {warning}")
                 if error:
                     raise error
-        translator.lines.warn_of_cut_lines(name)
+            notes.require_answers(name, answered)
+        for message in notes.warnings(name):
+            warn(message)
 
 
 def unmet(text, forced, row):
@@ -139,18 +151,20 @@ def split_checkpoints(given):
     return [given] if Path(given).exists() else given.split(":")
 
 
-def requests(groups, name, args):
+def requests(groups, name, args, notes):
     """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
 
-    Raise UsageError if there are more prefixes than lines.
+    Lines that cannot be read are blank and added to ``notes``. Raise UsageError if there are more
+    prefixes than lines.
     """
     number, prefixes = 0, None
     if args.prefixes:
         prefixes = file_lines(args.prefixes, allow_empty=True)
     for lines in groups:
-        texts, error = decode_lines(lines, name, number)
+        numbered = enumerate(lines, start=number + 1)
+        texts = [decode_line(line, name, number, notes) for number, line in numbered]
         number += len(lines)
-        forced = {}
+        forced, error = {}, None
         if args.constraints:
             parts = [text.split("\t") for text in texts]
             texts = [text for text, *_ in parts]

@@ -142,7 +142,6 @@ class TranslationView(View):
 
     def __call__(self, text, target=None, room=None):
         lines, task = self.translator.lines, self.translator.task
-        cut = lines.cut
         line = lines.encode(text)
         source = line.tokens
         if not len(source):
@@ -170,7 +169,7 @@ class TranslationView(View):
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
-        if lines.cut > cut:
+        if line.cut:
             watched["notice"] = f"cut to the {lines.longest:,} subwords that the model reads"
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 

@@ -6,20 +6,23 @@ Cross-validated data sets have all but the vectors in ``fold0`` to ``fold9``.
 """
 
 import shutil
+from argparse import Namespace
 from collections import Counter
 from functools import partial
 from hashlib import sha256
+from itertools import islice, product
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import labeled_text, report, vectors
 from fairseq_posattn.preparation.binarize import binarize_columns
-from fairseq_posattn.preparation.corpus import SPLITS
+from fairseq_posattn.preparation.corpus import POSITIONS, SPLITS
 from fairseq_posattn.preparation.download import obtain_any
+from fairseq_posattn.preparation.segmentation import KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text import gpt
-from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.lines import file_lines, one_line
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 
 EMPTY_SHOWN = 3
@@ -47,7 +50,11 @@ def add_options(corpus, parser):
 
 def prepare(corpus, options):
     downloads = options.dest.parent / "download"
-    tokenizer = _read_tokenizer(options)
+    tokenizer, kind = _read_tokenizer(options), None
+    if corpus.subwords:
+        options = Namespace(**{**vars(options), "cased": True})  # subwords lose nothing
+        size = {"vocabulary_size": options.vocabulary_size, "bpe_operations": corpus.bpe_operations}
+        kind = KINDS[corpus.subwords](Namespace(cased=False, wordpiece_vocabulary=None, **size))
     with Stages(options.dest, options.limit, options.force).locked() as stages:
         given = corpus.given(options)
         if options.source:
@@ -55,13 +62,13 @@ def prepare(corpus, options):
         glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
         digest = {"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}
         chosen = {name: getattr(options, name) for name in ("seed", "valid_fraction", "cased")}
-        chosen |= corpus.text_settings(options) | digest
-        make = partial(_write_text, corpus, options, given, downloads, tokenizer)
+        chosen |= corpus.text_settings(options) | digest | (kind.settings if kind else {})
+        make = partial(_write_text, corpus, options, given, downloads, tokenizer, kind)
         stages.run("text", corpus.texts, make, given and given.fingerprint(), **chosen)
         described = {"lower": not options.cased}
-        if tokenizer:
-            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer))
-            described["subwords"] = gpt.SUBWORDS
+        if tokenizer or kind:
+            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer, kind))
+            described["subwords"] = corpus.subwords or gpt.SUBWORDS
         else:
             vectors.run_words(stages, corpus, options, glove, partial(_count_words, corpus))
         outputs = [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")]
@@ -80,11 +87,15 @@ def _read_tokenizer(options):
     return gpt.read_tokenizer(options.language_model)
 
 
-def _write_text(corpus, options, given, downloads, tokenizer, work):
+def _write_text(corpus, options, given, downloads, tokenizer, kind, work):
     archive = given or obtain_any(corpus.alternatives, None, downloads)
     readers = corpus.splits(archive, options)
     folders = [work / text for text in corpus.texts]
     cut = gpt.splitter(tokenizer) if tokenizer else str
+    if kind:
+        folders[0].mkdir()
+        kind.learn(partial(_training_lines, readers["train"], options.limit), work)
+        cut = kind.encoder(work)
     if labeled_text.WHOLE in readers:
         labeled_text.write_divided(readers[labeled_text.WHOLE], folders, corpus, options, cut)
     else:
@@ -93,9 +104,17 @@ def _write_text(corpus, options, given, downloads, tokenizer, work):
         tokenizer.save(str(folder / gpt.TOKENIZER))
 
 
-def _write_subwords(tokenizer, work):
-    subwords = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
-    known = [one for one, _ in subwords if one not in SPECIAL and one.split() == [one]]
+def _training_lines(read, limit):
+    for example in islice(read(), limit):
+        yield from map(one_line, example.inputs)
+
+
+def _write_subwords(tokenizer, kind, work):
+    subwords = kind.vocabulary(work) if kind else None
+    if tokenizer:
+        numbers = tokenizer.get_vocab()
+        subwords = sorted(numbers, key=numbers.get)
+    known = [one for one in subwords if one not in SPECIAL and one.split() == [one]]
     write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
 
@@ -148,11 +167,24 @@ def _report(corpus, options):
         say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more} ({share})")
     written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
     say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
+    if summary["longest"] >= POSITIONS:
+        _report_cuts(corpus, dest / corpus.texts[0])
     if corpus.recipe is None:
         _report_custom(corpus, dest / "text")
     folder = dest / "fold0" if corpus.cross_validated else None
     extra = ["--language-model", str(options.language_model)] if options.language_model else ()
     return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
+
+
+def _report_cuts(corpus, text):
+    for split, kind in product(SPLITS, corpus.inputs):
+        lengths = [len(line.split()) for line in file_lines(text / f"{split}.{kind}")]
+        if cut := sum(length >= POSITIONS for length in lengths):
+            say(
+                f"warning: {split}.{kind}: {cut:,} of {len(lengths):,} texts "
+                f"({cut / len(lengths):.1%}) will be cut to {POSITIONS} tokens by posattn train; "
+                "'-- --max-positions N' there reads more"
+            )
 
 
 def _report_custom(corpus, text):
@@ -161,6 +193,7 @@ def _report_custom(corpus, text):
 
     inputs = [columns(kind) for kind in corpus.inputs]
     examples = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}
-    report.report_splits(examples, corpus.inputs if corpus.pairs else ["words"])
+    unit = "subwords" if corpus.subwords else "words"
+    report.report_splits(examples, corpus.inputs if corpus.pairs else [unit])
     if not corpus.scored:
         report.report_labels(columns("label"))
