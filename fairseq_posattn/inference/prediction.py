@@ -12,6 +12,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 
@@ -103,7 +104,9 @@ def load(
         UsageError: the checkpoint or its dictionaries cannot be used.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
-    return predictor_of(trained, words=words, device=device)
+    predictor = predictor_of(trained, words=words, device=device)
+    predictor.reload = partial(load, checkpoint, data, words=words, device=device)
+    return predictor
 
 
 def predictor_of(

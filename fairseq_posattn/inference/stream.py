@@ -134,7 +134,18 @@ def batches(
         del order[: len(rows)]
 
 
-class LineReader:
+class Reloadable:
+    """Base of models that are pickled as the call that loads them, as for spawned processes."""
+
+    reload: Callable[[], object] | None = None
+
+    def __reduce__(self):
+        if self.reload is None:
+            raise TypeError(f"{type(self).__name__}: only one that load returned can be pickled")
+        return self.reload, ()
+
+
+class LineReader(Reloadable):
     """Base of predictors that answer lines as they arrive.
 
     A subclass has ``encode_line(text, number)``, which returns what ``predict(encoded,

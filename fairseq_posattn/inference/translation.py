@@ -13,6 +13,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
-from fairseq_posattn.inference.stream import batches, list_texts
+from fairseq_posattn.inference.stream import Reloadable, batches, list_texts
 from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
@@ -118,6 +119,8 @@ def load(
             raise UsageError(f"int8: needs a CPU, not {translator.device}")
         for model in translator.models:
             quantize_linear_layers(model)
+    given = {"device": device, "attention": attention, "int8": int8}
+    translator.reload = partial(load, checkpoints, data, **given, **decoding)
     return translator
 
 
@@ -176,7 +179,7 @@ def _generation(decoding):
     return config
 
 
-class Translator:
+class Translator(Reloadable):
     """A translator of plain text, called with lines; made by :func:`load`."""
 
     def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):

@@ -34,7 +34,7 @@ INVISIBLE = regex.compile(r"[\s\p{C}]+")
 ONE_CLASS = "score"  # label of examples with a number
 WORD_RULES = {"moses": "moses-marks", "documents": "documents-marks", "spaces": "spaces"}
 UNSUITED = 0.01  # share of letters above which subwords are the default
-MOST_MERGES = 8000  # beside characters and bytes; one for each 100 characters of smaller texts
+PER_MERGE, MOST_MERGES = 150, 8000  # characters of the training text for each merge, most merges
 
 
 def file_or_size(text):
@@ -155,7 +155,7 @@ def _choose_subwords(options):
             flag = f"--vocabulary-size {options.vocabulary_size}"
             raise UsageError(f"{flag}: needs --subwords sentencepiece; add that, or remove it")
         return {}
-    merges = None if options.vocabulary_size else min(characters.total() // 100, MOST_MERGES)
+    merges = None if options.vocabulary_size else min(characters.total() // PER_MERGE, MOST_MERGES)
     return {"word_rule": "text", "subwords": chosen, "bpe_operations": merges}
 
 

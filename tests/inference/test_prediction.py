@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 from pathlib import Path
 
@@ -211,6 +212,10 @@ def test_a_text_is_one_prediction_and_texts_are_several(predictor):
     for texts in (("a b", "d e"), (text for text in ("a b", "d e"))):
         assert list(map(str, predictor(texts))) == [str(first), str(second)]
     assert predictor([]) == predictor(()) == []
+
+
+def test_a_predictor_is_pickled_as_the_call_that_loads_it(predictor):
+    assert str(pickle.loads(pickle.dumps(predictor))("a b")) == str(predictor("a b"))
 
 
 def test_a_tuple_of_two_texts_is_one_pair(data):

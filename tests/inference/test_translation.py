@@ -6,6 +6,7 @@ import io
 import json
 import math
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -188,6 +189,15 @@ def test_cuts_warn_from_python_and_where_the_preparation_made_them(translator, p
 def test_what_is_no_string_is_a_type_error(texts, message, translator):
     with pytest.raises(TypeError, match=f"^{message}"):
         translator(texts)
+
+
+def test_a_translator_is_pickled_as_the_call_that_loads_it(translator, source):
+    loaded = pickle.loads(pickle.dumps(load(beam=2, int8=True)))
+    assert loaded(source[0]).text == EXPECTED[0]
+    assert (loaded.generation.beam, repr(loaded)) == (2, repr(load(beam=2)))
+    alone = translation.translator_of([load_checkpoint(str(CHECKPOINT), str(FIXTURE / "data"))])
+    with pytest.raises(TypeError, match="Translator: only one that load returned can be pickled"):
+        pickle.dumps(alone)
 
 
 def test_texts_come_from_any_iterable(translator, source):
