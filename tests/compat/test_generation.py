@@ -175,7 +175,7 @@ def test_hostile_and_damaged_archives_write_nothing(tmp_path, kept, monkeypatch)
     path = archive(tmp_path / "model.tar.gz", members)
     whole = path.read_bytes()[:kept]
     path.write_bytes(whole)
-    with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot be unpacked| is refused)[^\n]*$"):
+    with pytest.raises(UsageError, match=f"^{path}(: damaged| cannot| is refused)[^\n]*$"):
         file_utils.load_archive_file(str(path))
     assert path.read_bytes() == whole and visible(tmp_path) == [path.name]
     if kept is None and sys.version_info < (3, 14):  # later versions of tarfile refuse it
