@@ -11,8 +11,8 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.gradients import once
 from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")
@@ -211,7 +211,7 @@ class _ByOneDNN(torch.autograd.Function):
         return _product(x.flatten(0, -2), weight, bias).view(*x.shape[:-1], -1)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight = ctx.saved_tensors
         needs_x, needs_weight, needs_bias = ctx.needs_input_grad
@@ -289,7 +289,7 @@ class _DropoutMatmul(torch.autograd.Function):
         return torch.matmul(kept.to(weights.dtype).mul_(weights), x).mul_(ctx.scale)
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, x, kept = ctx.saved_tensors
         gradient = gradient * ctx.scale

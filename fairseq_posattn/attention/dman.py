@@ -13,7 +13,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
@@ -31,6 +30,7 @@ from fairseq_posattn.common.flags import flag
 
 # Lower bound of the dynamic mask, as in the published runs.
 MASK_FLOOR = 1e-10
+LOG_FLOOR = math.log(MASK_FLOOR)
 # Value of --heads-activation: F of eq. 5 is a ReLU, applied by dman and sman themselves.
 RELU_IN_DMAN = "relu_in_dman"
 
@@ -77,19 +77,26 @@ def _log_mask(rows: Tensor, pairs: Tensor) -> Tensor:
 class _LogMask(torch.autograd.Function):
     """Return :func:`_log_mask` and save only rows and pairs."""
 
+    generate_vmap_rule = True
+
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, pairs: Tensor) -> Tensor:
-        ctx.save_for_backward(rows, pairs)
+    def forward(rows: Tensor, pairs: Tensor) -> Tensor:
         return _log_mask(rows, pairs)
 
     @staticmethod
-    @once_differentiable
+    def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         rows, pairs = ctx.saved_tensors
         logits = rows + pairs
         # The slope is 1 - sigmoid(x), and 0 under the floor.
-        slope = F.threshold(logits, math.log(MASK_FLOOR), math.inf, inplace=True).neg_().sigmoid_()
-        d_logits = slope.mul_(gradient)
+        if torch.is_grad_enabled():  # its own gradient needs these values
+            d_logits = F.threshold(logits, LOG_FLOOR, math.inf).neg().sigmoid() * gradient
+        else:
+            slope = F.threshold(logits, LOG_FLOOR, math.inf, inplace=True).neg_().sigmoid_()
+            d_logits = slope.mul_(gradient)
         return d_logits.sum(-1, keepdim=True), d_logits.sum((0, 1))
 
 

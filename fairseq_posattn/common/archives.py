@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import shutil
 import struct
 import tarfile
 import zipfile
@@ -26,6 +27,7 @@ DAMAGE = (
 )
 RATIO, ALLOWANCE = 20, 1 << 30  # an archive unpacks to at most so many times its size and bytes
 BLOCK = 1 << 12  # bytes on the disk of any file
+DEEPEST = 50  # folders around a file
 LONGEST_HEADER = 1 << 14  # bytes of an extended tar header, which tarfile reads into memory
 
 
@@ -91,41 +93,39 @@ class Header(tarfile.TarInfo):
         return super()._proc_member(tar)  # type: ignore[misc]
 
 
-def _contained(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """Stand in for :func:`tarfile.data_filter`, which Python has since 3.10.12 and 3.11.4."""
-    root = os.path.realpath(folder)
-    path = os.path.realpath(os.path.join(root, member.name))
-    contained = member.isreg() or member.isdir()
-    if not contained or os.path.commonpath([root, path]) != root:
-        raise tarfile.ReadError(f"{member.name!r} is a link, a device or outside the folder")
-    member.mode = 0o755 if member.isdir() else 0o644
-    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
-    return member
-
-
 def unpack_tar(path: StrPath, folder: StrPath) -> None:
-    """Unpack a tar archive, compressed or not, into a folder.
+    """Unpack a tar archive of files and folders, compressed or not, into an empty folder.
 
-    A UsageError: it is damaged, a member is a device or leads out of the folder (before Python
-    3.10.12 and 3.11.4: or is a link), or the content exceeds :data:`RATIO` times the archive's size
-    and :data:`ALLOWANCE` bytes.
+    Python's ``tarfile.data_filter`` is not used: chained links escape it (CVE-2025-4517).
+    A UsageError: it is damaged, a member is a link, a device or outside the folder, or the content
+    exceeds :data:`RATIO` times the archive's size and :data:`ALLOWANCE` bytes.
     """
     left = RATIO * os.path.getsize(path) + ALLOWANCE
-    contain = getattr(tarfile, "data_filter", _contained)
-
-    def bounded(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
-        nonlocal left
-        left -= member.size + BLOCK
-        if left < 0:
-            raise tarfile.ReadError("it would become much larger than it is")
-        return contain(member, target)
-
     with open(path, "rb") as file, damage_reported(path):
         stream = decompressed(file, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
-            if contain is _contained:
-                archive.extractall(folder, (bounded(member, str(folder)) for member in archive))
-            else:
-                archive.extractall(folder, filter=bounded)
+            for member in archive:
+                archive.members.clear()  # else it stores every header
+                left -= member.size + BLOCK
+                if left < 0:
+                    raise UsageError(f"{path} is refused: it would become much larger than it is")
+                target = _target(path, member, folder)
+                if member.isdir():
+                    os.makedirs(target, exist_ok=True)
+                    continue
+                os.makedirs(os.path.dirname(target), exist_ok=True)
+                with open(target, "wb") as unpacked:
+                    shutil.copyfileobj(archive.extractfile(member), unpacked)  # type: ignore[arg-type]
         while stream.read(1 << 20):
             pass  # to the checksum at the end of a compressed file
+
+
+def _target(path: StrPath, member: tarfile.TarInfo, folder: StrPath) -> str:
+    """Return where to unpack a file or folder; raise UsageError for any other member."""
+    parts = member.name.split("/")
+    plain = (member.isreg() or member.isdir()) and len(parts) <= DEEPEST
+    if not plain or ".." in parts or member.name.startswith("/"):
+        problem = "is a link or a device, leads out of the folder or is too deep"
+        advice = "pack files and folders alone"
+        raise UsageError(f"{path} is refused: {member.name[:80]!r} {problem}; {advice}")
+    return os.path.join(folder, member.name)

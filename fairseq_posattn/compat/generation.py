@@ -167,8 +167,13 @@ def load_archive_file(archive_file):
     path, folder = str(path), f"{path}.unpacked"
     parent, name = os.path.split(os.path.abspath(path))
     with locked(os.path.join(parent, f".{name}.lock"), path):
-        if not (os.path.isdir(folder) and os.path.getmtime(folder) >= os.path.getmtime(path)):
+        status = os.stat(path)  # an archive that replaces another one may be older
+        state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+        note = Path(parent, f".{name}.state")
+        if not (os.path.isdir(folder) and note.is_file() and note.read_text() == state):
+            note.unlink(missing_ok=True)
             _unpack_into(folder, path, parent)
+            note.write_text(state)
     return folder
 
 
@@ -185,7 +190,6 @@ def _unpack_into(folder, path, parent):
             content = os.path.join(content, inside[0])
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(content, folder)
-    os.utime(folder)
 
 
 @around(GeneratorHubInterface, "__init__")

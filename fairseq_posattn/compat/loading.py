@@ -249,11 +249,16 @@ def build_within_file_size(
         reason = "its model cannot be built, or does not fit its weights or the dictionaries"
         raise UsageError(f"{names}: {reason} ({in_one_line(error)})") from error
     for filename, model in zip(filenames, loaded[0], strict=True):
-        for name, weight in model.named_parameters():
-            if not weight.isfinite().all():
-                reason = "its training has diverged; use an earlier checkpoint"
-                raise UsageError(f"{filename}: the weight {name} is not finite: {reason}")
+        require_finite(filename, model.named_parameters())
     return loaded
+
+
+def require_finite(path, weights):
+    """Raise UsageError for the first pair of a name and a weight with NaN or infinity."""
+    for name, weight in weights:
+        if not weight.isfinite().all():
+            reason = "its training has diverged; use an earlier checkpoint"
+            raise UsageError(f"{path}: the weight {name} is not finite: {reason}")
 
 
 @around(validate, "main")
@@ -272,11 +277,16 @@ def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
 def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
     """Refuse complex, integer and boolean weights, which PyTorch casts silently."""
     for name, weight in self.state_dict().items():
-        saved = state_dict.get(name, weight)
-        if weight.is_floating_point() and not saved.is_floating_point():
-            kind = f"{str(saved.dtype).removeprefix('torch.')}, not floating-point"
-            raise UsageError(f"the weight {name} is of type {kind}; use another checkpoint")
+        if weight.is_floating_point():
+            require_float(name, state_dict.get(name, weight))
     return load_state_dict(self, state_dict, *args, **kwargs)
+
+
+def require_float(name, weight):
+    """Raise UsageError for a weight of another type."""
+    if not weight.is_floating_point():
+        kind = f"{str(weight.dtype).removeprefix('torch.')}, not floating-point"
+        raise UsageError(f"the weight {name} is of type {kind}; use another checkpoint")
 
 
 @around(meters.MetersDict, "load_state_dict")

@@ -18,6 +18,7 @@ from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 
 SHAPE = "shape of "
+UNSET = "_float_tensor"  # a buffer of fairseq that is never set
 PATTERNS = {"epoch": r"checkpoint(\d+)\.pt", "update": r"checkpoint_\d+_(\d+)\.pt"}
 WRITTEN = {
     "epoch": "at the end of an epoch (checkpoint3.pt)",
@@ -109,6 +110,7 @@ def average_checkpoints(paths):
     import torch
 
     from fairseq_posattn.compat.checkpoints import read_checkpoint
+    from fairseq_posattn.compat.loading import require_finite, require_float
 
     sums, first = {}, None
     for path in paths:
@@ -117,6 +119,11 @@ def average_checkpoints(paths):
         weights, shared = state["model"], essentials(state)
         first = first or shared
         require_same(path, shared, paths[0], first)
+        for name, weight in weights.items():
+            if weight.is_complex() or name.endswith(("weight", "bias")):  # or else a buffer
+                require_float(f"{name} of {path}", weight)
+        learned = ((name, one) for name, one in weights.items() if not name.endswith(UNSET))
+        require_finite(path, learned)
         for name, weight in weights.items():
             if weight.is_floating_point():
                 sums[name] = sums.get(name, 0) + weight.double()
@@ -150,7 +157,9 @@ def essentials(state):
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
     known = _settings(_settings(state.get("extra_state")).get(KEY))
     shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}
-    shared |= {SHAPE + name: tuple(weight.shape) for name, weight in state["model"].items()}
+    for name, weight in state["model"].items():
+        kind = () if weight.is_floating_point() else (weight.dtype,)
+        shared[SHAPE + name] = (*kind, *weight.shape)
     return {name: value for name, value in shared.items() if value is not None}
 
 

@@ -134,6 +134,37 @@ def test_long_texts_without_gradients_are_attended_by_head(name, causal, monkeyp
     torch.testing.assert_close(output, expected)
 
 
+def test_dropout_of_long_texts_acts_without_gradients_too(monkeypatch):
+    monkeypatch.setattr(softmax, "LONG_TEXT", 4)
+    monkeypatch.setattr(softmax, "library", lambda: "onednn")
+    arguments = CASES["san"].arguments(Sizes())
+    with torch.no_grad():
+        output = CASES["san"](arguments, dropout_p=1.0, impl="reference")
+    assert not output.any()
+
+
+@every
+def test_second_derivatives_and_functional_transforms(name):
+    case = CASES[name]
+    arguments = case.arguments(Sizes(batch=1, queries=3, keys=3))
+    tensors = {n: a for n, a in arguments.items() if getattr(a, "requires_grad", False)}
+    rest = {n: a for n, a in arguments.items() if n not in tensors}
+
+    def loss(tensors):
+        return case({**rest, **tensors}, impl="reference").sin().sum()
+
+    def positional(*given):
+        return loss(dict(zip(tensors, given, strict=True)))
+
+    torch.autograd.gradgradcheck(positional, tuple(tensors.values()), fast_mode=True)
+    expected = torch.autograd.grad(loss(tensors), tensors.values(), materialize_grads=True)
+    by_function = tuple(torch.func.grad(loss)(tensors).values())
+    torch.testing.assert_close(by_function, expected)
+    pairs = {n: torch.stack([a, 2 * a]) for n, a in tensors.items()}
+    losses = torch.func.vmap(loss)(pairs)
+    torch.testing.assert_close(losses[1], loss({n: 2 * a for n, a in tensors.items()}))
+
+
 def test_a_named_implementation_serves_long_texts_too(monkeypatch):
     monkeypatch.setattr(softmax, "LONG_TEXT", 4)
     monkeypatch.setattr(softmax, "sdpa_attention", lambda *given, **options: "by sdpa")

@@ -317,6 +317,13 @@ def test_the_gradient_has_a_gradient():
     torch.testing.assert_close(second, 6 * x.detach() * (first != 0) / 0.7**3)
 
 
+def test_a_gradient_without_a_gradient_is_refused_and_not_wrong():
+    weights, x = leaves((2, 3, 5, 7), (2, 3, 7, 4))
+    output = dropout_matmul(weights.softmax(-1), x, 0.3)
+    with pytest.raises(RuntimeError, match="no second derivatives .*; use impl='reference'"):
+        torch.autograd.grad(output.sum(), weights, create_graph=True)
+
+
 def test_autocast_has_gradients_of_the_factors_types():
     weights, x = (torch.rand(2, 5, 5, requires_grad=True) for _ in range(2))
     with torch.autocast("cpu", torch.bfloat16):

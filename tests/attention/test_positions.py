@@ -35,7 +35,7 @@ def test_blocked_keys():
     assert blocked.int().tolist() == [[[[1, 1, 1], [1, 0, 1], [1, 0, 0]]]]
 
 
-@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 4), (2, 2), (2, 5), (5, 5)])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 1), (1, 4), (1, 40), (2, 2), (2, 5), (5, 5)])
 def test_scores_by_distance_are_shifted_to_their_keys(queries, keys):
     (rows,) = leaves((2, 3, queries, queries + keys - 1))
     shifted = relative_shift(rows)

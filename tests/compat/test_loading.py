@@ -10,6 +10,7 @@ import re
 import sys
 import zipfile
 from argparse import Namespace
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -153,6 +154,32 @@ def test_pytorch_reads_the_checked_index(tmp_path):
     read = loading.read_checkpoint(path)["model"]
     good = torch.load(GOOD, weights_only=True)["model"]
     assert read.keys() == good.keys() and all(read[name].equal(good[name]) for name in good)
+
+
+@pytest.mark.parametrize(
+    "hold", [lambda one: [one], lambda one: (1, one), lambda one: {one}, lambda one: {1: one}]
+)
+def test_containers_are_checked_within(hold):
+    with pytest.raises(CheckpointError, match="it holds builtins.len"):
+        Contents(0, ()).check(hold(len))
+
+
+def test_a_part_that_was_read_is_a_part_of_a_tuple(tmp_path):
+    (array,) = read_checkpoint(saved(tmp_path, pair=(numpy.arange(3),)))["pair"]
+    assert array.tolist() == [0, 1, 2]
+
+
+def test_threads_leave_the_types_that_pytorch_allows():
+    before = torch.serialization.get_safe_globals()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for state in threads.map(read_checkpoint, [GOOD] * 12):
+                assert state["model"]
+    finally:
+        sys.setswitchinterval(interval)
+    assert set(torch.serialization.get_safe_globals()) == set(before)
 
 
 def test_tied_weights_are_counted_each_time():

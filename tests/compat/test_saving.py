@@ -118,6 +118,18 @@ def test_a_checkpoint_that_fails_leaves_no_part(tmp_path, monkeypatch, restore):
     assert list(tmp_path.iterdir())
 
 
+def test_a_stop_saves_an_update_once(tmp_path):
+    cfg = SimpleNamespace(no_save=False, no_last_checkpoints=False, save_dir=str(tmp_path))
+    cfg.restore_file = saving.LAST
+    trainer, place, last = FileTrainer(), SimpleNamespace(state_dict=dict), "checkpoint_last.pt"
+    trainer.task, trainer.updates, trainer.updates_saved = None, 3, 3
+    assert saving._save(cfg, trainer, place, 0.5).endswith(f"resumes from {tmp_path / last}")
+    assert not (tmp_path / last).exists()  # at this update it was saved already
+    trainer.updates = 4
+    saving._save(cfg, trainer, place, 0.5)
+    assert (tmp_path / last).exists()
+
+
 def test_a_folder_is_locked(make_trainer, tmp_path, restore):
     saved = tmp_path / "saved"
     make_trainer(no_save=False, save_dir=str(saved))

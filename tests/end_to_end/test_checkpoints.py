@@ -127,6 +127,26 @@ def test_errors_of_average_are_one_line(trained, tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
+    ("weight", "reason"),
+    [
+        (torch.tensor([1.0, torch.nan]), "the weight weight is not finite: its training has"),
+        (torch.tensor([1.0, torch.inf]), "the weight weight is not finite: its training has"),
+        (torch.tensor([1, 2]), "the weight weight .* is of type int64, not floating-point; use"),
+        (torch.tensor([1j, 2]), "the weight weight .* is of type complex64, not floating-point;"),
+    ],
+)
+def test_average_refuses_the_weights_that_loading_refuses(weight, reason, tmp_path):
+    path = tmp_path / "one.pt"
+    unset = torch.tensor([torch.nan])
+    torch.save({"model": {"weight": weight, "positions._float_tensor": unset}}, path)
+    with pytest.raises(UsageError, match=f"{path}.*") as error:
+        averaging.average_checkpoints([path])
+    assert re.search(reason, str(error.value))
+    torch.save({"model": {"weight": torch.ones(2), "positions._float_tensor": unset}}, path)
+    assert averaging.average_checkpoints([path])["model"]["weight"].tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
     ("group", "name", "value", "message"),
     [
         ("model", "encoder_normalize_before", True, "--encoder-normalize-before is True, but"),

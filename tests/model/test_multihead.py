@@ -100,3 +100,15 @@ def test_caches_follow_the_orders_of_a_beam_search_in_place():
                     cached = state[layer, "attention"].tensors["key"]
                     torch.testing.assert_close(cached, expected[number])
     assert len(buffers) == 2 * len(layers)
+
+
+@pytest.mark.parametrize("steps", [(1,) * 80, (40, 1, 30, 50)])
+def test_a_cache_that_grows_keeps_every_position(steps):
+    layer, state = MultiheadSelfAttention(8, 2, DotProductAttention(causal=True)), {}
+    x = torch.randn(sum(steps), 3, 8)
+    with torch.no_grad():
+        for part in x.split(steps):
+            output = layer(part, incremental_state=state)[0]
+        cached = state[layer, "attention"].tensors["key"]
+        torch.testing.assert_close(cached, layer.qkv_proj.split(x)[1])
+        torch.testing.assert_close(output[-1], layer(x)[0][-1])

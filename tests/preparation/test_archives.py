@@ -10,6 +10,7 @@ import zlib
 import pytest
 from archive_files import gzipped, tarred, write_folder, zipped
 
+from fairseq_posattn.common import archives
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
@@ -151,26 +152,58 @@ def test_names_in_archives_are_no_paths(write, name):
     assert isinstance(result, str) or result["text"] in (b"good", b"harm")
 
 
-@pytest.fixture(params=[hasattr(tarfile, "data_filter"), False])
-def filters(request, monkeypatch):
-    """Run with tarfile's filters and without, as with Debian 12's Python 3.11.2."""
-    if not request.param:
-        monkeypatch.delattr(tarfile, "data_filter", raising=False)
+def link(name, target, kind=tarfile.SYMTYPE):
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, target
+    return member
 
 
-@pytest.mark.parametrize("name", ["../text", "link/text"])
-def test_unpacking_writes_nothing_outside(write, name, filters):
-    link = tarfile.TarInfo("link")
-    link.type, link.linkname = tarfile.SYMTYPE, ".."
-    links = {link: b""} if name.startswith("link") else {}
-    path = write(tarred({**links, name: b"harm"}))
-    (path.parent / "unpacked").mkdir()
-    with pytest.raises(UsageError, match=f"^{path}: damaged or cut off .*outside"):
-        unpack_tar(path, path.parent / "unpacked")
-    assert not list((path.parent / "unpacked").glob("*/*"))
+def chained_links():
+    """Return members that leave the folder through links longer than a path may be."""
+    members, long, path, steps = {}, "d" * 247, "", "abcdefghijklmnop"
+    for step in steps:
+        folder = tarfile.TarInfo(f"{path}{long}")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        members |= {folder: b"", link(f"{path}{step}", long): b""}
+        path += f"{long}/"
+    end = "/".join(steps) + "/" + "l" * 254
+    members |= {link(end, "../" * len(steps)): b"", link("escape", f"{end}/../.."): b""}
+    return members | {"escape/text": b"harm"}
 
 
-def test_unpacked_files_are_the_users(write, filters):
+OUTSIDE = {
+    "parent": {"../text": b"harm"},
+    "absolute": {"/tmp/posattn-text": b"harm"},
+    "link": {link("link", ".."): b"", "link/text": b"harm"},
+    "hard link": {"text": b"", link("other", "text", tarfile.LNKTYPE): b""},
+    "link inside": {"text": b"", link("other", "text"): b""},
+    "device": {link("text", "", tarfile.CHRTYPE): b""},
+    "deep": {"a/" * 900 + "text": b"harm"},
+    "chained links": chained_links(),
+}
+
+
+@pytest.mark.parametrize("members", OUTSIDE.values(), ids=OUTSIDE)
+def test_only_files_and_folders_are_unpacked(write, members):
+    path = write(tarred(members))
+    folder = path.parent / "unpacked"
+    folder.mkdir()
+    with pytest.raises(UsageError, match=f"^{path} is refused: '.*; pack files and folders alone$"):
+        unpack_tar(path, folder)
+    assert all(one.is_dir() or not one.stat().st_size for one in folder.rglob("*"))
+    assert not any(one.is_symlink() for one in folder.rglob("*"))
+
+
+def test_unpacking_is_bounded(write, monkeypatch):
+    monkeypatch.setattr(archives, "ALLOWANCE", 1 << 20)
+    for members in ({f"a{n}": b"" for n in range(500)}, {"a": bytes(3 << 20)}):
+        path = write(tarred(members, "gz"))
+        (path.parent / "unpacked").mkdir(exist_ok=True)
+        with pytest.raises(UsageError, match=f"^{path} is refused: it would become much larger"):
+            unpack_tar(path, path.parent / "unpacked")
+
+
+def test_unpacked_files_are_the_users(write):
     script = tarfile.TarInfo("folder/script")
     script.mode, script.uid, script.gid, script.uname = 0o6777, 12345, 12345, "daemon"
     path = write(tarred({script: b"text"}))
@@ -178,7 +211,7 @@ def test_unpacked_files_are_the_users(write, filters):
     unpacked = path.parent / "unpacked" / "folder" / "script"
     assert unpacked.read_bytes() == b"text"
     assert unpacked.stat().st_uid == os.getuid()
-    assert not unpacked.stat().st_mode & 0o6022
+    assert not unpacked.stat().st_mode & 0o6111
 
 
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])

@@ -12,8 +12,8 @@ import torch
 import triton
 import triton.language as tl
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from fairseq_posattn.attention.gradients import once
 from fairseq_posattn.attention.kernels import launch, ops
 from fairseq_posattn.attention.kernels.launch import Kind, Launch
 from fairseq_posattn.attention.kernels.tiles import block_of
@@ -185,7 +185,7 @@ class LayerSum(torch.autograd.Function):
         return total, normalized
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx, d_total, d_normalized):
         total, weight, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))

@@ -12,12 +12,14 @@ import contextlib
 import os
 import re
 import sys
+import threading
 
 import numpy
 import torch
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints.form import CheckpointError, check_form
+from fairseq_posattn.compat.checkpoints.form import check_form
+from fairseq_posattn.compat.checkpoints.pickles import MAX_DEPTH, CheckpointError
 
 ADVICE = {
     "damaged": "; if it is damaged or no checkpoint, name another one, in training with "
@@ -50,7 +52,7 @@ def read_checkpoint(path, device="cpu"):
     further = allowed_by_user()
     with open(path, "rb") as file:
         try:
-            whole = check_form(file, STAND_INS.keys() | further.keys())
+            whole = check_form(file, STAND_INS.keys() | further.keys(), further)
             with stand_ins(further):
                 state = torch.load(whole, map_location=device, weights_only=True)
             size = os.fstat(file.fileno()).st_size
@@ -121,27 +123,30 @@ for _core in ("core", "_core"):  # of NumPy 1 and of NumPy 2
     STAND_INS[f"numpy.{_core}.multiarray.scalar"] = make_number
     STAND_INS[f"numpy.{_core}.multiarray._reconstruct"] = make_array
 
+_reading = threading.RLock()  # PyTorch's list of allowed types is shared by threads
+
 
 @contextlib.contextmanager
 def stand_ins(further):
     """Let ``torch.load`` read tensors, containers, :data:`STAND_INS` and ``further`` types."""
-    allowed = torch.serialization.get_safe_globals()
-    torch.serialization.clear_safe_globals()
-    named = further | STAND_INS
-    torch.serialization.add_safe_globals([(thing, name) for name, thing in named.items()])
-    try:
-        yield
-    finally:
+    named = [(thing, name) for name, thing in (further | STAND_INS).items()]
+    with _reading:
+        allowed = torch.serialization.get_safe_globals()
         torch.serialization.clear_safe_globals()
-        torch.serialization.add_safe_globals(allowed)
+        torch.serialization.add_safe_globals(named)
+        try:
+            yield
+        finally:
+            added = set(torch.serialization.get_safe_globals()).difference(named)  # by a thread
+            torch.serialization.clear_safe_globals()
+            torch.serialization.add_safe_globals([*allowed, *added])
 
 
 def allowed_by_user():
     """Return the types given to ``add_safe_globals``, by name, without PyTorch's own."""
-    entries = (
-        entry if isinstance(entry, tuple) else (entry, _name(entry))
-        for entry in torch.serialization.get_safe_globals()
-    )
+    with _reading:
+        allowed = torch.serialization.get_safe_globals()
+    entries = (one if isinstance(one, tuple) else (one, _name(one)) for one in allowed)
     return {name: thing for thing, name in entries if not name.startswith("torch.")}
 
 
@@ -152,7 +157,6 @@ def _name(value):
 
 
 MAX_PARTS = 500_000
-MAX_DEPTH = 50
 # Tied weights count twice or three times, and other tensors once.
 TIMES = 4
 EXTRA_BYTES = 1 << 24
@@ -174,7 +178,7 @@ class Contents:
         """Return the value, with arrays for stand-ins, or raise :class:`CheckpointError`."""
         self.parts -= 1
         if depth == 0 or self.parts == 0:
-            raise CheckpointError("is refused: what it holds is nested too deeply or often")
+            raise CheckpointError("is refused: its contents are nested too deeply or often")
         kind = type(value)
         if kind in PLAIN or kind in self.further or isinstance(value, numpy.number | numpy.bool_):
             return value

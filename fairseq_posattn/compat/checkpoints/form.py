@@ -7,52 +7,41 @@ arguments, and may find another index in the archive than :mod:`zipfile`, so it 
 
 import io
 import os
-import pickletools
 import re
 import struct
 import zipfile
 
-import torch
+from fairseq_posattn.compat.checkpoints.pickles import CheckpointError, Pickles
 
-# Names that torch.save writes for tensors and containers; reading.py adds those of settings and
-# metrics.
-GLOBALS = {
-    *("_codecs.encode", "collections.OrderedDict", "collections.Counter"),
-    *("builtins.set", "__builtin__.set", "torch.Size", "torch.device"),
-    *(f"torch._utils.{name}" for name in ("_rebuild_tensor", "_rebuild_tensor_v2")),
-    *("torch._utils._rebuild_parameter", "torch.nn.parameter.Parameter"),
-    *(f"torch.{name}" for name in dir(torch) if name.endswith("Storage")),
-    *(f"torch.{name}" for name in dir(torch) if isinstance(getattr(torch, name), torch.dtype)),
-}
 LEGACY_PICKLES = 5  # a number, a version, the system, the checkpoint, the order of its tensors
 BLOCK = 1 << 20
-# Members of an archive, after the archive's name.
+# Members of an archive, after the archive's name: read, and hidden ones that PyTorch would follow.
 MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)")
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
 
-class CheckpointError(Exception):
-    """The file is not a checkpoint, or holds what it may not; the message follows its name."""
+def check_form(file, allowed, trusted):
+    """Return a file for ``torch.load``; CheckpointError if damaged, or of other types.
 
-
-def check_form(file, allowed):
-    """Return a file for ``torch.load``; CheckpointError if damaged, or of types not ``allowed``."""
+    For the names ``allowed`` and ``trusted`` see :class:`~.pickles.Pickles`.
+    """
+    pickles = Pickles(os.fstat(file.fileno()).st_size, allowed, trusted)
     start = file.read(2)
     file.seek(0)
     if not start:
         raise CheckpointError("is empty")
     if start == b"PK":
         try:
-            return _check_zip(file, allowed)
+            return _check_zip(file, pickles)
         except DAMAGED as error:
             raise CheckpointError(f"is damaged ({error})") from None
     for _ in range(LEGACY_PICKLES):
-        _check_pickle(file, allowed)
+        pickles.check(file)
     file.seek(0)
     return file
 
 
-def _check_zip(file, allowed):
+def _check_zip(file, pickles):
     size = os.fstat(file.fileno()).st_size
     if not zipfile.is_zipfile(file):  # its index is at the end
         raise CheckpointError(f"is truncated after {size:,} bytes")
@@ -71,10 +60,11 @@ def _check_zip(file, allowed):
             same = zipfile.ZipInfo(f"archive/{match[1]}")
             same.header_offset, same.CRC = member.header_offset, member.CRC
             same.file_size = same.compress_size = member.file_size
-            index.filelist.append(same)
+            if not match[1].startswith("."):
+                index.filelist.append(same)
             with archive.open(member) as content:
                 if match[1] == "data.pkl":
-                    _check_pickle(content, allowed)
+                    pickles.check(content)
                 while content.read(BLOCK):  # compares the checksum
                     pass
     indexed.seek(0)
@@ -111,17 +101,3 @@ class _Indexed(io.RawIOBase):
             buffer[:count] = content
         self.place += count
         return count
-
-
-def _check_pickle(file, allowed):
-    """Scan one pickle to its end without running it; PyTorch checks the instructions."""
-    try:
-        for instruction, argument, _ in pickletools.genops(file):
-            if instruction.name in ("GLOBAL", "INST"):
-                name = argument.replace(" ", ".")
-                if name not in GLOBALS and name not in allowed:
-                    raise CheckpointError(f"is refused: it holds {name}")
-            elif instruction.name in ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4"):
-                raise CheckpointError(f"is refused: it names types by {instruction.name}")
-    except (ValueError, IndexError, KeyError, OverflowError, MemoryError) as error:
-        raise CheckpointError(f"cannot be read ({error})") from None

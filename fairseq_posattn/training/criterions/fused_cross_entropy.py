@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from fairseq_posattn.attention.gradients import once
 
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}
@@ -53,7 +54,7 @@ class SmoothedLoss(torch.autograd.Function):
         return (1 - smoothing - other) * likely + other * total, likely
 
     @staticmethod
-    @once_differentiable
+    @once
     def backward(ctx: Any, upstream: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         logits, target = ctx.saved_tensors
         target_share, other = ctx.shares
