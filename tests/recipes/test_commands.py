@@ -269,6 +269,17 @@ def test_the_precision_is_the_options(runs_of, recipe, precision):
     assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_row_can_be_chosen(plan_of, name):
+    """Names may have commas: alone, and among others in any case of letters."""
+    rows = RECIPES[name].rows
+    for row in rows:
+        assert plan_of(name, "--rows", row.name).rows == (row,)
+    assert (
+        plan_of(name, "--rows", ",".join(row.name.upper() for row in rows[::-1])).rows == rows[::-1]
+    )
+
+
 def test_runs_are_rows_seeds_and_folds(runs_of):
     """The first seed of all rows is first; a cross validation has a run for each fold."""
     names = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan,disan")]
@@ -362,6 +373,13 @@ def test_an_evenly_shared_update_has_the_same_folder(runs_of):
     assert "cspan-no-residual-1-" in flag_without_value
 
 
+def test_folders_have_no_colons(runs_of):
+    """fairseq-generate and fairseq-validate split --path at colons."""
+    (run,) = runs_of("dman/wmt14_base", "--rows", "Convolutional Transformer")
+    assert re.fullmatch(r".*-window_5-[0-9a-f]{8}", run.folder.parent.name)
+    assert [run.name for name in RECIPES for run in runs_of(name) if ":" in str(run.folder)] == []
+
+
 # --- Data and options --------------------------------------------------------------------------
 
 
@@ -435,7 +453,7 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
 @pytest.mark.parametrize(
     "recipe, arguments, mentions",
     [
-        ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form),"]),
+        ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form);"]),
         ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
         ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
@@ -443,13 +461,16 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/table3_sublayers", "--small", ["--small"]),
         ("dman/iwslt14", "--gpus|0|--precision|fp16", ["fp16 needs a GPU", "bf16"]),
         ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
-        ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec, cr, mpqa, subj"]),
+        ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec; cr; mpqa; subj"]),
         ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
         ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
         ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),
         ("dman/iwslt14", "--tune-seeds|2", ["--tune-seeds 2 needs --tune LIST"]),
         ("dman/iwslt14", f"{TUNE}|--|--lr|1e-3", ["remove --lr"]),
         ("dman/iwslt14", f"{TUNE}|--|--max-epoch|9", ["after -- ", "give --max-update before --"]),
+        ("dman/iwslt14", "--out|runs/10:30", ["--out ", "runs/10:30: fairseq-train splits it at"]),
+        ("dman/iwslt14", "--data|a:b", ["--data a:b: fairseq-train splits it at"]),
+        ("cspan/table4_sizes", "--rows|1 layers, 9 queries", ["'1 layers'", "; 2 layers, 8 q"]),
         ("dman/table9", "", ["'dman/table9'", "dman/table"]),
     ],
 )
