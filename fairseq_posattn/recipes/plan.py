@@ -73,7 +73,9 @@ class Plan(ABC):
     @cached_property
     def gpus(self) -> int:
         """Return the GPUs for a training; 0 for the CPU."""
-        return 0 if self.options.tiny else self._gpus()
+        if self.options.tiny or self.options.cpu:
+            return 0
+        return self._gpus() if self.options.gpus is None else self.options.gpus
 
     @abstractmethod
     def _gpus(self) -> int: ...
@@ -101,7 +103,7 @@ class Plan(ABC):
 
         def run_of(rated: Row, seed: int) -> Run:
             # Trials do not depend on --seed, --seeds and --folds.
-            trial = replace(options, tune=(), data=self.data, out=self.out / "tuning", seed=seed)
+            trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
             trial = replace(trial, folds=1, max_update=options.tune_updates)
             return type(self)(self.recipe, trial, Path(), Path())._trial(rated, seed, dataset)
 
