@@ -29,8 +29,9 @@ OPTIONS = {"encoder_attention_heads": 4, "mtsa_source": "value", "mtsa_fusion_ga
 
 def build(name, dim):
     cfg = SentenceEncoderConfig(encoder_hidden_dim=dim, dropout=0.0, **OPTIONS)
+    cfg.encoder = MECHANISMS[name]  # one builder makes both recurrent networks
     cfg.cnn_widths = "5,5,5" if name == "Hrchy-CNN" else cfg.cnn_widths
-    encoder = ENCODERS[MECHANISMS[name]](cfg, dim)
+    encoder = ENCODERS[cfg.encoder](cfg, dim)
     return nn.Sequential(encoder, nn.Linear(dim, dim)) if name == "multi-head" else encoder
 
 

@@ -160,7 +160,7 @@ MEASUREMENTS = {
     "classification": "--archs cspan_classifier --sentences 2 --length 3 --vocabulary 9"
     " --updates 1 --warmup 0",
     "decoding": f"{PAIRS} --batches 1",
-    "sequence_length": "--mechanisms CNN --lengths 3 --sentences 2 --features 6 --steps 1",
+    "sequence_length": "--lengths 3 --sentences 2 --features 24 --steps 1",
     "training": f"{PAIRS} --updates 1",
     "training switches": f"{PAIRS} --updates 1",
     "scale": "--sentences 2 --source-length 3 --target-length 3 --rounds 1",

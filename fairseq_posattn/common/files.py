@@ -24,6 +24,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 
 StrPath = str | os.PathLike[str]
+SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split names at these
 
 
 @contextmanager
@@ -92,6 +93,13 @@ def check_writable(path: StrPath, option: str = "") -> None:
         raise UsageError(f"{named}: there is no such folder; make it first")
     if not os.access(path if there else target.parent, os.W_OK):
         raise UsageError(f"{named} cannot be written: Permission denied")
+
+
+def check_unsplit(path: StrPath, option: str = "", signs: str = ":") -> None:
+    """Raise UsageError if fairseq splits a name at one of the ``signs`` of :data:`SEPARATORS`."""
+    if sign := next((sign for sign in signs if sign in os.fspath(path)), None):
+        named = f"{option} {path}".strip()
+        raise UsageError(f"{named}: {SEPARATORS[sign]} splits it at {sign!r}; choose another name")
 
 
 def output_file(text: str) -> str:

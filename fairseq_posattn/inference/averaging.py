@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import output_file, writing
+from fairseq_posattn.common.files import check_unsplit, output_file, writing
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 
 SHAPE = "shape of "
@@ -54,6 +54,7 @@ def main(arguments=None, prog=None):
 
 def average(args):
     """Write the average that a command line describes."""
+    check_unsplit(args.output, "--output")
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
     if count is None and args.checkpoint_upper_bound is not None:
         needed = "--num-epoch-checkpoints or --num-update-checkpoints"

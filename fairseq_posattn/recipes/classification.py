@@ -1,7 +1,7 @@
 """Command lines of a table of classifiers, taggers or recommenders."""
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,6 @@ class ClassificationPlan(Plan):
         return self.recipe.regime, "data", data_bin
 
     def _gpus(self) -> int:
-        if self.options.cpu:
-            return 0
         return 1 if self.only_shows else min(1, count_gpus())
 
     def preparation(self) -> Iterator[Step]:
@@ -107,14 +105,15 @@ class ClassificationPlan(Plan):
 
     def runs(self) -> list[Run]:
         """Return the selected runs, the first seed on all data sets first."""
-        seeds = {one.name: self._training(one).seeds for one in self.datasets}
+        seeds = {one.name: self._seeds(one) for one in self.datasets}
+        first, *others = max(seeds.values(), key=len)
         return [
             self._run(dataset, row, seed, fold)
-            for seed in range(1, max(seeds.values()) + 1)
+            for seed in (first, *others)
             for dataset in self.datasets
-            if seed <= seeds[dataset.name]
+            if seed in seeds[dataset.name]
             for row in self.rows
-            if seed == 1 or not row.baseline
+            if seed == first or not row.baseline
             for fold in self._folds(dataset)
         ]
 
@@ -123,12 +122,14 @@ class ClassificationPlan(Plan):
         folds = min(dataset.folds, self.options.folds or dataset.folds)
         return [*range(min(folds, 2) if self.options.tiny else folds)] or [None]
 
+    def _seeds(self, dataset: Dataset) -> Sequence[int]:
+        seeds = self.recipe.training[dataset.name].seeds
+        return self.options.seed_numbers(1 if self.options.tiny else seeds)
+
     def _training(self, dataset: Dataset, row: Row | None = None) -> Training:
         """Return the training of a row with the options applied."""
         training = (row and row.training) or self.recipe.training[dataset.name]
         options = self.options
-        seeds = options.seeds or (1 if options.tiny else training.seeds)
-        training = replace(training, seeds=seeds)
         if options.epochs:
             training = replace(training, epochs=options.epochs, updates=0)
         if options.tiny:

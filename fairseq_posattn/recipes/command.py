@@ -110,7 +110,11 @@ def _run(plan: Plan, command: str) -> None:
         available = count_gpus() if options.jobs > 1 and plan.gpus else 0
         devices = assign_gpus(options.jobs, plan.gpus, available)
         _tune(plan, runner, devices)
-        runner.run_all(plan.runs(), devices)
+        try:
+            runner.run_all(plan.runs(), devices)
+        except UsageError:
+            _print_table(plan, command, keep=True)
+            raise
     except KeyboardInterrupt:
         runner.stop()
         runner.say("stopped; the same command continues from here")

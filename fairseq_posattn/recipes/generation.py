@@ -48,8 +48,6 @@ class GenerationPlan(Plan):
 
     def _gpus(self) -> int:
         options = self.options
-        if options.gpus is not None:
-            return options.gpus
         if self.only_shows or options.launcher:  # which may use other machines
             return 1
         available = count_gpus()
@@ -109,35 +107,41 @@ class GenerationPlan(Plan):
     def runs(self) -> list[Run]:
         """Return the selected runs. LEAD rows without text are left out unless named."""
         with_text = self.options.rows or self._has_references()
-        return [self._run(row) for row in self.rows if with_text or not row.lead]
+        first, *others = self.options.seed_numbers(1)
+        runs = [self._run(row, first) for row in self.rows if with_text or not row.lead]
+        trained = [(row, seed) for seed in others for row in self.rows if not row.lead]
+        return [*runs, *(self._run(row, seed, f", seed {seed}") for row, seed in trained)]
 
-    def _run(self, row: Row) -> Run:
-        return self._lead(row) if row.lead else self._model(self._tuned(row))
+    def _run(self, row: Row, seed: int = 1, name: str = "") -> Run:
+        run = self._lead(row, seed) if row.lead else self._model(self._tuned(row), seed)
+        return replace(run, name=f"{run.name}{name}")
 
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run:
-        run = self._model(row)
+        run = self._model(row, seed)
         return replace(run, name=f"{run.name}, seed {seed}")
 
-    def _lead(self, row: Row) -> Run:
+    def _lead(self, row: Row, seed: int) -> Run:
         """Return the run that scores the first sentences of the texts, without training."""
         settings = self._settings
         score = ["posattn", "score", *settings.scoring.split(), "--json", "--lead", str(row.lead)]
         score += ["--hypotheses", str(self._text(settings.source))]
         score += ["--references", str(self._text(settings.target))]
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
-        folder = self._folder(f"lead {row.lead}", lines)
+        folder = self._folder(f"lead {row.lead}", lines, seed)
         step = Step("score", tuple(score), output=folder / "score.json")
-        return self._finished_run(row, folder, lines, [step])
+        return self._finished_run(row, folder, lines, [step], seed)
 
-    def _folder(self, flags: str, lines: list[str]) -> Path:
+    def _folder(self, flags: str, lines: list[str], seed: int) -> Path:
         name = folder_name(flags, [f"data {self.data}", *lines])
-        return self.out / name / f"seed{self.options.seed}"
+        return self.out / name / f"seed{seed}"
 
-    def _finished_run(self, row: Row, folder: Path, lines: list[str], steps: list[Step]) -> Run:
-        settings = (f"data {self.data}", f"seed {self.options.seed}", *lines)
+    def _finished_run(
+        self, row: Row, folder: Path, lines: list[str], steps: list[Step], seed: int
+    ) -> Run:
+        settings = (f"data {self.data}", f"seed {seed}", *lines)
         return Run(row.name, folder, settings, tuple(steps), metric=self._settings.metric)
 
-    def _model(self, row: Row) -> Run:
+    def _model(self, row: Row, seed: int) -> Run:
         """Return the run of a model: train, average, generate, score and measure as needed."""
         options, settings = self.options, self._settings
         model = [*shlex.split(settings.training), *shlex.split(row.flags)]
@@ -163,11 +167,11 @@ class GenerationPlan(Plan):
             f"precision {' '.join([*self.half, *cpu]) or 'fp32'}",
             *([] if shared == wanted else [f"shared {shared}"]),
         ]
-        folder = self._folder(row.flags, lines)
+        folder = self._folder(row.flags, lines, seed)
         checkpoint = folder / CHECKPOINTS[settings.checkpoint]
 
         languages = ["--source-lang", settings.source, "--target-lang", settings.target]
-        words = [str(self.data), *languages, "--seed", str(options.seed), *model]
+        words = [str(self.data), *languages, "--seed", str(seed), *model]
         words += [] if options.launcher else ["--distributed-world-size", str(workers)]
         words += ["--max-tokens", str(size), "--update-freq", str(frequency), *self.half, *cpu]
         program = shlex.split(options.launcher) or ["fairseq-train"]
@@ -186,7 +190,7 @@ class GenerationPlan(Plan):
         ]
         if self.recipe.locality is not None:
             steps.append(self._measure(checkpoint, folder / "locality.json"))
-        run = self._finished_run(row, folder, lines, steps)
+        run = self._finished_run(row, folder, lines, steps, seed)
         return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
 
     def _score(self, folder: Path) -> list[str]:

@@ -17,8 +17,8 @@ STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
 # Options of translation and summarization only, or of classifiers, taggers and recommenders only.
-OF_GENERATION = {"source", "steps", "seed", "gpus", "launcher", "small", "checkpoint", "max_update"}
-OF_CLASSIFICATION = {"datasets", "seeds", "folds", "epochs", "cpu"}
+OF_GENERATION = {"source", "steps", "launcher", "small", "checkpoint", "max_update"}
+OF_CLASSIFICATION = {"datasets", "folds", "epochs"}
 # Options on which results depend; a table's command names them.
 OF_RESULTS = ["small", "checkpoint", "max_update", "epochs", "precision"]
 OF_RESULTS += ["tune", "tune_updates", "tune_seeds"]
@@ -34,17 +34,17 @@ class Options:
     rows: str = ""
     source: Path | None = None
     steps: tuple[str, ...] = ()
-    seed: int = 1
+    seed: int | None = None
+    seeds: int | None = None
     gpus: int | None = None
+    cpu: bool = False
     launcher: str = ""
     small: bool = False
     checkpoint: str = ""
     max_update: int | None = None
     datasets: str = ""
-    seeds: int | None = None
     folds: int | None = None
     epochs: int | None = None
-    cpu: bool = False
     jobs: int = 1
     precision: str = "fp32"
     tune: tuple[float, ...] = ()
@@ -56,6 +56,10 @@ class Options:
     list: bool = False
     flags: tuple[str, ...] = ()  # after --
 
+    def seed_numbers(self, default: int) -> Sequence[int]:
+        """Return the seeds to train with; ``default`` is their number without options."""
+        return [self.seed] if self.seed is not None else range(1, (self.seeds or default) + 1)
+
 
 # Name, metavar and help of each option; the values in braces depend on the recipe.
 HELP = """
@@ -65,9 +69,10 @@ out FOLDER: checkpoints, results and the table (default: {out})
 rows LIST: names of rows, separated by commas (default: all)
 source FOLDER: prepare the published data in this folder, without downloading
 steps LIST: run these steps even if they are done: {steps} (default: all not done)
-seed N: random seed (default: 1); the table shows the mean of all finished seeds
-gpus N: GPUs for training, 0 for the CPU (default: all of this machine; 1 with --dry-run). Training
-  on the CPU is a separate result
+seed N: train with this random seed only; the table shows the mean of all finished seeds
+seeds N: train each model with the seeds 1 to N (default: {seeds})
+gpus N: GPUs for a training, 0 for the CPU (default: {gpus})
+cpu: train on the CPU even if there is a GPU, as --gpus 0
 launcher CMD: command that replaces fairseq-train, for example on several machines: see
   examples/distributed/README.md
 small: smaller models, for a CPU
@@ -77,12 +82,9 @@ checkpoint: checkpoint to score: best (by validation loss, validated every epoch
 max_update N: updates of training (default: {length}); a longer run continues from the last
   checkpoint of a shorter one
 datasets LIST: data sets, separated by commas (default: {datasets})
-seeds N: train each model with the seeds 1 to N (default: as many as the paper); the table shows the
-  mean of all finished seeds
 folds N: run the first N folds of a ten-fold cross validation (default: all)
 epochs N: epochs of training (default: the paper's epochs or updates); a longer run continues from
   the last checkpoint of a shorter one
-cpu: train on the CPU even if there is a GPU
 jobs N: models to train concurrently; they share the GPUs (default: 1)
 precision: number format of training: fp32 as published (default), fp16 on a GPU (also for testing),
   or bf16; each is a separate result
@@ -161,6 +163,12 @@ def read_options(
     flags = tuple(words[place + 1 :])
     parser = make_parser(recipe, prog, data_bin, checkpoints)
     options = parser.parse_args(words[:place], Options(flags=flags))
+    if options.seed is not None and options.seeds:
+        raise UsageError(f"--seed {options.seed}, --seeds {options.seeds}: give only one of them")
+    if options.cpu and options.gpus:
+        raise UsageError(f"--cpu, --gpus {options.gpus}: give only one of them")
+    if isinstance(recipe, ClassificationRecipe) and (options.gpus or 0) > 1:
+        raise UsageError(f"--gpus {options.gpus}: a model trains on one; --jobs trains several")
     if bool(options.tune) != bool(options.tune_updates):
         raise UsageError("--tune LIST and --tune-updates N need each other")
     if options.tune_seeds > 1 and not options.tune:
@@ -229,6 +237,8 @@ def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[s
             "length": one.max_update or f"{one.max_epoch} epochs",
             "checkpoint": one.checkpoint,
             "averaged": one.averaged,
+            "seeds": 1,
+            "gpus": "all of this machine, 1 with --dry-run; results of the CPU are separate",
         }
         regime = one.regime
         data = f"""\
@@ -242,6 +252,8 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
             "data": "folder with a folder of binarized data for each data set (default: "
             f"{data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
+            "seeds": "as many as the paper",
+            "gpus": "1 if there is any",
             "datasets": ",".join(dataset.name for dataset in recipe.datasets),
         }
         regime = recipe.regime

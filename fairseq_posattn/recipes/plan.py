@@ -1,6 +1,7 @@
 """A recipe with its options: its data, its device and its runs, without running anything."""
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import locked
+from fairseq_posattn.common.files import check_unsplit, locked
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.recipe import Dataset, Recipe, Row
 from fairseq_posattn.recipes.runs import Run, Say, Step
@@ -60,6 +61,8 @@ class Plan(ABC):
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
+        check_unsplit(self.data, "--data")
+        check_unsplit(self.out, "--out")
         if options.precision == "fp16" and not self.gpus:
             raise UsageError("--precision fp16 needs a GPU; use fp32 or bf16 on a CPU")
 
@@ -70,7 +73,9 @@ class Plan(ABC):
     @cached_property
     def gpus(self) -> int:
         """Return the GPUs for a training; 0 for the CPU."""
-        return 0 if self.options.tiny else self._gpus()
+        if self.options.tiny or self.options.cpu:
+            return 0
+        return self._gpus() if self.options.gpus is None else self.options.gpus
 
     @abstractmethod
     def _gpus(self) -> int: ...
@@ -98,7 +103,7 @@ class Plan(ABC):
 
         def run_of(rated: Row, seed: int) -> Run:
             # Trials do not depend on --seed, --seeds and --folds.
-            trial = replace(options, tune=(), data=self.data, out=self.out / "tuning", seed=seed)
+            trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
             trial = replace(trial, folds=1, max_update=options.tune_updates)
             return type(self)(self.recipe, trial, Path(), Path())._trial(rated, seed, dataset)
 
@@ -147,11 +152,19 @@ class Plan(ABC):
 def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:
     """Return the values of comma-separated names, in their order; all if there are none."""
     known = {name.lower(): one for name, one in named.items()}
-    names = wanted.split(",") if wanted else list(known)
-    if missing := next((name for name in names if name.lower() not in known), None):
-        choices = ", ".join(named)
-        raise UsageError(f"--{kind}s {wanted}: there is no {kind} {missing!r}; known: {choices}")
-    return tuple(known[name.lower()] for name in names)
+    longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
+    name_at = re.compile(f"({longest_first})(?:,|$)")  # names may contain commas
+    chosen, start = [], 0
+    while start < len(wanted):
+        match = name_at.match(wanted.lower(), start)
+        if match is None:
+            unknown, choices = wanted[start:].partition(",")[0], "; ".join(named)
+            raise UsageError(
+                f"--{kind}s {wanted}: there is no {kind} {unknown!r}; known: {choices}"
+            )
+        chosen.append(known[match[1]])
+        start = match.end()
+    return tuple(chosen or named.values())
 
 
 # fairseq's default limit of tokens in a sentence; it stops at one that is larger than a batch.

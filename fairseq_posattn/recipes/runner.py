@@ -50,18 +50,22 @@ class Runner:
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
         """Run all, as many at a time as there are ``devices``, variables that select a run's GPUs.
 
-        After a failure the concurrent runs are finished and no other is started; after
+        A failed run does not stop the others: a UsageError at the end names all that failed. After
         KeyboardInterrupt all are ended, and finished results stay.
         """
         free: queue.SimpleQueue[Mapping[str, str]] = queue.SimpleQueue()
         for device in devices:
             free.put(device)
         progress = Progress(len(runs))
+        failures: list[tuple[str, UsageError]] = []
 
         def run_one(number: int, run: Run) -> None:
             device = free.get()
             try:
                 self._run_one(f"{run.name} ({number} of {len(runs)})", run, device, progress)
+            except UsageError as error:
+                self.say(f"{run.name}: {error}")
+                failures.append((run.name, error))
             finally:
                 free.put(device)
 
@@ -73,6 +77,10 @@ class Runner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.stop()
                 raise
+        if failures:
+            names = "; ".join(name for name, _ in failures)
+            count = f"{len(failures)} of {len(runs)} runs failed" if len(runs) > 1 else "failed"
+            raise UsageError(f"{names}: {count}: {failures[0][1]}")
 
     def _run_one(self, name: str, run: Run, device: Mapping[str, str], progress: Progress) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)

@@ -121,6 +121,7 @@ def _without_length(settings: str) -> tuple[str, int]:
 def folder_name(flags: str, settings: Sequence[str]) -> str:
     """Return the name of a row's folder: its flags' values and a fingerprint of its settings.
 
+    Other signs than letters, numbers and ``.,+-`` are replaced: fairseq splits paths at colons.
     These are the lines of :attr:`Run.settings` that all its seeds and folds share, without the
     number of GPUs and the like.
     """
@@ -132,7 +133,7 @@ def folder_name(flags: str, settings: Sequence[str]) -> str:
         if not word.startswith("--") or following.startswith("--")
     ]
     fingerprint = hashlib.sha256("\n".join(settings).encode()).hexdigest()[:8]
-    return "-".join([*values, fingerprint])
+    return re.sub(r"[^\w.,+-]", "_", "-".join([*values, fingerprint]))
 
 
 def preset_of(words: Sequence[str]) -> list[str]:

@@ -269,6 +269,55 @@ def test_the_precision_is_the_options(runs_of, recipe, precision):
     assert (test.fp16, test.bf16, test.cpu) == (precision == "fp16", False, False)
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_row_can_be_chosen(plan_of, name):
+    """Names may have commas: alone, and among others in any case of letters."""
+    rows = RECIPES[name].rows
+    for row in rows:
+        assert plan_of(name, "--rows", row.name).rows == (row,)
+    assert (
+        plan_of(name, "--rows", ",".join(row.name.upper() for row in rows[::-1])).rows == rows[::-1]
+    )
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_each_recipe_takes_seeds_and_devices(runs_of, capsys, name):
+    with pytest.raises(SystemExit, match="0"):
+        runs_of(name, "--help")
+    printed = capsys.readouterr().out
+    assert {"--seed", "--seeds", "--gpus", "--cpu"} <= set(
+        re.findall(r"^  (--[a-z]+)", printed, re.M)
+    )
+    rows = RECIPES[name].rows
+    row = next(row for row in rows if not row.lead and not row.baseline)
+    chosen = ["--rows", row.name, "--folds", 1] if name in CLASSIFICATION else ["--rows", row.name]
+    for words, seeds in (
+        (["--seeds", 2], ["1", "2"]),
+        (["--seed", 3], ["3"]),
+        (["--seed", 0], ["0"]),
+    ):
+        runs = runs_of(name, *chosen, "--cpu", *words)
+        assert list(dict.fromkeys(run.values["seed"] for run in runs)) == seeds
+        assert runs == runs_of(name, *chosen, "--gpus", 0, *words)
+        for run in runs:
+            train = step_of(run, "train").command
+            assert train[train.index("--seed") + 1] == run.values["seed"]
+            assert "--cpu" in train
+            assert run.folder.name.endswith(f"seed{run.values['seed']}")
+        on_gpu = runs_of(name, *chosen, "--gpus", 1, *words)
+        assert "--cpu" not in step_of(on_gpu[0], "train").command
+
+
+def test_runs_without_training_are_not_repeated(runs_of, tmp_path):
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text/test.target").touch()
+    runs = runs_of("dman/cnn_dailymail", "--seeds", 2, data=tmp_path)
+    trained = len(RECIPES["dman/cnn_dailymail"].rows) - 1
+    assert len({run.name for run in runs}) == len(runs) == 2 * trained + 1
+    news = runs_of("da_transformer/table5_mind", "--rows", "NRMS,Popularity", "--seed", 4)
+    assert [run.values["seed"] for run in news] == ["4", "1"]
+
+
 def test_runs_are_rows_seeds_and_folds(runs_of):
     """The first seed of all rows is first; a cross validation has a run for each fold."""
     names = [run.name for run in runs_of("mpsan/table6_sentences", "--rows", "mpsan,disan")]
@@ -362,6 +411,13 @@ def test_an_evenly_shared_update_has_the_same_folder(runs_of):
     assert "cspan-no-residual-1-" in flag_without_value
 
 
+def test_folders_have_no_colons(runs_of):
+    """fairseq-generate and fairseq-validate split --path at colons."""
+    (run,) = runs_of("dman/wmt14_base", "--rows", "Convolutional Transformer")
+    assert re.fullmatch(r".*-window_5-[0-9a-f]{8}", run.folder.parent.name)
+    assert [run.name for name in RECIPES for run in runs_of(name) if ":" in str(run.folder)] == []
+
+
 # --- Data and options --------------------------------------------------------------------------
 
 
@@ -435,7 +491,7 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
 @pytest.mark.parametrize(
     "recipe, arguments, mentions",
     [
-        ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form),"]),
+        ("dman/table3_sublayers", "--rows|C#5 (paper form),C#6", ["'C#6'", "C#1 (released form);"]),
         ("dman/table3_sublayers", "--row|C#1", ["--row", "--help"]),
         ("dman/table3_sublayers", "--seed", ["--seed needs a value"]),
         ("dman/table3_sublayers", "--steps|train,test", ["'test'", "average", "generate"]),
@@ -443,13 +499,19 @@ TUNE = "--tune|1e-3,2e-3|--tune-updates|9"
         ("dman/table3_sublayers", "--small", ["--small"]),
         ("dman/iwslt14", "--gpus|0|--precision|fp16", ["fp16 needs a GPU", "bf16"]),
         ("mpsan/table7_sick", "--precision|fp8", ["--precision", "'fp32', 'fp16', 'bf16'"]),
-        ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec, cr, mpqa, subj"]),
+        ("mpsan/table6_sentences", "--datasets|trec,sst", ["'sst'", "trec; cr; mpqa; subj"]),
         ("dman/iwslt14", "--tune|1e-3|--tune-updates|9", ["--tune 1e-3: give two or more"]),
         ("dman/iwslt14", "--tune|1e-3,nan|--tune-updates|9", ["positive numbers"]),
         ("dman/iwslt14", "--tune|1e-3,2e-3", ["--tune-updates N"]),
         ("dman/iwslt14", "--tune-seeds|2", ["--tune-seeds 2 needs --tune LIST"]),
         ("dman/iwslt14", f"{TUNE}|--|--lr|1e-3", ["remove --lr"]),
         ("dman/iwslt14", f"{TUNE}|--|--max-epoch|9", ["after -- ", "give --max-update before --"]),
+        ("dman/iwslt14", "--out|runs/10:30", ["--out ", "runs/10:30: fairseq-train splits it at"]),
+        ("dman/iwslt14", "--data|a:b", ["--data a:b: fairseq-train splits it at"]),
+        ("cspan/table4_sizes", "--rows|1 layers, 9 queries", ["'1 layers'", "; 2 layers, 8 q"]),
+        ("dman/iwslt14", "--seed|2|--seeds|3", ["--seed 2, --seeds 3: give only one"]),
+        ("mpsan/table7_sick", "--cpu|--gpus|1", ["--cpu, --gpus 1: give only one"]),
+        ("mpsan/table7_sick", "--gpus|2", ["--gpus 2: a model trains on one; --jobs "]),
         ("dman/table9", "", ["'dman/table9'", "dman/table"]),
     ],
 )

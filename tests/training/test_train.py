@@ -180,6 +180,7 @@ def test_small_corpora_are_validated_after_several_epochs(make, kind, updates, i
     [
         ("tagging", "fold0", ["--size", "big"], "--size big: tagging has tiny, base; choose one"),
         ("tagging", "fold0", ["--", "--save-dir=x"], "--save-dir: give it before --"),
+        ("tagging", "fold0", ["--save-dir", "a:b"], "--save-dir a:b: fairseq-train splits it at"),
         ("tagging", "fold0", ["--max-epoch", "3"], "--max-epoch: no option of this command; give"),
         ("classification", "..", [], "has no preparation.json; make it with"),
         ("classification", "", [], "name one of them, such as "),

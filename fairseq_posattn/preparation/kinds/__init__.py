@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, end
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_unsplit
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, custom, custom_pairs
 from fairseq_posattn.preparation.kinds import classification, pairs, recommendation, tagging
@@ -15,7 +16,6 @@ from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.stages import check_replaced
 from fairseq_posattn.preparation.vectors import add_word_options
 
-SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split names at these
 FORCE = {"--force": "rebuild everything except completed downloads"}
 
 
@@ -103,9 +103,7 @@ def _training_files(options):
 
 def _check_dest(dest, source):
     """Raise :exc:`UsageError` if fairseq cannot use the destination, or the source contains it."""
-    for sign, command in SEPARATORS.items():
-        if sign in str(dest):
-            raise UsageError(f"--dest {dest}: {command} splits it at {sign!r}; choose another name")
+    check_unsplit(dest, "--dest", ",:")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import check_unsplit
 from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_of
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
@@ -78,6 +79,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     wanted = parser.parse_args(words[:here])
     prepared = Prepared(wanted.folder)
     save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
+    check_unsplit(save_dir, "--save-dir")
     import torch  # imported late: --help needs none
 
     number = 0 if wanted.cpu else torch.cuda.device_count()
