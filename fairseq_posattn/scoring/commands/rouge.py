@@ -25,13 +25,14 @@ import argparse
 import os
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.score import read_baseline, read_pairs, text_parser
-from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.rouge import (
     RULES,
@@ -69,6 +70,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 def score(options: argparse.Namespace) -> Result:
     pairs = read_pairs(options)
+    baseline = read_baseline(options, pairs[0])
     by_sentence = options.implementation == "rouge-score"
     rule, warnings = choose_words(options, pairs)
     signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
@@ -101,10 +103,11 @@ def score(options: argparse.Namespace) -> Result:
     texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
     escapes = "the text has escapes such as &apos;, which ROUGE counts as words"
     warnings += [escapes] if any(map(ESCAPED.search, texts)) else []
+    each = (warnings_of(run, options.remove_bpe) for run in (*pairs, *baseline))
+    warnings += dict.fromkeys(chain.from_iterable(each))
     result = Result(numbers, [*lines, rule, signature], warnings, total_counts(pairs))
-    if options.baseline:
-        before = _groups(read_baseline(options, pairs[0]), options.baseline, options)
-        result.compare(groups, before, names)
+    if baseline:
+        result.compare(groups, _groups(baseline, options.baseline, options), names)
     return result
 
 
