@@ -20,6 +20,11 @@ GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
 NO_LETTERS = re.compile(r"[^\w\s]|_")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
+# A command that converts a file.
+TO_NFC = (
+    'python -c "import sys, unicodedata as u; '
+    "sys.stdout.write(u.normalize('NFC', sys.stdin.read()))\" <FILE >NEW"
+)
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 
@@ -86,8 +91,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     if references is None and unknown and (text := generated.text()):
         references = text
         restored = (
-            f"{unknown:,} of {len(wanted):,} references have {UNKNOWN_REFERENCE} for words that the "
-            f"dictionary lacks: all are taken from {text}"
+            f"{unknown:,} of {len(wanted):,} references have {UNKNOWN_REFERENCE} for words that "
+            f"the dictionary lacks: all are taken from {text}"
         )
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
@@ -129,7 +134,7 @@ class Generated:
     def subwords(self) -> str | None:
         """Return the subwords of the preparation; None if it is unknown."""
         prepared = manifest.read(self.data[0]) if self.data else None
-        return prepared and prepared.subwords
+        return prepared.subwords if prepared else None
 
 
 def read_generated(path: StrPath) -> Generated:
@@ -163,8 +168,9 @@ def read_generated(path: StrPath) -> Generated:
 def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = None) -> list[str]:
     """Return lines without ``marks`` of subwords, one of :data:`MARKS`.
 
-    ``auto`` detects those of ``prepared``, or without it all but wordpiece, since text may contain "##th" itself. WordPiece leaves words
-    split at punctuation ("u . s ."), in references, too, so that sentences end at the same places.
+    ``auto`` detects those of ``prepared``, or without it all kinds; never wordpiece, since text may
+    contain "##th" itself. WordPiece leaves words split at punctuation ("u . s ."), in references,
+    too, so that sentences end at the same places.
     """
     kind = find_marks(lines, prepared) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
@@ -216,8 +222,8 @@ def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
         for kind, count in marked_lines(lines).items():
             if count and marks == "auto":
                 yield (
-                    f"{count:,} of {len(lines):,} {side} have marks like those of {kind}, which are "
-                    f"scored as text; if they are subwords, give --remove-bpe {kind}"
+                    f"{count:,} of {len(lines):,} {side} have marks like those of {kind}, which "
+                    f"are scored as text; if they are subwords, give --remove-bpe {kind}"
                 )
     yield from form_warning(pairs.hypotheses, pairs.references)
 
@@ -230,15 +236,14 @@ def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterat
         shares = [side.count("NFC") / sum(form is not None for form in side) for side in forms]
         yield (
             f"Unicode forms differ in {differ:,} of {len(hypotheses):,} lines: {shares[0]:.0%} of "
-            f"the hypotheses with accents and {shares[1]:.0%} of the references are composed (NFC), "
-            "the others not, and equal words count as different; convert both, with python -c "
-            "\"import sys, unicodedata as u; sys.stdout.write(u.normalize('NFC', "
-            "sys.stdin.read()))\" <FILE >NEW"
+            f"the hypotheses with accents are composed (NFC), {shares[1]:.0%} of the references, "
+            f"and equal words count as different; convert both files by {TO_NFC}"
         )
 
 
 def unicode_form(line: str) -> str | None:
     """Return NFC, NFD for all that is not, or None for text that is the same in both."""
-    if line.isascii() or all(map(unicodedata.is_normalized, ("NFC", "NFD"), (line, line))):
+    composed = line.isascii() or unicodedata.is_normalized("NFC", line)
+    if composed and unicodedata.is_normalized("NFD", line):
         return None
-    return "NFC" if unicodedata.is_normalized("NFC", line) else "NFD"
+    return "NFC" if composed else "NFD"

@@ -16,7 +16,13 @@ from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
 from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
-from fairseq_posattn.scoring.significance import Group, Statistics, compare, tests_of
+from fairseq_posattn.scoring.significance import (
+    Group,
+    Statistics,
+    compare,
+    corrected,
+    tests_of,
+)
 
 __all__ = ["Kept", "Result", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
 
@@ -43,12 +49,24 @@ class Result:
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
         self.numbers["baseline_runs"] = runs[1]
-        self.numbers["significance"] = {
-            **{name: asdict(one) for name, one in compared.items()},
-            "tests": tests,
-        }
+        adjusted = [
+            {"p_holm": holm, "p_benjamini_hochberg": by_rate}
+            for holm, by_rate in corrected([one.p for one in compared.values()])
+        ]
+        each = zip(compared.items(), adjusted, strict=True)
+        each_score = {name: {**asdict(one), **more} for (name, one), more in each}
+        self.numbers["significance"] = {**each_score, "tests": tests}
         printed = {called[name]: compared[name] for name in called if name in compared}
         self.lines.extend(f"{name:<25} {one}" for name, one in printed.items())
+        if len(printed) > 1:
+            ps = (
+                f"{label} {each_score[name]['p_holm']:.4f} and "
+                f"{each_score[name]['p_benjamini_hochberg']:.4f}"
+                for name, label in called.items()
+                if name in each_score
+            )
+            counted = f"corrected for {len(compared)} tests (Holm; Benjamini and Hochberg)"
+            self.lines.append(f"bootstrap p {counted}: {', '.join(ps)}")
         self.lines.append(f"tested on {tests}")
         if min(runs) == 1 < max(runs):
             self.warnings.append(

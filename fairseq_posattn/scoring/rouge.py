@@ -81,7 +81,13 @@ def stemmer() -> Callable[[str], str]:
     text = (files(__package__) / "wordnet_exceptions.txt").read_text(encoding="utf-8")
     irregular = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
     porter = RougeStemmer(PorterStemmer.MARTIN_EXTENSIONS)
-    return cache(lambda w: w if len(w) <= 3 or not w.isascii() else irregular.get(w) or str(porter.stem(w)))
+
+    def stem(word: str) -> str:
+        if len(word) <= 3 or not word.isascii():
+            return word
+        return irregular.get(word) or str(porter.stem(word))
+
+    return cache(stem)
 
 
 class Tokenizer:
@@ -127,7 +133,8 @@ def rouge_of_each(
 ) -> dict[str, list[float]]:
     """Return F1 in percent: for each metric a list over summaries.
 
-    ``eos`` ends a sentence within a line. ``rule`` is a key of :data:`RULES`. Sentences that are too long are a UsageError of ``name``.
+    ``eos`` ends a sentence within a line. Sentences that are too long are a UsageError of ``name``.
+    ``rule`` is a key of :data:`RULES`.
     """
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 

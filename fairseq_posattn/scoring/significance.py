@@ -27,7 +27,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Group", "compare", "of_sentences", "tests_of"]
+__all__ = ["Comparison", "Group", "compare", "corrected", "of_sentences", "tests_of"]
 
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
 TRIALS = 1_000  # of the randomization; sacreBLEU's own has 10,000
@@ -144,6 +144,20 @@ def tests_of(system: Group, baseline: Group) -> str:
     if _by_sacrebleu(system, baseline):
         what, trials = f"{what} by sacreBLEU, whose bootstrap has one side", 10_000
     return f"{what}, bs:{SAMPLES}, ar:{trials}, seed:12345, unless SACREBLEU_SEED is set"
+
+
+def corrected(p_values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return each p corrected for the number of tests.
+
+    By Holm (1979), which bounds the probability of any false positive, and by Benjamini and
+    Hochberg (1995), which bounds the expected share of false positives among the significant.
+    """
+    from scipy.stats import false_discovery_control  # slow to import
+
+    ps = numpy.asarray(p_values, dtype=float)
+    holm, order = numpy.empty_like(ps), numpy.argsort(ps)
+    holm[order] = numpy.maximum.accumulate(ps[order] * numpy.arange(len(ps), 0, -1)).clip(max=1)
+    return list(zip(holm.tolist(), false_discovery_control(ps).tolist(), strict=True))
 
 
 def _by_sacrebleu(system: Group, baseline: Group) -> bool:

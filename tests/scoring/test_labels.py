@@ -57,7 +57,7 @@ def test_labels_are_read_from_predictions(write):
 
 def test_labels_in_other_unicode_forms_are_reported(write, as_json):
     files = ["--predictions", write("a", ["cafe\u0301"]), "--references", write("b", ["caf\xe9"])]
-    assert any("Unicode forms differ in 1 of" in one for one in as_json("labels", files)["warnings"])
+    assert "Unicode forms differ in 1 of 1 " in as_json("labels", files)["warnings"][-1]
 
 
 @pytest.fixture
