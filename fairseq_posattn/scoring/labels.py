@@ -8,7 +8,7 @@ from statistics import fmean
 
 import numpy
 
-from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
+from fairseq_posattn.scoring.significance import SHARE_OF_SENTENCES as SHARE
 from fairseq_posattn.scoring.significance import Floats, Group, OfSums, Statistics, of_sentences
 from fairseq_posattn.text.lines import read_file
 
@@ -39,7 +39,7 @@ def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
     """Return the accuracy of runs in percent."""
     each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
-    return Group(MEAN, each)
+    return Group(SHARE, each)
 
 
 def _mean_f1(sums: Floats) -> float:

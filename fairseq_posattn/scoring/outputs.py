@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,13 +62,17 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
 
-def require_known(references: Sequence[str], name: StrPath) -> None:
+def require_known(references: Collection[str], name: StrPath) -> None:
     """Raise UsageError if references have fairseq's mark of unknown words."""
-    if unknown := sum(UNKNOWN_REFERENCE in line for line in references):
-        raise UsageError(
-            f"{name}: {unknown:,} of {len(references):,} references have {UNKNOWN_REFERENCE} for "
-            "words that the dictionary lacks; give the text of the test set with --references FILE"
-        )
+    if unknown := unknown_words(references):
+        raise UsageError(f"{name}: {unknown}; give the test set's text with --references FILE")
+
+
+def unknown_words(references: Collection[str]) -> str:
+    """Return how many references have fairseq's mark of unknown words; "" for none."""
+    unknown = sum(UNKNOWN_REFERENCE in line for line in references)
+    what = f"references have {UNKNOWN_REFERENCE} for words that the dictionary lacks"
+    return f"{unknown:,} of {len(references):,} {what}" if unknown else ""
 
 
 def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
@@ -86,14 +90,9 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
             f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); give output of "
             "fairseq-generate, or plain text with --hypotheses and --references"
         )
-    restored = ""
-    unknown = sum(UNKNOWN_REFERENCE in line for line in wanted.values())
-    if references is None and unknown and (text := generated.text()):
-        references = text
-        restored = (
-            f"{unknown:,} of {len(wanted):,} references have {UNKNOWN_REFERENCE} for words that "
-            f"the dictionary lacks: all are taken from {text}"
-        )
+    restored = "" if references else unknown_words(wanted.values())
+    if restored and (text := generated.text()):
+        references, restored = text, f"{restored}: all are taken from {text}"
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
     elif not wanted:
@@ -102,7 +101,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
         name = references or path
         raise UsageError(f"{name}: no reference for hypothesis {min(unwanted)} of {path}")
     numbers = sorted(wanted)
-    require_known(list(wanted.values()), references or path)
+    require_known(wanted.values(), references or path)
     prepared = generated.subwords()
     return Pairs(
         remove_marks([written.get(number, "") for number in numbers], marks, prepared),

@@ -18,7 +18,7 @@ Randomization permutes the outputs of a sentence among all runs of both systems 
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
 from types import SimpleNamespace
@@ -74,10 +74,25 @@ class Group:
         """Return the standard deviation over runs; None for one run."""
         return stdev(self.scores) if len(self.runs) > 1 else None
 
+    @property
+    def is_share(self) -> bool:
+        """Return whether the score is the percentage of right sentences of a single run."""
+        return self.metric is SHARE_OF_SENTENCES and len(self.runs) == 1
+
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Return the 95% bootstrap interval of the mean score, over sentences and runs."""
-        return _middle(_resampled(self)[0])
+        """Return the 95% interval of the mean score, over sentences and runs.
+
+        It is Wilson's (1927) of a percentage, near whose ends bootstrap intervals are too short,
+        else the bootstrap's.
+        """
+        if not self.is_share:
+            return _middle(_resampled(self)[0])
+        from scipy.stats import binomtest  # slow to import
+
+        right = sum(score > 0 for score, _ in self.runs[0])
+        low, high = binomtest(right, len(self.runs[0])).proportion_ci(0.95, "wilson")
+        return 100 * float(low), 100 * float(high)
 
     @cached_property
     def array(self) -> Floats:
@@ -91,7 +106,8 @@ class Group:
 
     @property
     def explanation(self) -> str:
-        runs, interval = len(self.runs), "in brackets the 95% bootstrap interval over sentences"
+        method = "Wilson" if self.is_share else "bootstrap"
+        runs, interval = len(self.runs), f"in brackets the 95% {method} interval over sentences"
         if runs == 1:
             return interval
         return f"mean ± standard deviation of {runs} runs, {interval} and runs"
@@ -115,6 +131,7 @@ class OfSums:
 
 
 MEAN_OF_SENTENCES = OfSums(lambda sums: float(sums[0] / sums[1]))
+SHARE_OF_SENTENCES = replace(MEAN_OF_SENTENCES)  # of sentence scores 0 and 100
 
 
 def of_sentences(scores: Iterable[float]) -> Statistics:
@@ -154,6 +171,8 @@ def corrected(p_values: Sequence[float]) -> list[tuple[float, float]]:
     """
     from scipy.stats import false_discovery_control  # slow to import
 
+    if not p_values:
+        return []
     ps = numpy.asarray(p_values, dtype=float)
     holm, order = numpy.empty_like(ps), numpy.argsort(ps)
     holm[order] = numpy.maximum.accumulate(ps[order] * numpy.arange(len(ps), 0, -1)).clip(max=1)

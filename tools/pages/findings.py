@@ -99,11 +99,12 @@ def find(
             # Tables may share models.
             key = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
             findings.setdefault(key, one)
-    tested = {key: one.p for key, one in findings.items() if one.p is not None}
-    if tested:
-        for one, (holm, rate) in zip(tested, corrected(list(tested.values())), strict=True):
-            findings[one] = replace(findings[one], holm=holm, rate=rate)
-    return list(findings.values())
+    found = list(findings.values())
+    tested = [place for place, one in enumerate(found) if one.p is not None]
+    adjusted = corrected([found[place].p or 0.0 for place in tested])
+    for place, (holm, rate) in zip(tested, adjusted, strict=True):
+        found[place] = replace(found[place], holm=holm, rate=rate)
+    return found
 
 
 def _of_table(
@@ -155,8 +156,9 @@ def in_short(results: Results) -> str:
     lines.append(
         f"\nOf {len(tested)} tested differences {len(single)} have p < {SIGNIFICANT}; without any "
         f"true difference about {SIGNIFICANT * len(tested):.1f} would, and up to twice as many "
-        f"with three runs. Significant when corrected for the number of tests: {len(rate)} by Benjamini "
-        f"and Hochberg's method, which this page uses, {len(holm)} by Holm's ({named}). "
+        f"with three runs. Significant when corrected for the number of tests: "
+        f"{len(rate)} by Benjamini and Hochberg's method, which this page uses, "
+        f"{len(holm)} by Holm's ({named}). "
         f"The bootstrap has no p below {1 / (SAMPLES + 1):.3f}: more than "
         f"{SIGNIFICANT * (SAMPLES + 1):.0f} tests cannot pass Holm's by it."
     )
@@ -205,7 +207,7 @@ def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[
             for mechanism in columns
         }
         ps = {name: wilcoxon(each).pvalue for name, each in sizes.items() if len(each) == count}
-        tests = zip(ps.items(), corrected(list(ps.values())) if ps else [], strict=True)
+        tests = zip(ps.items(), corrected(list(ps.values())), strict=True)
         cells = {
             name: difference(fmean(sizes[name]), p, metric, rate) for (name, p), (_, rate) in tests
         }

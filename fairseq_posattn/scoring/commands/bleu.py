@@ -116,13 +116,10 @@ def score(options: argparse.Namespace) -> Result:
         signatures["comet"] = bleu.comet_signature(options.comet_model)
     scores = main_scores(groups)
     unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
-    names = [name for name in groups if name not in unprinted]
-    called = {name: called for name, called in CALLED.items() if name not in unprinted}
-    advice = []
-    if "chrf2" in names and bleu.tokenizer_of(language)[0] == "char":
-        names.sort(key="chrf2".__ne__)  # first
-        called = {name: called[name] for name in sorted(called, key="chrf2".__ne__)}
-        advice = ["report chrF2: BLEU of characters is not comparable with other BLEU"]
+    first = "chrf2" if bleu.tokenizer_of(language)[0] == "char" else ""
+    names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
+    called = {one: CALLED[one] for one in sorted(CALLED, key=first.__ne__) if one not in unprinted}
+    advice = ["report chrF2: BLEU of characters is not comparable with other BLEU"]
     lines = [
         f"{CALLED.get(name) or f'BLEU {name}':<25} {groups[name]}   {signatures[name]}"
         for name in names
@@ -132,7 +129,7 @@ def score(options: argparse.Namespace) -> Result:
     numbers |= {"signatures": main_scores(signatures), "forms": each}
     if options.statistics is not None:
         write_statistics(options.statistics, scores, pairs[0].references)
-    lines += [*advice, scores["bleu"].explanation]
+    lines += [*(advice if first in names else []), scores["bleu"].explanation]
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
     if baseline:
         before = measure(baseline, [forms[0], *bleu.running_metrics()])

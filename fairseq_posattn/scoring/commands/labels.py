@@ -8,8 +8,8 @@ A file has one label a line, or the output of posattn predict. Several files are
 with different seeds: scores are means, with standard deviations. All numbers but p are in percent.
 
 "p" tests the difference in accuracy from the baseline by paired bootstrap over examples and runs;
-with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% bootstrap interval
-of the accuracy, and "significance" also compares the macro-F1.
+with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% interval of the
+accuracy, Wilson's for one run, and "significance" also compares the macro-F1.
 """
 
 import argparse
@@ -57,7 +57,8 @@ def score(options: argparse.Namespace) -> Result:
     groups = measure(runs)
     numbers = {**numbers_of(groups), "examples": len(labels)}
     lines = [f"{name:<9} {group}" for name, group in groups.items()]
-    lines.append(groups["accuracy"].explanation)
+    share = "; of the accuracy Wilson's interval" if groups["accuracy"].is_share else ""
+    lines.append(groups["macro_f1"].explanation + share)
     unknown = sorted({label for run in runs for label in run} - set(labels))
     named = ", ".join(repr(label) for label in unknown[:3])
     warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
