@@ -193,7 +193,8 @@ def _comet_model(name: str) -> Any:
         import comet
     except ImportError as error:
         raise UsageError(
-            f"--comet: {error.name or error} is not installed; pip install unbabel-comet"
+            f"--comet: {error.name or error} is not installed; unbabel-comet needs older versions "
+            "of shared packages: install it in an environment of its own and run its comet-score"
         ) from None
     try:
         return comet.load_from_checkpoint(comet.download_model(name))

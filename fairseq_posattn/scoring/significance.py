@@ -13,7 +13,8 @@ the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p
 seeds vary more than sentences, the false positive rate at p < 0.05 is a third with two runs each,
 11% with three, 8% with five, and 47% for a single run beside three (simulated, normal).
 Randomization permutes the outputs of a sentence among all runs of both systems (Clark et al.,
-2011). It takes the sentences of a run as independent, and is the more lenient test.
+2011). It takes the sentences of a run as independent, and is the more lenient test: of runs whose
+seeds vary, prefer the bootstrap.
 """
 
 import os

@@ -35,6 +35,16 @@ def test_accuracy_and_macro_f1_equal_scikit_learn(labels):
     assert result == pytest.approx(100 * expected)
 
 
+def test_the_interval_of_an_accuracy_is_wilsons(labels):
+    """Near 100% a bootstrap interval is too short: none at all, if all predictions are right."""
+    group = accuracy([labels], labels)
+    z2 = 1.96**2
+    assert group.is_share and group.interval == pytest.approx((100 * 60 / (60 + z2), 100), abs=0.01)
+    two = accuracy([labels, predictions(labels, 0.5, seed=2)], labels)
+    assert not two.is_share and "bootstrap" in two.explanation
+    assert not macro_f1([labels], labels, CLASSES).is_share
+
+
 ONE_SIDE = (1 + 9 + 36) / 2**9
 
 

@@ -154,7 +154,7 @@ def in_short(results: Results) -> str:
     )
     named = ", ".join(f"{one.mechanism} on {one.data}" for one in holm) or "none"
     lines.append(
-        f"\nOf {len(tested)} tested differences {len(single)} have p < {SIGNIFICANT}; without any "
+        f"\n{len(single)} of {len(tested)} tested differences have p < {SIGNIFICANT}; without any "
         f"true difference about {SIGNIFICANT * len(tested):.1f} would, and up to twice as many "
         f"with three runs. Significant when corrected for the number of tests: "
         f"{len(rate)} by Benjamini and Hochberg's method, which this page uses, "
