@@ -87,12 +87,15 @@ def check_language_model(init, self, models, dictionary, *args, lm_model=None, *
 def translate_shard(main, cfg, *args, **kwargs):
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
 
+    It ignores ``--sacrebleu``, too, although a warning advises it: that is ``--scoring sacrebleu``.
     It divides by zero if there is nothing to translate.
     """
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
         distributed.distributed_world_size = shards
         distributed.distributed_rank = cfg.dataset.shard_id
+    if cfg.generation.sacrebleu:
+        cfg.scoring = "sacrebleu"
     try:
         return main(cfg, *args, **kwargs)
     except ZeroDivisionError as error:  # of the timer, which never ran

@@ -123,7 +123,7 @@ class GenerationPlan(Plan):
     def _lead(self, row: Row, seed: int) -> Run:
         """Return the run that scores the first sentences of the texts, without training."""
         settings = self._settings
-        score = ["posattn", "score", *settings.scoring.split(), "--json", "--lead", str(row.lead)]
+        score = [*self._scorer(), "--lead", str(row.lead)]
         score += ["--hypotheses", str(self._text(settings.source))]
         score += ["--references", str(self._text(settings.target))]
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
@@ -193,13 +193,18 @@ class GenerationPlan(Plan):
         run = self._finished_run(row, folder, lines, steps, seed)
         return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
 
+    def _scorer(self) -> list[str]:
+        """Return the start of the scoring command; published ROUGE has ROUGE-1.5.5's words."""
+        kind, *flags = self._settings.scoring.split()
+        words = ["--words", "rouge155"] if kind == "rouge" else []
+        return ["posattn", "score", kind, "--json", *flags, *words]
+
     def _score(self, folder: Path) -> list[str]:
         settings = self._settings
-        scorer, *flags = settings.scoring.split()
-        command = ["posattn", "score", scorer, "--generated", str(folder / "generate-test.txt")]
-        command += ["--json", "--statistics", str(folder / STATISTICS), *flags]
-        # Summaries are scored against whole references; binarized ones may be truncated.
-        if settings.subwords != "subword_nmt" and self._has_references():
+        command = [*self._scorer(), "--generated", str(folder / "generate-test.txt")]
+        command += ["--statistics", str(folder / STATISTICS)]
+        # Binarized references may be truncated, and have <<unk>> for unknown words.
+        if self._has_references():
             command += ["--references", str(self._text(settings.target))]
         if settings.subwords == "wordpiece":  # split at punctuation, as the hypotheses are
             command += ["--remove-bpe", settings.subwords]

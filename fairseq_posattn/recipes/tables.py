@@ -12,6 +12,7 @@ from fairseq_posattn.common.figures import new_figure, write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, LOWER_IS_BETTER, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
+from fairseq_posattn.scoring.significance import corrected
 
 # Decimals of numbers that are no percentages; percentages have two.
 DIGITS = {
@@ -128,12 +129,15 @@ def _unpublished(row: TableRow) -> Iterator[str]:
 
 
 def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> list[str]:
-    """Return sentences about metric, data, tests, tuning and precision, without full stops."""
+    """Return sentences about metric, data, tests, tuning and precision, without full stops.
+
+    Bold differences are significant in a test of their own; another sentence corrects for all.
+    """
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
         f"difference from {one['with']}: n = {counted(one)}, tested over "
-        f"{one['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT})"
+        f"{one['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
         for one in compared.values()
     )
     untested = "differences of single runs are not tested" if len(scored) > 1 else ""
@@ -141,12 +145,35 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
         _join(row.get("metric", "") for row in measured),
         f"data: {_join(row['data'] for row in measured)}",
         _join(tests) or untested,
+        _corrections(compared),
         *explain_rates(measured),
         _join(row["note"].rstrip(".") for row in measured if "note" in row),
     ]
     if precisions := {row["precision"] for row in measured if "precision" in row}:
         parts.append(f"precision of training: {', '.join(sorted(precisions))}")
     return [part[:1].upper() + part[1:] for part in parts if part]
+
+
+def _corrections(compared: Mapping[str, Comparison]) -> str:
+    """Return which bold differences are not significant if corrected for a table's tests."""
+    tests = [(row, *test) for row, one in compared.items() for test in one["metrics"].items()]
+    bold = [test["p"] < SIGNIFICANT for *_, test in tests]
+    if len(tests) < 2 or not any(bold):
+        return ""
+    lost = {}
+    adjusted = zip(*corrected([test["p"] for *_, test in tests]), strict=True)
+    for name, ps in zip(("Holm", "Benjamini and Hochberg"), adjusted, strict=True):
+        by_row: dict[str, list[str]] = {}
+        for (row, metric, _), is_bold, p in zip(tests, bold, ps, strict=True):
+            if is_bold and p >= SIGNIFICANT:
+                by_row.setdefault(row, []).append(name_of(metric))
+        several = len({metric for _, metric, _ in tests}) > 1
+        parts = [row + f" ({', '.join(metrics)})" * several for row, metrics in by_row.items()]
+        lost[name] = ", ".join(parts)
+    if not any(lost.values()):
+        return f"all bold differences stay significant when corrected for {len(tests)} tests (Holm)"
+    each = "; ".join(f"{rows or 'none'} by {name}" for name, rows in lost.items())
+    return f"bold, but not significant when corrected for {len(tests)} tests: {each}"
 
 
 def _join(texts: Iterable[str]) -> str:
@@ -161,9 +188,9 @@ def name_of(metric: str) -> str:
     return NAMES.get(metric, metric)
 
 
-def difference(size: float, p: float, metric: str) -> str:
-    """Return a difference with its p, in bold if significant."""
-    bold = "**" if p < SIGNIFICANT else ""
+def difference(size: float, p: float, metric: str, adjusted: float | None = None) -> str:
+    """Return a difference with its p, in bold if p, or ``adjusted`` instead, is significant."""
+    bold = "**" if (p if adjusted is None else adjusted) < SIGNIFICANT else ""
     return f"{bold}{signed(size, metric)}{bold} ({p_value(p)})"
 
 

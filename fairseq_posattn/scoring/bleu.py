@@ -32,6 +32,7 @@ TEXTS = ("auto", "moses", "running")
 HYPHENATED = re.compile(r"(\S)-(\S)")
 ESCAPED = re.compile(r"&(?:amp|apos|quot|lt|gt|bar|bra|ket|#91|#93|#124);")
 MARKS = frozenset(".,。、，")
+SCRIPTS = {"TIBETAN": "bo", "KHMER": "km", "LAO": "lo", "MYANMAR": "my", "THAI": "th"}
 
 
 def known_language(code: str) -> str:
@@ -42,7 +43,7 @@ def known_language(code: str) -> str:
 
 
 def language_by_script(lines: Iterable[str]) -> str | None:
-    """Return zh, ja or ko if most letters are of that script, else None."""
+    """Return zh, ja, ko or one of SCRIPTS if most letters are of that script, else None."""
     scripts = Counter(
         unicodedata.name(letter, "").partition(" ")[0]
         for line in lines
@@ -51,6 +52,7 @@ def language_by_script(lines: Iterable[str]) -> str | None:
     )
     kana = scripts["HIRAGANA"] + scripts["KATAKANA"]
     shares = {"zh": scripts["CJK"], "ja": kana and kana + scripts["CJK"], "ko": scripts["HANGUL"]}
+    shares |= {language: scripts[script] for script, language in SCRIPTS.items()}
     language = max(shares, key=lambda name: shares[name])
     return language if 2 * shares[language] > scripts.total() else None
 
@@ -170,7 +172,8 @@ def _comet_model(name: str) -> Any:
         import comet
     except ImportError as error:
         raise UsageError(
-            f"--comet: {error.name or error} is not installed; pip install unbabel-comet"
+            f"--comet: {error.name or error} is not installed; unbabel-comet needs older versions "
+            "of shared packages: install it in an environment of its own and run its comet-score"
         ) from None
     try:
         return comet.load_from_checkpoint(comet.download_model(name))

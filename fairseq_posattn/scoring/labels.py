@@ -8,8 +8,7 @@ from statistics import fmean
 
 import numpy
 
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
+from fairseq_posattn.scoring.significance import SHARE_OF_SENTENCES as SHARE
 from fairseq_posattn.scoring.significance import Floats, Group, OfSums, Statistics, of_sentences
 from fairseq_posattn.text.lines import read_file
 
@@ -18,16 +17,18 @@ __all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read
 
 def read_labels(path: Path) -> list[str]:
     """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them."""
-    labels = []
-    for row, line in enumerate(read_file(path), start=1):
-        label = line.partition("\t")[0].strip()
-        if line.startswith("{"):
-            try:
-                label = json.loads(line)["label"]
-            except (ValueError, KeyError, RecursionError):
-                raise UsageError(f"{path}:{row}: the JSON object has no label") from None
-        labels.append("" if label is None else str(label))
-    return labels
+    return list(map(_label, read_file(path)))
+
+
+def _label(line: str) -> str:
+    if line.startswith('{"'):
+        try:
+            label = json.loads(line)["label"]
+        except (ValueError, KeyError, RecursionError):
+            pass  # text that begins with a brace
+        else:
+            return "" if label is None else str(label)
+    return line.partition("\t")[0].strip()
 
 
 def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
@@ -38,7 +39,7 @@ def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
     """Return the accuracy of runs in percent."""
     each = [of_sentences(100 * right for right in correct(run, labels)) for run in runs]
-    return Group(MEAN, each)
+    return Group(SHARE, each)
 
 
 def _mean_f1(sums: Floats) -> float:

@@ -2,19 +2,29 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.text import manifest
 from fairseq_posattn.text.lines import file_lines, read_file
 from fairseq_posattn.text.subwords import SPACE, whole_words
 
-__all__ = ["Pairs", "from_files", "from_generated", "remove_marks"]
+__all__ = ["Pairs", "from_files", "from_generated", "remove_marks", "warnings_of"]
 
+DATA = re.compile(r"\| ([^|]+) (\w+) \S+ (\d+) examples$")  # folder and split
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
 GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
 NO_LETTERS = re.compile(r"[^\w\s]|_")
+UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
+UNKNOWN_REFERENCE = "<<unk>>"  # and in references
+# A command that converts a file.
+TO_NFC = (
+    'python -c "import sys, unicodedata as u; '
+    "sys.stdout.write(u.normalize('NFC', sys.stdin.read()))\" <FILE >NEW"
+)
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 
@@ -27,6 +37,7 @@ class Pairs:
     missing: int = 0  # hypotheses, scored as empty
     skipped: int = 0  # sentences with neither hypothesis nor reference, not scored
     language: str | None = None  # of the target, if fairseq-generate's log names it
+    restored: str = ""  # a warning about references that were taken from the prepared text
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
@@ -47,7 +58,21 @@ def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") ->
             f"{hypotheses}: {len(written):,} lines, but {len(wanted):,} in {references}; each "
             "hypothesis needs its reference on the same line"
         )
+    require_known(wanted, references)
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
+
+
+def require_known(references: Collection[str], name: StrPath) -> None:
+    """Raise UsageError if references have fairseq's mark of unknown words."""
+    if unknown := unknown_words(references):
+        raise UsageError(f"{name}: {unknown}; give the test set's text with --references FILE")
+
+
+def unknown_words(references: Collection[str]) -> str:
+    """Return how many references have fairseq's mark of unknown words; "" for none."""
+    unknown = sum(UNKNOWN_REFERENCE in line for line in references)
+    what = f"references have {UNKNOWN_REFERENCE} for words that the dictionary lacks"
+    return f"{unknown:,} of {len(references):,} {what}" if unknown else ""
 
 
 def from_generated(path: StrPath, references: StrPath | None = None, marks: str = "auto") -> Pairs:
@@ -55,14 +80,19 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 
     The best-scoring hypothesis of a sentence counts, after fairseq's detokenization (line D) or
     else before it (line H). ``references`` is a file in the order of the test set; by default they
-    are the output's (line T). No hypotheses or references are a UsageError.
+    are the output's (line T) or, if these have unknown words, the text beside the binarized data
+    that the log names. No hypotheses or references are a UsageError, and so are unknown words.
     """
-    written, wanted, language = read_generated(path)
+    generated = read_generated(path)
+    written, wanted = generated.hypotheses, generated.references
     if not written:
         raise UsageError(
             f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); give output of "
             "fairseq-generate, or plain text with --hypotheses and --references"
         )
+    restored = "" if references else unknown_words(wanted.values())
+    if restored and (text := generated.text()):
+        references, restored = text, f"{restored}: all are taken from {text}"
     if references is not None:
         wanted = dict(enumerate(read_file(references)))
     elif not wanted:
@@ -71,29 +101,56 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
         name = references or path
         raise UsageError(f"{name}: no reference for hypothesis {min(unwanted)} of {path}")
     numbers = sorted(wanted)
+    require_known(wanted.values(), references or path)
+    prepared = generated.subwords()
     return Pairs(
-        remove_marks([written.get(number, "") for number in numbers], marks),
-        remove_marks([wanted[number] for number in numbers], marks),
+        remove_marks([written.get(number, "") for number in numbers], marks, prepared),
+        remove_marks([wanted[number] for number in numbers], marks, prepared),
         missing=len(wanted) - len(written),
         skipped=numbers[-1] + 1 - len(numbers),
-        language=language,
+        language=generated.language,
+        restored=restored,
     )
 
 
-def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str | None]:
-    """Return ``{number: best hypothesis}``, ``{number: reference}`` and the target language."""
+@dataclass
+class Generated:
+    """Output of fairseq-generate: texts by the number of the sentence, and what its log names."""
+
+    hypotheses: dict[int, str]  # the best ones
+    references: dict[int, str]
+    language: str | None = None  # of the target
+    data: tuple[str, str, int] | None = None  # folder of the binarized data, split, sentences
+
+    def text(self) -> Path | None:
+        """Return the prepared text of the references, if it has as many lines as sentences."""
+        if self.data is None or self.language is None:
+            return None
+        folder, split, sentences = self.data
+        path = Path(folder) / "text" / f"{split}.{self.language}"
+        return path if path.is_file() and len(read_file(path)) == sentences else None
+
+    def subwords(self) -> str | None:
+        """Return the subwords of the preparation; None if it is unknown."""
+        prepared = manifest.read(self.data[0]) if self.data else None
+        return prepared.subwords if prepared else None
+
+
+def read_generated(path: StrPath) -> Generated:
+    """Read output of fairseq-generate; without its lines all texts are empty."""
+    result = Generated({}, {})
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
-    references: dict[int, str] = {}
-    language = None
     for place, line in enumerate(file_lines(path), start=1):
         match = GENERATED.match(line)
         if not match:
-            dictionary = LANGUAGE.search(line)
-            language = dictionary[1] if dictionary else language
+            if dictionary := LANGUAGE.search(line):
+                result.language = dictionary[1]
+            if data := DATA.search(line):
+                result.data = data[1], data[2], int(data[3])
             continue
         kind, number, text = match[1], int(match[2]), match[3]
         if kind == "T":
-            references[number] = text
+            result.references[number] = text
             continue
         score, _, text = text.partition("\t")
         try:
@@ -103,16 +160,18 @@ def read_generated(path: StrPath) -> tuple[dict[int, str], dict[int, str], str |
             why = f"no score between {kind}-{number} and its text"
             raise UsageError(f"{path}:{place}: {why}") from None
     hypotheses = best["D"] or best["H"]
-    return {number: text for number, (_, text) in hypotheses.items()}, references, language
+    result.hypotheses = {number: text for number, (_, text) in hypotheses.items()}
+    return result
 
 
-def remove_marks(lines: list[str], marks: str = "auto") -> list[str]:
+def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = None) -> list[str]:
     """Return lines without ``marks`` of subwords, one of :data:`MARKS`.
 
-    ``auto`` detects all but wordpiece, since text may contain "##th" itself. WordPiece leaves words
-    split at punctuation ("u . s ."), in references, too, so that sentences end at the same places.
+    ``auto`` detects those of ``prepared``, or without it all kinds; never wordpiece, since text may
+    contain "##th" itself. WordPiece leaves words split at punctuation ("u . s ."), in references,
+    too, so that sentences end at the same places.
     """
-    kind = find_marks(lines) if marks == "auto" else marks
+    kind = find_marks(lines, prepared) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
     return [split_punctuation(line) for line in words] if kind == "wordpiece" else words
 
@@ -128,8 +187,62 @@ def split_punctuation(line: str) -> str:
     return " ".join(NO_LETTERS.sub(apart, line).split())
 
 
-def find_marks(lines: Sequence[str]) -> str:
-    """Return which of :data:`MARKS` a text has."""
-    if any(line.startswith(SPACE) for line in lines):
-        return "sentencepiece"
-    return "subword_nmt" if any("@@ " in f"{line} " for line in lines) else "none"
+def marked_lines(lines: Sequence[str]) -> dict[str, int]:
+    """Return how many lines have marks, by kind of subwords."""
+    bpe = sum("@@ " in f"{line} " for line in lines)
+    return {"sentencepiece": sum(SPACE in line for line in lines), "subword_nmt": bpe}
+
+
+def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
+    """Return which of :data:`MARKS` a text has; only ``prepared`` if that is known.
+
+    SentencePiece marks every line; a single line of other text may have its mark, too. Byte pairs
+    mark half of the lines, or a tenth if there are several.
+    """
+    lines = list(filter(str.strip, lines))
+    for kind, count in marked_lines(lines).items():
+        share = 1 if kind == "sentencepiece" else 0.1 if count > 1 else 0.5
+        if count and prepared in (None, kind) and count >= share * len(lines):
+            return kind
+    return "none"
+
+
+def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
+    """Yield warnings about text that makes scores differ from those of the translations.
+
+    ``marks`` were removed; with ``auto`` those that are left may be text or not.
+    """
+    yield from filter(None, [pairs.restored])
+    sides = {"hypotheses": pairs.hypotheses, "references": pairs.references}
+    unknown = [sum(UNKNOWN in line for line in lines) for lines in sides.values()]
+    if unknown[0] > unknown[1]:
+        yield f"{unknown[0]:,} of {len(pairs.hypotheses):,} hypotheses have {UNKNOWN}"
+    for side, lines in sides.items():
+        for kind, count in marked_lines(lines).items():
+            if count and marks == "auto":
+                yield (
+                    f"{count:,} of {len(lines):,} {side} have marks like those of {kind}, which "
+                    f"are scored as text; if they are subwords, give --remove-bpe {kind}"
+                )
+    yield from form_warning(pairs.hypotheses, pairs.references)
+
+
+def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    """Yield a warning if hypotheses are in another Unicode form (NFC or NFD) than references."""
+    forms = [list(map(unicode_form, lines)) for lines in (hypotheses, references)]
+    both = zip(*forms, strict=True)
+    if differ := sum(None not in (one, other) and one != other for one, other in both):
+        shares = [side.count("NFC") / sum(form is not None for form in side) for side in forms]
+        yield (
+            f"Unicode forms differ in {differ:,} of {len(hypotheses):,} lines: {shares[0]:.0%} of "
+            f"the hypotheses with accents are composed (NFC), {shares[1]:.0%} of the references, "
+            f"and equal words count as different; convert both files by {TO_NFC}"
+        )
+
+
+def unicode_form(line: str) -> str | None:
+    """Return NFC, NFD for all that is not, or None for text that is the same in both."""
+    composed = line.isascii() or unicodedata.is_normalized("NFC", line)
+    if composed and unicodedata.is_normalized("NFD", line):
+        return None
+    return "NFC" if composed else "NFD"

@@ -16,7 +16,8 @@ from fairseq_posattn.scoring.bleu import bleu_metric, running_metrics
 from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, ROOT_OF_MEAN
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES as MEAN
-from fairseq_posattn.scoring.significance import Group, Statistics, compare, tests_of
+from fairseq_posattn.scoring.significance import SHARE_OF_SENTENCES as SHARE
+from fairseq_posattn.scoring.significance import Group, Statistics, compare, corrected, tests_of
 
 __all__ = ["Kept", "Result", "fingerprint", "metric_of", "read_statistics", "write_statistics"]
 
@@ -43,12 +44,22 @@ class Result:
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
         self.numbers["baseline_runs"] = runs[1]
-        self.numbers["significance"] = {
-            **{name: asdict(one) for name, one in compared.items()},
-            "tests": tests,
+        kinds = ("p_holm", "p_benjamini_hochberg")
+        adjusted = corrected([one.p for one in compared.values()])
+        each = {
+            name: {**asdict(one), **dict(zip(kinds, ps, strict=True))}
+            for (name, one), ps in zip(compared.items(), adjusted, strict=True)
         }
-        printed = {called[name]: one for name, one in compared.items() if name in called}
-        self.lines.extend(f"{name:<25} {one}" for name, one in printed.items())
+        self.numbers["significance"] = {**each, "tests": tests}
+        printed = {name: label for name, label in called.items() if name in compared}
+        self.lines.extend(f"{label:<25} {compared[name]}" for name, label in printed.items())
+        if len(printed) > 1:
+            ps = (
+                f"{label} {' and '.join(f'{each[name][kind]:.4f}' for kind in kinds)}"
+                for name, label in printed.items()
+            )
+            correction = f"corrected for {len(compared)} tests (Holm; Benjamini and Hochberg)"
+            self.lines.append(f"bootstrap p {correction}: {', '.join(ps)}")
         self.lines.append(f"tested on {tests}")
         if min(runs) == 1 < max(runs):
             self.warnings.append(
@@ -132,6 +143,6 @@ def read_statistics(path: Path) -> Kept:
 def metric_of(name: str) -> Any:
     """Return the metric that computes a score from summed statistics."""
     known: dict[str, Any] = {"bleu": bleu_metric("sacrebleu"), **running_metrics()}
-    known |= {"macro_f1": MACRO_F1, "rmse": ROOT_OF_MEAN}
+    known |= {"accuracy": SHARE, "macro_f1": MACRO_F1, "rmse": ROOT_OF_MEAN}
     known |= {"pearson": CORRELATION, "spearman": CORRELATION}
     return known.get(name, MEAN)

@@ -6,6 +6,10 @@ ROUGE-L is the summary-level union of longest common subsequences over sentences
 equals that of ROUGE-1.5.5.pl in all five digits (measured on 1,250 of CNN/DailyMail and Gigaword),
 if its list of irregular forms is not empty, as many guides leave it. Averages differ by up to
 0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random resamples.
+
+ROUGE-1.5.5 sees letters and digits of ASCII only: it separates words at all others. The rule
+``unicode`` has words of letters, marks and digits of every script, casefolded, and single
+characters in scripts without spaces between words.
 """
 
 import os
@@ -14,24 +18,40 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from importlib.resources import files
 from math import prod
 from pathlib import Path
 from typing import Any
 
+import regex
+
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.words import split_sentences
 
-__all__ = ["lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]
+__all__ = ["ignored_share", "lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
+LETTER = regex.compile(r"[\p{L}\p{M}\p{N}]")
+# Letters of scripts without spaces. SA is Unicode's line-breaking class of South East Asian ones.
+UNSPACED = r"[[\p{L}\p{N}]&&[\p{LB=SA}\p{scx=Han}\p{scx=Hira}\p{scx=Kana}]]"
+UNICODE_WORD = regex.compile(
+    rf"(?V1){UNSPACED}\p{{M}}*"
+    rf"|[[\p{{L}}\p{{N}}]--{UNSPACED}][[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d]--{UNSPACED}]*"
+)
+# Words and their lower-casing by rule.
+RULES: dict[str, tuple[Any, Callable[[str], str]]] = {
+    "rouge155": (WORD, str.lower),
+    "unicode": (UNICODE_WORD, str.casefold),
+}
+# Sentence ends that need no spaces, in scripts beside Latin.
+END = regex.compile(r"(?V1)[\p{STerm}--\p{ASCII}]+[\p{Pe}\p{Pf}]*")
 # ROUGE-1.5.5 also removes "-ment", "-ent" and "-ion" after Porter's other suffixes of step 4, each
 # separately: "internationally" becomes "internat".
 FOURTH_STEP = (
@@ -44,7 +64,7 @@ LARGEST_TABLE = 5_000**2  # product of two sentences' words, a number each in ro
 
 @cache
 def stemmer() -> Callable[[str], str]:
-    """Return ROUGE's function from a word of lower-case letters and digits to its stem.
+    """Return ROUGE's function from a lower-cased word to its stem; words beyond ASCII have none.
 
     It has WordNet's irregular forms and Porter's algorithm with the changes of his later programs.
     """
@@ -61,51 +81,77 @@ def stemmer() -> Callable[[str], str]:
     text = (files(__package__) / "wordnet_exceptions.txt").read_text(encoding="utf-8")
     irregular = dict(line.split() for line in text.splitlines() if not line.startswith("#"))
     porter = RougeStemmer(PorterStemmer.MARTIN_EXTENSIONS)
-    return cache(lambda w: w if len(w) <= 3 else irregular.get(w) or str(porter.stem(w)))
+
+    def stem(word: str) -> str:
+        if len(word) <= 3 or not word.isascii():
+            return word
+        return irregular.get(word) or str(porter.stem(word))
+
+    return cache(stem)
 
 
 class Tokenizer:
-    """The words of ROUGE-1.5.5, which lower-cases ASCII only."""
+    """The words of a rule, for rouge-score."""
 
-    def __init__(self, stemming: bool):
+    def __init__(self, rule: str, stemming: bool):
+        self.pattern, self.lower = RULES[rule]
         self.stem: Callable[[str], str] = stemmer() if stemming else str
 
     def tokenize(self, text: str) -> list[str]:
-        return [self.stem(word.lower()) for word in WORD.findall(text)]
+        return [self.stem(self.lower(word)) for word in self.pattern.findall(text)]
 
 
-def sentences(summary: str, eos: str = ".") -> list[str]:
-    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge."""
+def ignored_share(lines: Iterable[str]) -> float:
+    """Return the share of letters, marks and digits that ROUGE-1.5.5 ignores."""
+    counts = [(len(LETTER.findall(line)), sum(map(len, WORD.findall(line)))) for line in lines]
+    every, seen = map(sum, zip(*counts, strict=True)) if counts else (0, 0)
+    return 1 - seen / every if every else 0.0
+
+
+def sentences(summary: str, eos: str = ".", rule: str = "rouge155") -> list[str]:
+    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge.
+
+    With the rule ``unicode`` and the default ``eos`` they also end at marks such as 。।؟.
+    """
+    if rule == "unicode" and eos == ".":
+        summary = END.sub(f" {eos} ", summary)
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
     """Return the first ``count`` sentences of a text as a summary, separated by ``eos``."""
-    return f" {eos} ".join(split_sentences(text)[:count])
+    return f" {eos} ".join(split_sentences(END.sub(r"\g<0>\n", text))[:count])
 
 
 def rouge_of_each(
-    pairs: Pairs, eos: str = ".", jobs: int = 1, stemming: bool = True, name: object = "text"
+    pairs: Pairs,
+    eos: str = ".",
+    jobs: int = 1,
+    stemming: bool = True,
+    name: object = "text",
+    rule: str = "rouge155",
 ) -> dict[str, list[float]]:
     """Return F1 in percent: for each metric a list over summaries.
 
     ``eos`` ends a sentence within a line. Sentences that are too long are a UsageError of ``name``.
+    ``rule`` is a key of :data:`RULES`.
     """
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
-    scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(stemming))
+    scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(rule, stemming))
     numbered = enumerate(zip(pairs.hypotheses, pairs.references, strict=True), start=1)
-    score = partial(_score, scorer, eos, name)
+    score = partial(_score, scorer, eos, rule, name)
     each = list(map_lines(score, numbered, jobs, "scoring", len(pairs.hypotheses), chunk=100))
     return {name: [100 * scores[name] for scores in each] for name in METRICS}
 
 
 def _score(
-    scorer: Any, eos: str, name: object, numbered: tuple[int, tuple[str, str]]
+    scorer: Any, eos: str, rule: str, name: object, numbered: tuple[int, tuple[str, str]]
 ) -> dict[str, float]:
     number, pair = numbered
-    sides = [sentences(text, eos) for text in pair]
-    longest = [max((len(WORD.findall(sentence)) for sentence in side), default=0) for side in sides]
+    sides = [sentences(text, eos, rule) for text in pair]
+    words = RULES[rule][0].findall
+    longest = [max((len(words(sentence)) for sentence in side), default=0) for side in sides]
     if prod(longest) > LARGEST_TABLE:
         raise UsageError(
             f"{name}: summary {number}: sentences of {longest[0]:,} words, and of {longest[1]:,} "

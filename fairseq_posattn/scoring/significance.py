@@ -13,12 +13,13 @@ the variance over few runs is not underestimated (McCarthy and Snowden, 1985). p
 seeds vary more than sentences, the false positive rate at p < 0.05 is a third with two runs each,
 11% with three, 8% with five, and 47% for a single run beside three (simulated, normal).
 Randomization permutes the outputs of a sentence among all runs of both systems (Clark et al.,
-2011). It takes the sentences of a run as independent, and is the more lenient test.
+2011). It takes the sentences of a run as independent, and is the more lenient test: of runs whose
+seeds vary, prefer the bootstrap.
 """
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import fmean, stdev
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ from typing import Any
 import numpy
 from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Group", "compare", "of_sentences", "tests_of"]
+__all__ = ["Comparison", "Group", "compare", "corrected", "of_sentences", "tests_of"]
 
 SAMPLES = 1_000  # of the bootstrap, as sacreBLEU's
 TRIALS = 1_000  # of the randomization; sacreBLEU's own has 10,000
@@ -74,10 +75,25 @@ class Group:
         """Return the standard deviation over runs; None for one run."""
         return stdev(self.scores) if len(self.runs) > 1 else None
 
+    @property
+    def is_share(self) -> bool:
+        """Return whether the score is the percentage of right sentences of a single run."""
+        return self.metric is SHARE_OF_SENTENCES and len(self.runs) == 1
+
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """Return the 95% bootstrap interval of the mean score, over sentences and runs."""
-        return _middle(_resampled(self)[0])
+        """Return the 95% interval of the mean score, over sentences and runs.
+
+        It is Wilson's (1927) of a percentage, near whose ends bootstrap intervals are too short,
+        else the bootstrap's.
+        """
+        if not self.is_share:
+            return _middle(_resampled(self)[0])
+        from scipy.stats import binomtest  # slow to import
+
+        right = sum(score > 0 for score, _ in self.runs[0])
+        low, high = binomtest(right, len(self.runs[0])).proportion_ci(0.95, "wilson")
+        return 100 * float(low), 100 * float(high)
 
     @cached_property
     def array(self) -> Floats:
@@ -91,7 +107,8 @@ class Group:
 
     @property
     def explanation(self) -> str:
-        runs, interval = len(self.runs), "in brackets the 95% bootstrap interval over sentences"
+        method = "Wilson" if self.is_share else "bootstrap"
+        runs, interval = len(self.runs), f"in brackets the 95% {method} interval over sentences"
         if runs == 1:
             return interval
         return f"mean ± standard deviation of {runs} runs, {interval} and runs"
@@ -115,6 +132,7 @@ class OfSums:
 
 
 MEAN_OF_SENTENCES = OfSums(lambda sums: float(sums[0] / sums[1]))
+SHARE_OF_SENTENCES = replace(MEAN_OF_SENTENCES)  # of sentence scores 0 and 100
 
 
 def of_sentences(scores: Iterable[float]) -> Statistics:
@@ -144,6 +162,22 @@ def tests_of(system: Group, baseline: Group) -> str:
     if _by_sacrebleu(system, baseline):
         what, trials = f"{what} by sacreBLEU, whose bootstrap has one side", 10_000
     return f"{what}, bs:{SAMPLES}, ar:{trials}, seed:12345, unless SACREBLEU_SEED is set"
+
+
+def corrected(p_values: Sequence[float]) -> list[tuple[float, float]]:
+    """Return each p corrected for the number of tests.
+
+    By Holm (1979), which bounds the probability of any false positive, and by Benjamini and
+    Hochberg (1995), which bounds the expected share of false positives among the significant.
+    """
+    from scipy.stats import false_discovery_control  # slow to import
+
+    if not p_values:
+        return []
+    ps = numpy.asarray(p_values, dtype=float)
+    holm, order = numpy.empty_like(ps), numpy.argsort(ps)
+    holm[order] = numpy.maximum.accumulate(ps[order] * numpy.arange(len(ps), 0, -1)).clip(max=1)
+    return list(zip(holm.tolist(), false_discovery_control(ps).tolist(), strict=True))
 
 
 def _by_sacrebleu(system: Group, baseline: Group) -> bool:

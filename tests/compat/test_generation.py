@@ -7,20 +7,24 @@ import shutil
 import sys
 import tarfile
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from fairseq import file_utils, utils
+from fairseq import file_utils, options, scoring, utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models.transformer import TransformerModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
+from fairseq.scoring.bleu import SacrebleuScorer
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.generation import translate_shard
 from fairseq_posattn.inference import translation
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
@@ -225,3 +229,14 @@ def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder
     model = load(folder, source_lang="de", target_lang="en")
     assert model.tokenizer is None
     assert model.apply_bpe(model.tokenize("AB,c")) == "AB,c"
+
+
+@pytest.mark.parametrize("is_given", [True, False])
+def test_sacrebleu_selects_the_scorer(is_given):
+    args = ["data", "--path", "model.pt", *["--sacrebleu"] * is_given]
+    cfg = convert_namespace_to_omegaconf(
+        options.parse_args_and_arch(options.get_generation_parser(), args)
+    )
+    dictionary = Dictionary()
+    main = partial(translate_shard, lambda cfg: scoring.build_scorer(cfg.scoring, dictionary))
+    assert isinstance(main(cfg), SacrebleuScorer) == is_given

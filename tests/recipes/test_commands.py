@@ -209,7 +209,7 @@ TEXTS = "--hypotheses /data/text/test.source --references /data/text/test.target
 @pytest.mark.parametrize(
     "recipe, options, step, words, present",
     [
-        ("dman/cnn_dailymail", "--rows|LEAD-3", "score", f"--json --lead 3 {TEXTS}", True),
+        ("dman/cnn_dailymail", "--rows|LEAD-3", "score", f"rouge155 --lead 3 {TEXTS}", True),
         ("dman/gigaword", DMAN, "score", "--remove-bpe wordpiece", True),  # as the hypotheses are
         ("dman/iwslt14", DMAN, "score", "--remove-bpe wordpiece", False),
         ("dman/wmt14_base", f"{DMAN}|--launcher|sh 'my run' -n", "train", "sh my run -n /d", True),

@@ -82,6 +82,28 @@ def test_statistics_of_sentences_and_runs_are_tested():
     assert counted(compared) == "2 sentences, 2 runs"
 
 
+def test_a_footnote_names_what_a_correction_loses():
+    def compared(*ps):
+        names = ("rouge1", "rouge2")
+        tests = {name: {"difference": 1, "p": p} for name, p in zip(names, ps, strict=False)}
+        return {"with": "A", "runs": [2, 2], "tests": WELCH, "metrics": tests}
+
+    rows = [row(name, 1, 2, data="x") for name in "ABC"]
+
+    def corrections(**tests):
+        (line,) = [one for one in footnote(rows, tests) if "when corrected" in one] or [""]
+        return line
+
+    assert corrections(B=compared(0.001, 0.04), C=compared(0.02, 0.6)) == (
+        "Bold, but not significant when corrected for 4 tests: B (ROUGE-2), C (ROUGE-1) by Holm; "
+        "B (ROUGE-2) by Benjamini and Hochberg"
+    )
+    assert corrections(B=compared(0.001), C=compared(0.002)) == (
+        "All bold differences stay significant when corrected for 2 tests (Holm)"
+    )
+    assert corrections(B=compared(0.2), C=compared(0.4)) == corrections(B=compared(0.02)) == ""
+
+
 def test_runs_on_different_test_sets_are_tested_over_runs():
     rows = [row("Transformer", 10, 12), row("DMAN", 20, 22)]
     mixed = [*kept([20, 20]), *kept([22], test_set="b")]

@@ -53,8 +53,6 @@ w/o position = MPSAN w/o position; w/o attention = MPSAN w/o attention
     mpsan/table7_sick               | 7 | 0 1 2 | Bi-LSTM = Bi-LSTMa; Multi-CNN = Multi-CNNb; \
 Hrchy-CNN = Hrchy-CNNc; Multi-head = Multi-headd; DiSAN = DISANe; Bi-BloSAN = Bi-BloSANf
     mtsa/table1_snli                | 1 | 5 4 0 1 2 3
-    mtsa/table2_multinli            | 2 | 1 0 3 2 | Multi-head = Transfer + Multi-Head; \
-MTSA = Transfer + MTSA
     mtsa/table2_transfer            | 2 | 1 0 3 2
     mtsa/table3_ablations           | 3 | 2 0 1 | w/o fw&bw masks = MTSA w/o fw&bw masks; \
 w/o token2token = MTSA w/o token2token; w/o source2token = MTSA w/o source2token; \

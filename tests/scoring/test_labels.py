@@ -1,6 +1,7 @@
 import random
 from statistics import fmean
 
+import numpy
 import pytest
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import accuracy_score, f1_score
@@ -34,6 +35,16 @@ def test_accuracy_and_macro_f1_equal_scikit_learn(labels):
     assert result == pytest.approx(100 * expected)
 
 
+def test_the_interval_of_an_accuracy_is_wilsons(labels):
+    """Near 100% a bootstrap interval is too short: none at all, if all predictions are right."""
+    group = accuracy([labels], labels)
+    z2 = 1.96**2
+    assert group.is_share and group.interval == pytest.approx((100 * 60 / (60 + z2), 100), abs=0.01)
+    two = accuracy([labels, predictions(labels, 0.5, seed=2)], labels)
+    assert not two.is_share and "bootstrap" in two.explanation
+    assert not macro_f1([labels], labels, CLASSES).is_share
+
+
 ONE_SIDE = (1 + 9 + 36) / 2**9
 
 
@@ -50,6 +61,13 @@ def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
 def test_labels_are_read_from_predictions(write):
     lines = ["good", "so so\t0.5000", "", '{"label": "bad"}', '{"label": null, "score": null}']
     assert read_labels(write("labels", lines)) == ["good", "so so", "", "bad", ""]
+    braces = ["{joy}", "{", '{"a": 1}', '{"label"', "{" * 50_000]
+    assert read_labels(write("labels", [f"{label}\t0.5" for label in braces])) == braces
+
+
+def test_labels_in_other_unicode_forms_are_reported(write, as_json):
+    files = ["--predictions", write("a", ["cafe\u0301"]), "--references", write("b", ["caf\xe9"])]
+    assert "Unicode forms differ in 1 of 1 " in as_json("labels", files)["warnings"][-1]
 
 
 @pytest.fixture
@@ -125,6 +143,9 @@ def test_scores_of_numbers_equal_scipy():
 def test_a_constant_has_correlation_zero():
     result = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
     assert (result["pearson"], result["spearman"], result["mae"]) == (0, 0, 1)
+    # In sums of six such rows, rounding makes both variances negative.
+    rows = numpy.array([[1, x, x, x * x, x * x, x * x] for x in [0.3] * 6])
+    assert metric_of("pearson").function(rows.sum(axis=0)) == 0
 
 
 @pytest.mark.parametrize("answers", [["yes", "no"], ["nan", "1.0"], ["inf", "1.0"], ["1.0", ""]])

@@ -1,7 +1,18 @@
+import unicodedata
+
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring.outputs import find_marks, from_files, from_generated, remove_marks
+from fairseq_posattn.scoring.outputs import (
+    Pairs,
+    find_marks,
+    from_files,
+    from_generated,
+    remove_marks,
+    warnings_of,
+)
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.manifest import write as write_manifest
 
 # Out of order, with two hypotheses of sentence 0, none of 2 and an empty one of 3.
 GENERATED = """\
@@ -61,6 +72,7 @@ def test_text_keeps_its_tabs_and_its_unicode_line_separators(write):
         ("T-0\ta\nH-0\tone\ttwo\n", "out:2: no score"),
         ("T-0\ta\nH-7\t-1\ta\n", "no reference for hypothesis 7"),
         ("", "out: the file is empty"),
+        ("T-0\ta <<unk>>\nT-1\tb\nH-0\t-1\ta b\n", "out: 1 of 2 references have <<unk>>"),
     ],
 )
 def test_malformed_generated_files_are_refused(write, text, message):
@@ -97,6 +109,76 @@ def test_subword_marks_are_removed(marked, words):
     assert remove_marks([marked]) == [words]
     assert remove_marks([marked], find_marks([marked])) == [words]
     assert remove_marks([marked], "none") == [marked]
+
+
+@pytest.mark.parametrize("line", ["▁▂▃ load of the server", "mail user@@ host now", "the ##th day"])
+def test_one_line_does_not_decide_on_marks(line):
+    lines = [*(f"house number {number} was sold" for number in range(4)), line]
+    assert remove_marks(lines) == lines
+    warnings = list(warnings_of(Pairs(lines, lines)))
+    assert len(warnings) == (0 if "##" in line else 2)
+    assert all("1 of 5" in one and "give --remove-bpe se" in one for one in warnings if "▁" in line)
+    assert list(warnings_of(Pairs(lines, lines), "none")) == []
+
+
+def test_marks_of_another_preparation_are_text():
+    lines = ["ein lan@@ ger Sa@@ tz", "am En@@ de@@"]
+    assert find_marks(lines) == find_marks(lines, "subword_nmt") == "subword_nmt"
+    assert find_marks(lines, "sentencepiece") == "none"
+    assert find_marks(["▁so ▁it ▁is"], "subword_nmt") == "none"
+
+
+WITH_UNKNOWN = "T-1\tthe <<unk>>\nH-1\t-1\tthe <unk>\nT-0\ta b\nH-0\t-1\ta b\n"
+
+
+def generate(tmp_path, write, *text):
+    """Return output of fairseq-generate with a log, and its data with this text of references."""
+    (tmp_path / "data bin/text").mkdir(parents=True)
+    (tmp_path / "data bin/text/test.en").write_text("".join(f"{line}\n" for line in text))
+    manifest = Manifest("x", "translation", "en", subwords="subword_nmt")
+    write_manifest(tmp_path / "data bin", manifest)
+    log = "2026 | INFO | fairseq.tasks.translation | "
+    lines = [f"{log}[de] dictionary: 8 types", f"{log}[en] dictionary: 8 types"]
+    lines += [f"{log}{tmp_path / 'data bin'} test de-en 2 examples"]
+    return write("out", "\n".join([*lines, WITH_UNKNOWN]))
+
+
+def test_unknown_words_of_references_come_from_the_prepared_text(tmp_path, write):
+    pairs = from_generated(generate(tmp_path, write, "a b", "the ▁zebra"))
+    assert pairs.references == ["a b", "the ▁zebra"]
+    restored, unknown, marks = warnings_of(pairs)
+    assert restored.startswith("1 of 2 references have <<unk>>")
+    assert restored.endswith("data bin/text/test.en") and "\n" not in restored
+    assert unknown == "1 of 2 hypotheses have <unk>"
+    assert marks.startswith("1 of 2 references have marks like those of sentencepiece")
+
+
+def test_unknown_words_are_refused_without_the_text(tmp_path, write):
+    path = generate(tmp_path, write, "a b")  # a line is missing
+    fix = "1 of 2 references have <<unk>> .* with --references FILE"
+    with pytest.raises(UsageError, match=f"out: {fix}"):
+        from_generated(path)
+    references = write("ref", "a b\nthe <<unk>>\n")
+    for read, text in ((from_generated, path), (from_files, references)):
+        with pytest.raises(UsageError, match=f"ref: {fix}"):
+            read(text, references)
+    assert from_generated(path, write("ref", "a b\nthe zebra\n")).references[1] == "the zebra"
+
+
+def test_unicode_forms_are_compared():
+    nfc = ["Kẹ́ bùrú", "tailandés: วันดี", "plain text", "한국어", "dára"]
+    nfd = [unicodedata.normalize("NFD", line) for line in nfc]
+    (warning,) = warnings_of(Pairs(nfd, nfc))
+    assert (
+        "differ in 4 of 5 lines: 0% of the hypotheses with accents are composed (NFC), 100% of"
+        in warning
+    )
+    assert "\n" not in warning
+    mixed = [*nfd[:1], *nfc[1:]]
+    assert "differ in 1 of 5 lines: 75% of" in next(warnings_of(Pairs(mixed, nfc)))
+    for side in (nfc, nfd, mixed):
+        assert list(warnings_of(Pairs(side, side))) == []
+    assert list(warnings_of(Pairs(["ascii"] * 5, nfd))) == []
 
 
 def test_wordpieces_are_joined_only_on_request():

@@ -99,7 +99,24 @@ def test_chinese_is_counted_by_character():
 
 def test_the_script_selects_the_language():
     lines = ["我爱北京天安门。", "私は北京が好きです。", "나는 베이징을 사랑한다", "I love 北京 ."]
-    assert [bleu.language_by_script([line]) for line in lines] == ["zh", "ja", "ko", None]
+    lines += ["อากาศดี", "ឆ្មាដេក", "ແມວນອນ", "ခွေးအိပ်", "ཞི་མི་ཉལ", "кот спит"]
+    languages = ["zh", "ja", "ko", None, "th", "km", "lo", "my", "bo", None]
+    assert [bleu.language_by_script([line]) for line in lines] == languages
+
+
+def test_chrf_is_first_without_a_tokenizer(write, capsys):
+    path = write("text", ["วันนี้อากาศดีมาก", "แมวนอนอยู่"])
+    sides = ["--hypotheses", path, "--references", path]
+    assert run("bleu", [*sides, "--baseline", path]) == 0
+    output = capsys.readouterr()
+    first, *lines = output.out.splitlines()
+    assert first.startswith("chrF2 ") and "tok:char" in lines[0]
+    assert "report chrF2: BLEU of characters is not comparable with other BLEU" in lines
+    assert [line.split()[0] for line in lines if " against " in line] == ["chrF2", "BLEU", "TER"]
+    assert "guessed by script" in output.err
+    assert run("bleu", [*sides, "--language", "de"]) == 0
+    output = capsys.readouterr().out
+    assert output.startswith("BLEU ") and "report chrF2" not in output
 
 
 @pytest.fixture

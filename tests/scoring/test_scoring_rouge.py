@@ -10,6 +10,8 @@ import pytest
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.outputs import Pairs, split_punctuation
 from fairseq_posattn.scoring.rouge import (
+    Tokenizer,
+    ignored_share,
     lead,
     rouge_by_files2rouge,
     rouge_of_each,
@@ -51,6 +53,79 @@ def test_rouge_1_and_2_equal_a_count_by_hand():
     assert rouge(Pairs(["na\u00efve \u0130ota 10,000"], ["NA VE ota 000 10"]))["rouge1"] == 100
     scores = rouge(Pairs(["a b", ""], ["a b", "c d"]))  # an empty summary counts as 0
     assert scores == {"rouge1": 50, "rouge2": 50, "rougeL": 50}
+
+
+SUMMARIES = {
+    "Chinese": ("今天天气很好。他去北京了。", "狗咬人！"),
+    "Japanese": ("東京は今日、サッカーの日です。", "ねこがいる"),
+    "Korean": ("오늘 날씨가 좋습니다", "고양이가 있다"),
+    "Thai": ("วันนี้อากาศดี", "หมูโต"),
+    "Khmer": ("ថ្ងៃនេះអាកាសធាតុល្អ", "ឆ្មា"),
+    "Lao": ("ມື້ນີ້ອາກາດດີ", "ແມວ"),
+    "Burmese": ("ယနေ့ရာသီဥတုကောင်းသည်။", "ခွေး"),
+    "Tibetan": ("དེ་རིང་གནམ་གཤིས་ཡག་པོ་འདུག", "ཞི་མི"),
+    "Amharic": ("ዛሬ አየሩ ጥሩ ነው።", "ድመት ተኛች"),
+    "Russian": ("Сегодня хорошая погода.", "Кот спит"),
+    "Hindi": ("आज मौसम अच्छा है।", "बिल्ली सोती"),
+    "Arabic": ("الطقس جميل اليوم؟", "قطة نائمة"),
+    "Persian": ("امروز می‌خواهم بروم", "گربه خوابید"),
+    "Yoruba": ("Ọjọ́ dára Ẹ káàárọ̀", "Kẹ́ bùrú káà"),
+    "German": ("Häuser für Bürger. Äpfel über Öl.", "Mauser fur Burger. X fel ber l."),
+}
+
+
+@pytest.mark.parametrize("right, wrong", SUMMARIES.values(), ids=SUMMARIES)
+def test_equal_summaries_score_100_and_others_0_in_every_script(right, wrong, result_of):
+    assert {result_of(right, right)[name] for name in ("rouge1", "rouge2", "rougeL")} == {100}
+    result = result_of(wrong, right)
+    assert {result[name] for name in ("rouge1", "rouge2", "rougeL")} == {0}
+    assert "|words:unicode|stem:no|" in result["signature"]
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("STRASSE Straße, ΣΑΣ σας", ["strasse", "strasse", "σασ", "σασ"]),
+        ("2021年に iPhone", ["2021", "年", "に", "iphone"]),
+        ("น้ำ ดี", ["น้", "ำ", "ดี"]),
+        ("می‌خواهم! \u200d ❤️", ["می‌خواهم"]),
+        ("क्षेत्र 한국어 l’eau", ["क्षेत्र", "한국어", "l", "eau"]),
+    ],
+)
+def test_unicode_words_have_their_marks(text, words):
+    assert Tokenizer("unicode", stemming=False).tokenize(text) == words
+    assert Tokenizer("unicode", stemming=True).tokenize("Häuser houses") == ["häuser", "hous"]
+
+
+def test_sentences_of_other_scripts_end_at_their_marks():
+    text = "今天。他说：「走！」我走了"
+    assert sentences(text, rule="unicode") == ["今天", "他说：「走", "我走了"]
+    assert sentences(text) == [text] == sentences(text, "<q>", "unicode")
+    assert lead(text, 2) == "今天。 . 他说：「走！」"
+    # Two sentences in another order: as one, they have half of their words in order.
+    swapped = Pairs(["三四。一二。"], ["一二。三四。"])
+    assert rouge(swapped, rule="unicode")["rougeL"] == 100
+
+
+def test_text_outside_the_domain_of_rouge_155_is_reported(result_of, write, capsys):
+    texts = "Häuser für Bürger", "H user fur Burger"
+    result = result_of(*texts, "--words", "rouge155")
+    assert ignored_share(texts[:1]) == pytest.approx(3 / 15)
+    assert result["rouge1"] > 0 and "|words:rouge155|stem:porter|" in result["signature"]
+    (warning,) = result["warnings"]
+    assert warning == (
+        "ROUGE-1.5.5's words ignore 20.0% of the letters of the hypotheses; use --words unicode"
+    )
+    english = "It was a day in the park with the whole family of the neighbours . " * 30
+    for name in ("Munich", "München"):  # one letter of 1,500
+        result = result_of("x", english + name)
+        assert "|words:rouge155|stem:porter|" in result["signature"] and not result["warnings"]
+    files = ["--hypotheses", write("a", ["é"]), "--references", write("b", ["é"])]
+    assert score(files) == 0
+    output = capsys.readouterr().out
+    assert "ROUGE-1 (unicode words) 100.00" in output and "words: by Unicode, not stem" in output
+    assert score([*files, "--words", "unicode", "--implementation", "files2rouge"]) == 1
+    assert "files2rouge has none" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["plain", "stemmed"])

@@ -16,7 +16,13 @@ from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.result import metric_of, read_statistics
-from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, compare, of_sentences
+from fairseq_posattn.scoring.significance import (
+    MEAN_OF_SENTENCES,
+    Group,
+    compare,
+    corrected,
+    of_sentences,
+)
 
 WORDS = ["a", "man", "in", "red", "hat", "is", "looking", "at", "the", "woman", "with", "dog"]
 
@@ -135,6 +141,27 @@ def test_outputs_of_a_sentence_are_permuted_among_all_runs():
     # One run against three: the single run has the right output in one of four ways.
     unequal = compare(of_scores([1]), of_scores([0], [0], [0]))
     assert unequal.p_randomisation == pytest.approx(1 / 4, abs=0.05)
+
+
+def test_p_is_corrected_for_the_number_of_tests():
+    # Holm: 4 * 0.01, 3 * 0.02, then at least as much; Benjamini and Hochberg: 4 * 0.01, 4 / 2 *
+    # 0.02, 4 / 3 * 0.03, 0.04, each at most the next.
+    holm, rate = zip(*corrected([0.03, 0.01, 0.04, 0.02]), strict=True)
+    assert holm == pytest.approx([0.06, 0.04, 0.06, 0.06])
+    assert rate == pytest.approx([0.04] * 4)
+    assert corrected([0.6, 0.7])[0][0] == 1
+
+
+def test_scores_of_a_comparison_are_corrected(files, capsys, as_json):
+    arguments = [*files, "--jobs", "1"]
+    tested = as_json("rouge", arguments)["significance"]
+    tested.pop("tests")
+    ps = [one["p"] for one in tested.values()]
+    found = [(one["p_holm"], one["p_benjamini_hochberg"]) for one in tested.values()]
+    assert found == corrected(ps) and found[0][0] >= ps[0]
+    assert score("rouge", arguments) == 0
+    line = f"(Holm; Benjamini and Hochberg): ROUGE-1 {found[0][0]:.4f} and {found[0][1]:.4f}, ROU"
+    assert f"bootstrap p corrected for 3 tests {line}" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -268,4 +295,4 @@ def test_comet_is_printed_beside_bleu(files, texts, write, capsys, monkeypatch, 
     monkeypatch.setitem(sys.modules, "comet", None)
     bleu._comet_model.cache_clear()
     assert score("bleu", arguments) == 1
-    assert capsys.readouterr().err.endswith("is not installed; pip install unbabel-comet\n")
+    assert "in an environment of its own and run its comet-score\n" in capsys.readouterr().err

@@ -1,25 +1,21 @@
 """Findings: mechanisms and their peers beside plain attention, and the papers' claims."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from statistics import fmean
 
-from fairseq_posattn.recipes.comparisons import (
-    BASELINES,
-    SIGNIFICANT,
-    Comparison,
-    baseline_of,
-    counted,
-)
+from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, counted
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER
 from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
+from fairseq_posattn.scoring.significance import SAMPLES, corrected
 from tools.pages.tables import UNPUBLISHED, Results, Table, compare_rows, listed, tables_of
 
 # The papers' models, by their names in tables (lower case, with hyphens).
 MECHANISMS = {
     **{"mpsan": "MPSAN", "mtsa": "MTSA", "cspan": "CSPAN", "cspan (base)": "CSPAN"},
+    "transfer + mtsa": "MTSA on a language model",
     "da-transformer": "DA",
     **dict.fromkeys(("dman", "dman (released form)"), "DMAN"),
     "dman (paper form)": "DMAN (paper form)",
@@ -34,6 +30,7 @@ PEERS = {
 VERDICTS = {
     "better": "better than plain attention on",
     "worse": "worse on",
+    "uncorrected": "significant only if not corrected on",
     "undecided": "not significant on",
     "not tested": "not tested on",
 }
@@ -53,6 +50,8 @@ class Finding:
     difference: float  # from that
     runs: int
     tested: Comparison | None  # None for single runs
+    holm: float = 1.0  # p corrected for the number of findings, by Holm
+    rate: float = 1.0  # and by Benjamini and Hochberg
 
     @property
     def p(self) -> float | None:
@@ -61,18 +60,20 @@ class Finding:
 
     @property
     def verdict(self) -> str:
-        """A key of :data:`VERDICTS`."""
+        """A key of :data:`VERDICTS`, corrected by Benjamini and Hochberg."""
         if self.p is None:
             return "not tested"
+        if self.rate >= SIGNIFICANT:
+            return "undecided" if self.p >= SIGNIFICANT else "uncorrected"
         is_gain = (self.difference > 0) != (self.metric in LOWER_IS_BETTER)
-        return "undecided" if self.p >= SIGNIFICANT else "better" if is_gain else "worse"
+        return "better" if is_gain else "worse"
 
     @property
     def size(self) -> str:
-        """The difference and its p, in bold if significant."""
+        """The difference and its p, in bold if significant when corrected."""
         if self.p is None:
             return f"{signed(self.difference, self.metric)} (not tested)"
-        return difference(self.difference, self.p, self.metric)
+        return difference(self.difference, self.p, self.metric, self.rate)
 
     @property
     def models(self) -> str:
@@ -85,24 +86,37 @@ class Finding:
         return counted(self.tested) if self.tested else f"{self.runs} run{'s' * (self.runs > 1)}"
 
 
-def find(results: Results, names: Mapping[str, str] = MECHANISMS) -> list[Finding]:
-    """Return the findings of all tables with a row of plain attention, without duplicates."""
+def find(
+    results: Results, names: Mapping[str, str] = MECHANISMS, baseline: str | None = None
+) -> list[Finding]:
+    """Return the findings of all tables with a row of plain attention, without duplicates.
+
+    ``baseline`` is the key of another row to compare with. p is corrected for all findings.
+    """
     findings: dict[tuple[object, ...], Finding] = {}
     for table in tables_of(results):
-        for one in _of_table(table, results, names):
+        for one in _of_table(table, results, names, baseline):
             # Tables may share models.
             key = one.mechanism, one.data, one.metric, one.plain, one.difference, one.runs
             findings.setdefault(key, one)
-    return list(findings.values())
+    found = list(findings.values())
+    tested = [place for place, one in enumerate(found) if one.p is not None]
+    adjusted = corrected([found[place].p or 0.0 for place in tested])
+    for place, (holm, rate) in zip(tested, adjusted, strict=True):
+        found[place] = replace(found[place], holm=holm, rate=rate)
+    return found
 
 
-def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Iterator[Finding]:
+def _of_table(
+    table: Table, results: Results, names: Mapping[str, str], baseline: str | None
+) -> Iterator[Finding]:
     rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
-    first = baseline_of(list(rows))
-    plain = rows[first]
-    if plain is None or first.lower() not in BASELINES:
+    wanted = [baseline] if baseline else BASELINES
+    first = next((row for key in wanted for row in rows if _key(row) == key), None)
+    plain = first and rows[first]
+    if not (first and plain):
         return
-    compared, metric = compare_rows(rows), table.entries[0].metrics[0]
+    compared, metric = compare_rows(rows, first), table.entries[0].metrics[0]
     family, _, data = table.title.rpartition(": ")
     for name, row in rows.items():
         # Rows with other data (or its preparation) cannot be compared.
@@ -117,12 +131,12 @@ def _of_table(table: Table, results: Results, names: Mapping[str, str]) -> Itera
             tested, gain = None, fmean(scores) - fmean(theirs)
         else:  # with folds, the difference over the sentences of all folds
             gain = tested["metrics"][metric]["difference"]
-        baseline = ours(plain, metric)
-        yield Finding(mechanism, family or data, data, metric, baseline, gain, len(scores), tested)
+        score = ours(plain, metric)
+        yield Finding(mechanism, family or data, data, metric, score, gain, len(scores), tested)
 
 
 def in_short(results: Results) -> str:
-    """Return a list item for each mechanism, and the expected number of false positives."""
+    """Return a list item for each mechanism, and sentences about the number of tests."""
     findings = find(results)
     lines = []
     for mechanism in _columns(findings, MECHANISMS):
@@ -133,18 +147,27 @@ def in_short(results: Results) -> str:
             data = dict.fromkeys(_data_name(one, members) + _gain(one) for one in chosen)
             parts += [f"{words} {', '.join(data)}"] if data else []
         lines.append(f"- **{mechanism}**: {'; '.join(parts)}.")
-    tested = [one for one in findings if one.tested]
-    significant = [one for one in tested if one.verdict != "undecided"]
+    tested = [one for one in findings if one.p is not None]
+    single, rate, holm = (
+        [one for one in tested if getattr(one, kind) < SIGNIFICANT]
+        for kind in ("p", "rate", "holm")
+    )
+    named = ", ".join(f"{one.mechanism} on {one.data}" for one in holm) or "none"
     lines.append(
-        f"\n{len(significant)} of {len(tested)} tested differences are significant "
-        f"(p < {SIGNIFICANT}); without any true difference about {SIGNIFICANT * len(tested):.1f} "
-        "would be, and up to twice as many with three runs."
+        f"\n{len(single)} of {len(tested)} tested differences have p < {SIGNIFICANT}; without any "
+        f"true difference about {SIGNIFICANT * len(tested):.1f} would, and up to twice as many "
+        f"with three runs. Significant when corrected for the number of tests: "
+        f"{len(rate)} by Benjamini and Hochberg's method, which this page uses, "
+        f"{len(holm)} by Holm's ({named}). "
+        f"The bootstrap has no p below {1 / (SAMPLES + 1):.3f}: more than "
+        f"{SIGNIFICANT * (SAMPLES + 1):.0f} tests cannot pass Holm's by it."
     )
     return "\n".join(lines)
 
 
 def _gain(one: Finding) -> str:
-    return f" {signed(one.difference, one.metric)}" if one.verdict in ("better", "worse") else ""
+    is_significant = one.p is not None and one.p < SIGNIFICANT
+    return f" {signed(one.difference, one.metric)}" if is_significant else ""
 
 
 def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANISMS) -> str:
@@ -168,7 +191,10 @@ def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANIS
 
 
 def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[str]]:
-    """Yield a row of mean differences, tested over data sets, for each metric with enough."""
+    """Yield a row of mean differences, tested over data sets, for each metric with enough.
+
+    Bold ones are significant when corrected for the row's tests, by Benjamini and Hochberg.
+    """
     from scipy.stats import wilcoxon  # deferred: takes a second to import
 
     for metric in dict.fromkeys(one.metric for one in members):
@@ -176,36 +202,52 @@ def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[
         count = len({one.data for one in measured})
         if count < FEWEST:
             continue
-        cells = []
-        for mechanism in columns:
-            sizes = [one.difference for one in measured if one.mechanism == mechanism]
-            complete = len(sizes) == count
-            p = float(wilcoxon(sizes).pvalue) if complete else 1.0
-            cells.append(difference(fmean(sizes), p, metric) if complete else "")
-        yield [f"mean {name_of(metric)}", "", *cells, f"{count} data sets"]
+        sizes = {
+            mechanism: [one.difference for one in measured if one.mechanism == mechanism]
+            for mechanism in columns
+        }
+        ps = {name: wilcoxon(each).pvalue for name, each in sizes.items() if len(each) == count}
+        tests = zip(ps.items(), corrected(list(ps.values())), strict=True)
+        cells = {
+            name: difference(fmean(sizes[name]), p, metric, rate) for (name, p), (_, rate) in tests
+        }
+        row = [cells.get(name, "") for name in columns]
+        yield [f"mean {name_of(metric)}", "", *row, f"{count} data sets"]
 
 
 def claims(results: Results) -> str:
-    """Return a table of the papers' differences from plain attention beside ours."""
-    findings = find(results)
+    """Return a table of the papers' differences from their own baselines beside ours."""
+    here = cache(lambda baseline: find(results, baseline=baseline))
     rows = []
     for table in listed():
         metric = table.entries[0].metrics[0]
-        numbers = {_key(entry.row): _published(entry) for entry in table.entries}
-        first = baseline_of(list(numbers))
-        plain = numbers[first]
-        if plain is None or first not in BASELINES:
-            continue
+        each = {entry.row: _published(entry) for entry in table.entries}
+        numbers = {name: number for name, number in each.items() if number is not None}
         family, _, data = table.title.rpartition(": ")
-        for name, number in numbers.items():
-            if name not in MECHANISMS or number is None:
-                continue
-            key = MECHANISMS[name], data
-            here = [one for one in findings if (one.mechanism, one.data) == key]
-            sizes = [f"{one.size} ({one.models})" if here[1:] else one.size for one in here]
-            where, claim = f"{data}, {name_of(metric)}", signed(number - plain, metric)
-            rows.append([family.partition(":")[0], where, claim, "; ".join(sizes) or "not run"])
-    return markdown_table(["", "data", "paper's difference", "ours"], rows, left=2)
+        start = [family.partition(":")[0], f"{data}, {name_of(metric)}"]
+        for name in numbers:
+            for baseline in _baselines(numbers, name):
+                key = MECHANISMS[_key(name)], data
+                found = [one for one in here(_key(baseline)) if (one.mechanism, one.data) == key]
+                sizes = [f"{one.size} ({one.models})" if found[1:] else one.size for one in found]
+                claim = signed(numbers[name] - numbers[baseline], metric)
+                end = [f"{name} - {baseline}", claim, "; ".join(sizes) or "not run"]
+                rows.append([*start, *end])
+    return markdown_table(["", "data", "difference", "paper", "ours"], rows, left=3)
+
+
+def _baselines(numbers: Mapping[str, float], name: str) -> list[str]:
+    """Return the rows with which a paper compares its mechanism: plain attention.
+
+    DA-Transformer's paper also tests the difference from its second-best model.
+    """
+    if _key(name) not in MECHANISMS:
+        return []
+    others = [row for row in numbers if row != name]
+    baselines = [row for row in others if _key(row).removeprefix("transfer + ") in BASELINES]
+    if _key(name) == "da-transformer":
+        baselines.append(max(others, key=numbers.__getitem__))
+    return list(dict.fromkeys(baselines))
 
 
 PLACES: dict[str, Callable[[Results], str]] = {

@@ -224,14 +224,20 @@ def _family(title: str) -> str:
     return title.rpartition(": ")[0]
 
 
-def compare_rows(results: Mapping[str, TableRow | None]) -> dict[str, Comparison]:
-    """Return the comparison with the baseline of each row, where both have several runs."""
-    first = baseline_of(list(results))
+def compare_rows(
+    results: Mapping[str, TableRow | None], first: str | None = None
+) -> dict[str, Comparison]:
+    """Return the comparison with the baseline of each row, where both have several runs.
+
+    ``first`` is the baseline's row, by default that of :func:`baseline_of`.
+    """
+    first = first or baseline_of(list(results))
     baseline, comparisons = results[first], {}
     for name, row in results.items():
         if row and baseline and name != first:
             stored = row.get("compared")
-            if not (stored and _is_current(stored, row, baseline)):
+            is_other = stored and stored.get("with", first) != first
+            if not stored or is_other or not _is_current(stored, row, baseline):
                 stored = by_runs(row, baseline)
             if stored:
                 comparisons[name] = {"with": first, **stored}

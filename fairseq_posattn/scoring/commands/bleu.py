@@ -4,7 +4,8 @@
     %(prog)s --hypotheses test.hyp --references test.ref --language de --json
     %(prog)s --generated seed?/generate-test.txt --baseline other?/generate-test.txt
 
-sacrebleu            sacreBLEU of detokenized text, with its signature: report this one
+sacrebleu            sacreBLEU of detokenized text, with its signature: report this one, or
+                     chrF2 for languages without a tokenizer, whose BLEU is of characters
 tokenised            of the tokens, as by multi-bleu.perl and fairseq-score
 tokenised-lowercase  the same, case-insensitive, as reported on IWSLT14
 compound-split       tokenized and split at hyphens, as reported on WMT14 English-German;
@@ -30,7 +31,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenized_sides
 from fairseq_posattn.scoring.commands import score as shared
-from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.languages import CODES, code_of, tokenizer_of
@@ -65,6 +66,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 def score(options: argparse.Namespace) -> Result:
     pairs = shared.read_pairs(options)
+    baseline = shared.read_baseline(options, pairs[0])
     if options.detokenize is not None:
         if options.language is not None or options.text != "auto":
             raise UsageError("--detokenize: sets --text and --language; leave these out")
@@ -81,6 +83,8 @@ def score(options: argparse.Namespace) -> Result:
         shown = ["sacrebleu"]
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
+    for run in (*pairs, *baseline):
+        warnings += warnings_of(run, options.remove_bpe)
     raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
     for path, lines in ((options.raw_references, raw), (options.comet, sources)):
         if lines is not None:
@@ -113,23 +117,24 @@ def score(options: argparse.Namespace) -> Result:
         signatures["comet"] = bleu.comet_signature(options.comet_model)
     scores = main_scores(groups)
     unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
+    first = "chrf2" if tokenizer_of(language)[0] == "char" else ""
+    names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
+    called = {one: CALLED[one] for one in sorted(CALLED, key=first.__ne__) if one not in unprinted}
+    advice = ["report chrF2: BLEU of characters is not comparable with other BLEU"]
     lines = [
-        f"{CALLED.get(name) or f'BLEU {name}':<25} {group}   {signatures[name]}"
-        for name, group in groups.items()
-        if name not in unprinted
+        f"{CALLED.get(name) or f'BLEU {name}':<25} {groups[name]}   {signatures[name]}"
+        for name in names
     ]
     each = {form: {"bleu": groups[form].mean, "signature": signatures[form]} for form in forms}
     numbers = numbers_of(scores) | {"signature": signatures[forms[0]]}
     numbers |= {"signatures": main_scores(signatures), "forms": each}
     if options.statistics is not None:
         write_statistics(options.statistics, scores, pairs[0].references)
-    lines.append(scores["bleu"].explanation)
+    lines += [*(advice if first in names else []), scores["bleu"].explanation]
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
-    if options.baseline:
-        runs = shared.read_baseline(options, pairs[0])
-        before = measure(runs, [forms[0], *bleu.running_metrics()])
-        printed = {name: called for name, called in CALLED.items() if name not in unprinted}
-        result.compare(scores, main_scores(before), printed)
+    if baseline:
+        before = measure(baseline, [forms[0], *bleu.running_metrics()])
+        result.compare(scores, main_scores(before), called)
     return result
 
 

@@ -8,8 +8,8 @@ A file has one label a line, or the output of posattn predict. Several files are
 with different seeds: scores are means, with standard deviations. All numbers but p are in percent.
 
 "p" tests the difference in accuracy from the baseline by paired bootstrap over examples and runs;
-with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% bootstrap interval
-of the accuracy, and "significance" also compares the macro-F1.
+with one run each also by McNemar's exact test. In JSON, "interval" is the 95%% interval of the
+accuracy, Wilson's for one run, and "significance" also compares the macro-F1.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.commands.score import FILES, plain_parser
 from fairseq_posattn.scoring.labels import accuracy, correct, macro_f1, mcnemar, read_labels
+from fairseq_posattn.scoring.outputs import form_warning
 from fairseq_posattn.scoring.result import Result, numbers_of
 from fairseq_posattn.scoring.significance import Group
 
@@ -56,11 +57,13 @@ def score(options: argparse.Namespace) -> Result:
     groups = measure(runs)
     numbers = {**numbers_of(groups), "examples": len(labels)}
     lines = [f"{name:<9} {group}" for name, group in groups.items()]
-    lines.append(groups["accuracy"].explanation)
+    share = "; of the accuracy Wilson's interval" if groups["accuracy"].is_share else ""
+    lines.append(groups["macro_f1"].explanation + share)
     unknown = sorted({label for run in runs for label in run} - set(labels))
     named = ", ".join(repr(label) for label in unknown[:3])
     warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
-    result = Result(numbers, lines, [warning] if unknown else [])
+    forms = dict.fromkeys(one for run in (*runs, *before) for one in form_warning(run, labels))
+    result = Result(numbers, lines, [*([warning] if unknown else []), *forms])
     if before:
         result.compare(groups, measure(before), {name: name for name in groups})
         if len(runs) == len(before) == 1:

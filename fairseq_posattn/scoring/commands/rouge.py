@@ -1,13 +1,19 @@
-"""Compute ROUGE-1, ROUGE-2 and ROUGE-L of summaries: F1 in percent, as by files2rouge.
+"""Compute ROUGE-1, ROUGE-2 and ROUGE-L of summaries: F1 in percent.
 
     %(prog)s --generated generate-test.txt --references text/test.target
     %(prog)s --hypotheses test.hyp --references test.ref --json
     %(prog)s --hypotheses text/test.source --references text/test.target --lead 3
 
 A line is a summary. Its sentences (for ROUGE-L) end at " . " or at the token of --eos, such as
-"<q>". Words are stemmed as by ROUGE-1.5.5 -m unless --no-stemming is given; the signature says
-which. Each summary's F1 equals that of ROUGE-1.5.5; the average is the mean, where ROUGE-1.5.5
-prints the mean of 1,000 random resamples.
+"<q>". The signature names the rule of --words and the stemming:
+
+rouge155  words of ASCII letters and digits, stemmed as by ROUGE-1.5.5 -m: as files2rouge and
+          published numbers. Each summary's F1 equals that of ROUGE-1.5.5; the average is the mean,
+          where ROUGE-1.5.5 prints the mean of 1,000 random resamples
+unicode   words of letters, marks and digits of every script, not stemmed; characters where a script
+          has no spaces between words (Chinese, Japanese, Thai, Lao, Khmer, Burmese). Sentences also
+          end at marks of other scripts, such as the ideographic full stop
+auto      unicode if ROUGE-1.5.5 ignores more than 0.1%% of the references' letters and digits
 
 Several files are runs of one system with different seeds: scores are means, with standard
 deviations. In JSON with --baseline, "baseline", "difference" and "p" are of ROUGE-1 by paired
@@ -19,26 +25,38 @@ import argparse
 import os
 from dataclasses import replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.score import read_baseline, read_pairs, text_parser
-from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
-from fairseq_posattn.scoring.rouge import lead, rouge_by_files2rouge, rouge_of_each
+from fairseq_posattn.scoring.rouge import (
+    RULES,
+    ignored_share,
+    lead,
+    rouge_by_files2rouge,
+    rouge_of_each,
+)
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
+BESIDE = {"rouge155": "", "unicode": " (unicode words)"}  # after the names of scores
+MOST_IGNORED = 0.001  # share of letters; English news has less, German and French more
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = text_parser(__doc__, prog)
     about = "token that ends sentences (default: %(default)s)"
     parser.add_argument("--eos", default=".", metavar="TOKEN", help=about)
-    about = "compare unstemmed words, as files2rouge --no_stemming does"
-    parser.add_argument("--no-stemming", dest="stemming", action="store_false", help=about)
+    about = "rule of words (default: %(default)s)"
+    parser.add_argument("--words", choices=("auto", *RULES), default="auto", help=about)
+    about = "compare English stems, or whole words as files2rouge --no_stemming does (default: "
+    about += "stems with rouge155, whole words with unicode)"
+    parser.add_argument("--stemming", action=argparse.BooleanOptionalAction, help=about)
     about = "score the first N sentences of each hypothesis; with the source texts as hypotheses, "
     about += "--lead 3 is LEAD-3"
     parser.add_argument("--lead", type=positive, metavar="N", help=about)
@@ -52,20 +70,24 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 def score(options: argparse.Namespace) -> Result:
     pairs = read_pairs(options)
+    baseline = read_baseline(options, pairs[0])
     by_sentence = options.implementation == "rouge-score"
+    rule, warnings = choose_words(options, pairs)
     signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
     if options.lead is not None:
         for place, run in enumerate(pairs):
             leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
             pairs[place] = replace(run, hypotheses=leads)
         signature += f"|lead:{options.lead}"
-    signature += f"|f1|stem:{'porter' if options.stemming else 'no'}|eos:{options.eos}"
+    signature += f"|f1|words:{options.words}|stem:{'porter' if options.stemming else 'no'}"
+    signature += f"|eos:{options.eos}"
     signature += "|split:punctuation" if options.remove_bpe == "wordpiece" else ""
+    names = {name: f"{called}{BESIDE[options.words]}" for name, called in CALLED.items()}
     groups: dict[str, Group] = {}
     if by_sentence:
         groups = _groups(pairs, options.generated + options.hypotheses, options)
         numbers = numbers_of(groups)
-        lines = [f"{CALLED[name]} {group}" for name, group in groups.items()]
+        lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
         if options.statistics is not None:
             write_statistics(options.statistics, groups, pairs[0].references)
@@ -76,21 +98,50 @@ def score(options: argparse.Namespace) -> Result:
         )
     else:
         numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
-        lines = [f"{CALLED[name]} {value:6.2f}" for name, value in numbers.items()]
+        lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]
     numbers["signature"] = signature
     texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
     escapes = "the text has escapes such as &apos;, which ROUGE counts as words"
-    warnings = [escapes] if any(map(ESCAPED.search, texts)) else []
-    result = Result(numbers, [*lines, signature], warnings, total_counts(pairs))
-    if options.baseline:
-        before = _groups(read_baseline(options, pairs[0]), options.baseline, options)
-        result.compare(groups, before, CALLED)
+    warnings += [escapes] if any(map(ESCAPED.search, texts)) else []
+    each = (warnings_of(run, options.remove_bpe) for run in (*pairs, *baseline))
+    warnings += dict.fromkeys(chain.from_iterable(each))
+    result = Result(numbers, [*lines, rule, signature], warnings, total_counts(pairs))
+    if baseline:
+        result.compare(groups, _groups(baseline, options.baseline, options), names)
     return result
+
+
+def choose_words(options: argparse.Namespace, pairs: list[Pairs]) -> tuple[str, list[str]]:
+    """Set --words and --stemming; return a description, and warnings of text that is ignored."""
+    external = options.implementation == "files2rouge"
+    if external and options.words == "unicode":
+        raise UsageError("--words unicode: files2rouge has none; use --implementation rouge-score")
+    shares = {"references": ignored_share(pairs[0].references)}
+    shares["hypotheses"] = ignored_share(text for run in pairs for text in run.hypotheses)
+    if options.words == "auto":
+        is_outside = shares["references"] > MOST_IGNORED and not external
+        options.words = "unicode" if is_outside else "rouge155"
+    if options.stemming is None:
+        options.stemming = options.words == "rouge155"
+    stems = "English stems" if options.stemming else "not stemmed"
+    if options.words == "unicode":
+        share = f"ROUGE-1.5.5 ignores {shares['references']:.1%} of the references' letters"
+        return f"words: by Unicode, {stems}; not comparable with ROUGE-1.5.5, as {share}", []
+    fix = f"use {'rouge-score and ' if external else ''}--words unicode"
+    warnings = [
+        f"ROUGE-1.5.5's words ignore {share:.1%} of the letters of the {side}; {fix}"
+        for side, share in shares.items()
+        if share > MOST_IGNORED
+    ]
+    return f"words: ROUGE-1.5.5's, of ASCII letters and digits, {stems}", warnings
 
 
 def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -> dict[str, Group]:
     settings = options.eos, options.jobs, options.stemming
-    each = [rouge_of_each(run, *settings, path) for run, path in zip(runs, paths, strict=True)]
+    each = [
+        rouge_of_each(run, *settings, path, options.words)
+        for run, path in zip(runs, paths, strict=True)
+    ]
     return {
         name: Group(MEAN_OF_SENTENCES, [of_sentences(scores[name]) for scores in each])
         for name in CALLED

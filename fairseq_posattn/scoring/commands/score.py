@@ -101,7 +101,7 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     """Return the baseline's runs, paired with the scored references; others are a UsageError."""
     runs = []
     for path in options.baseline:
-        if outputs.read_generated(path)[0]:
+        if outputs.read_generated(path).hypotheses:
             run = outputs.from_generated(path, options.references, options.remove_bpe)
             if run.references != pairs.references:
                 raise UsageError(f"{path}: its references differ from the scored ones")
