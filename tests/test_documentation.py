@@ -73,7 +73,13 @@ class Parsed(BaseException):
 def user_folder(monkeypatch, tmp_path):
     """Change to a folder with the folders that a user would have."""
     monkeypatch.chdir(tmp_path)
-    for folder in ("data-bin", "docs/pictures", "benchmarks/results", "checkpoints/dman/iwslt14"):
+    for folder in (
+        "data-bin",
+        "docs/pictures",
+        "benchmarks/results",
+        "checkpoints/dman/iwslt14",
+        "checkpoints/fr-en",
+    ):
         (tmp_path / folder).mkdir(parents=True)
 
 

@@ -33,7 +33,7 @@ MISTAKES = [
     ("srl --gold GOLD --predicted FILE", "", "FILE: 0 sentences, but 1 in"),
     ("srl --gold FILE --predicted FILE", "", "FILE: no sentences"),
     (f"{BLEU} --language qq", "", "language 'qq': unknown code"),
-    (f"{BLEU} --detokenize deu", "", "language 'deu': unknown code; did you mean de?"),
+    (f"{BLEU} --detokenize deutsh", "", "language 'deutsh': unknown code; did you mean de?"),
     (f"{BLEU} --detokenize de --language en", "", "--detokenize: sets --text and --language"),
     ("bleu --hypotheses TEXT --references nowhere", "", "nowhere: No such file"),
     (f"{BLEU} --raw-references FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),

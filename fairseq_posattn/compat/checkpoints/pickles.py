@@ -33,7 +33,7 @@ class CheckpointError(Exception):
 
 
 class Value:
-    """What a pickle's value would be.
+    """Description of a value that a pickle would make.
 
     Attributes:
         depth: of containers; 0 for a constant, string, number or name, which may be a key.
