@@ -75,7 +75,7 @@ paste "$text/train.de" "$text/train.en" | sed -n 's/^/   /; 1,3p'
 headline "2/5 Tokens, subwords, binarized data: posattn prepare translation own"
 posattn prepare translation own --train "$text/train.de" "$text/train.en" \
     --valid "$text/valid.de" "$text/valid.en" --test "$text/test.de" "$text/test.en" \
-    --bpe-operations 100 --dest "$data" >"$out/prepare.log" 2>&1 ||
+    --subwords subword_nmt --bpe-operations 100 --dest "$data" >"$out/prepare.log" 2>&1 ||
     die "$(tail -n 1 "$out/prepare.log") (log: $out/prepare.log)"
 grep '^\(split\|train\|valid\|test\) ' "$out/prepare.log"
 

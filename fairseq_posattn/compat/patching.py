@@ -189,5 +189,7 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
     def patched(*args, **kwargs):
         return patch(function, *args, **kwargs)
 
+    with contextlib.suppress(TypeError, ValueError):  # fairseq asks for names of parameters
+        patched.__signature__ = inspect.signature(function)
     setattr(patched, MARK, (*marks, mark))
     setattr(owner, name, kind(patched))

@@ -1,5 +1,6 @@
 """BLEU in validation, and examples that training and validation leave out."""
 
+import inspect
 import logging
 
 import numpy
@@ -120,3 +121,8 @@ def test_many_unknown_tokens_are_named(tmp_path, caplog, unknown, warns):
     builder.finalize(f"{path}.idx")
     data_utils.load_indexed_dataset(path, words)
     assert (f"{path}: 1.0% of 200 tokens are unknown" in caplog.text) == warns
+
+
+def test_a_patch_keeps_the_names_of_parameters():
+    """fairseq loads older checkpoints only if ``build_model`` has one called from_checkpoint."""
+    assert "from_checkpoint" in inspect.getfullargspec(TranslationTask.build_model).args
