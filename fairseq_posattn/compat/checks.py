@@ -169,10 +169,6 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
     if s.diverse_beam_groups and s.diverse_beam_groups > 0 and s.beam % s.diverse_beam_groups:
         groups = f"--diverse-beam-groups {s.diverse_beam_groups}"
         yield f"{groups}: --beam {s.beam} is no multiple of it; change one of them"
-    if s.gen_subset and "," in s.gen_subset:
-        yield f"--gen-subset {s.gen_subset}: it takes one split; run the command for each"
-    if s.print_step and s.task != "translation_lev":
-        yield "--print-step: only models of --task translation_lev count steps; leave it out"
     is_interactive = "buffer_size" in s
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield "--replace-unk: it needs --print-alignment hard; give it"
@@ -182,7 +178,7 @@ def generation_mistakes(s: _Settings) -> Iterator[str]:
             "the subwords of the source before one is looked up; leave them out"
         )
     yield from join_mistakes("post_process", s.post_process)
-    if s.print_step and s.task in ("translation", "language_modeling"):
+    if s.print_step and s.task != "translation_lev":
         yield f"--print-step: --task {s.task} does not refine in steps; leave it out"
     if "," in (s.gen_subset or "") and not is_interactive:
         yield f"--gen-subset {s.gen_subset}: it is one split; call the command for each"
