@@ -186,9 +186,9 @@ def check_declared_sizes(path, state):
     ]
     length, width = 1, 1
     for name, value in (item for group in groups for item in group.items()):
-        if isinstance(value, int):
-            length = max(length, value if str(name).endswith(LENGTHS) else 1)
-            width = max(width, value if str(name).endswith(WIDTHS) else 1)
+        number = settings.as_number(value) or 0
+        length = max(length, number if str(name).endswith(LENGTHS) else 1)
+        width = max(width, number if str(name).endswith(WIDTHS) else 1)
     if 4 * length * width > TIMES * os.path.getsize(path) + EXTRA_BYTES:
         raise UsageError(f"{path} {REFUSED}")
 

@@ -31,8 +31,13 @@ from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import loading, resuming
-from fairseq_posattn.compat.checkpoints import EXTRA_BYTES, Contents, read_checkpoint
-from fairseq_posattn.compat.checkpoints.form import CheckpointError
+from fairseq_posattn.compat.checkpoints import (
+    EXTRA_BYTES,
+    Contents,
+    pickles,
+    read_checkpoint,
+)
+from fairseq_posattn.compat.checkpoints.pickles import CheckpointError
 from fairseq_posattn.training.models import PosAttnTransformer
 
 sys.path.append(str(Path(__file__).parents[1] / "hostile"))
@@ -167,6 +172,21 @@ def test_containers_are_checked_within(hold):
 def test_a_part_that_was_read_is_a_part_of_a_tuple(tmp_path):
     (array,) = read_checkpoint(saved(tmp_path, pair=(numpy.arange(3),)))["pair"]
     assert array.tolist() == [0, 1, 2]
+
+
+def test_objects_are_counted_while_a_pickle_is_followed(monkeypatch):
+    monkeypatch.setattr(pickles, "EXTRA_BYTES", 1 << 20)
+    for body in (b"](" + b"}" * 10_000 + b"e", b"](" + b"N\x85" * 10_000 + b"e"):
+        pickles.Pickles(1 << 20, ()).check(io.BytesIO(body + b"."))
+        with pytest.raises(CheckpointError, match="become much larger than the file"):
+            pickles.Pickles(len(body), ()).check(io.BytesIO(body + b"."))
+
+
+def test_what_one_pickle_changes_is_not_left_for_the_next():
+    for change in (b"NNa", b"N}b", b"NNNs"):
+        with pytest.raises(CheckpointError):
+            pickles.Pickles(0, ()).check(io.BytesIO(change + b"."))
+    pickles.Pickles(0, ()).check(io.BytesIO(b"}NNs."))
 
 
 def test_threads_leave_the_types_that_pytorch_allows():

@@ -133,6 +133,32 @@ def other_pickle(canary):
     return b"B" + struct.pack("<I", len(buffer.getvalue())) + buffer.getvalue()
 
 
+def key(value):
+    """Return a pickle of {"model": {}, "x": {value: None}}."""
+    return beside(b"}" + value + b"Ns")
+
+
+def repeated(value, call, times=300):
+    """Return a list of calls with one value, which is at entry 1 of the memo."""
+    return beside(b"](" + value + b"q\x01" + call * times + b"e")
+
+
+def encode(codec):
+    return glob("_codecs.encode") + b"(h\x01" + string(codec) + b"tR"
+
+
+def array_from_memo():
+    kind = dtype("u1")
+    first = glob("numpy._core.multiarray._reconstruct") + b"("
+    first += glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b") + b"tR"
+    return first + b"(" + number(1) + b"(" + number(10 << 20) + b"t" + kind + b"\x89h\x01tb"
+
+
+LONG = string("a" * (10 << 20))
+EQUAL_HASHES = b"".join(
+    b"\x8a\x0a" + (((1 << 61) - 1) * k).to_bytes(10, "little", signed=True) + b"N"
+    for k in range(1, 40_001)
+)
 EIGHT = raw_bytes(b"A" * 8)
 WITH_FIELDS = b"(" + number(3) + string("<") + b"N(" + string("a") + b"t}" + string("a")
 WITH_FIELDS += dtype("O8") + number(0) + b"\x86s" + number(8) + number(8) + number(0) + b"tb"
@@ -163,6 +189,24 @@ PICKLES = {
     ),
     "function_as_setting": lambda canary: beside(glob("torch._utils._rebuild_tensor_v2")),
     "deep": lambda canary: beside(b"]" * 5000 + b"a" * 4999),
+    # hashed without end, or for long
+    "deep_tuple_as_key": lambda canary: key(b"N" + b"\x85" * 1_000_000),
+    "tuple_of_itself_twice_as_key": lambda canary: key(b"N" + b"q\x01h\x01\x86" * 40),
+    "tuple_in_a_set": lambda canary: beside(
+        glob("builtins.set") + b"(](N" + b"q\x01h\x01\x86" * 40 + b"etR"
+    ),
+    "equal_hashes": lambda canary: beside(b"}(" + EQUAL_HASHES + b"u"),
+    # copied, or built from few bytes each
+    "string_encoded_often": lambda canary: repeated(LONG, encode("latin1")),
+    "codec_that_doubles": lambda canary: repeated(
+        raw_bytes(b"a" * 99), encode("hex") + b"q\x01", 40
+    ),
+    "arrays_of_the_same_bytes": lambda canary: repeated(
+        raw_bytes(b"a" * (10 << 20)), array_from_memo()
+    ),
+    "set_of_what_grows": lambda canary: repeated(
+        b"]q\x02\x85q\x01h\x02(" + b"K\x01" * 300_000 + b"e", glob("builtins.set") + b"h\x01R"
+    ),
     # arrays of references to objects, which point anywhere
     "objects_from_bytes": lambda canary: beside(
         glob("numpy.ndarray") + b"((" + number(1) + b"t" + dtype("O8") + EIGHT + b"tR"
@@ -349,6 +393,18 @@ def add_pickle(name):
     return change
 
 
+def add_member(name, content):
+    """Return a change that adds a member in the place of the good one, if there is one."""
+
+    def change(archive, canary):
+        top = archive.namelist()[0].partition("/")[0]
+        archive.filelist = [one for one in archive.filelist if one.filename != f"{top}/{name}"]
+        archive.NameToInfo = {one.filename: one for one in archive.filelist}
+        archive.writestr(f"{top}/{name}", content)
+
+    return change
+
+
 def set_in_index(name, value):
     """Return a change of an attribute in each entry of the index."""
 
@@ -375,6 +431,7 @@ for _name, _change in {
     "encrypted_by_flag": set_in_index("flag_bits", 1),
     "unknown_method": set_in_index("compress_type", 0x55),
     "overlapping_members": overlap,
+    "alignment_of_storages": add_member(".storage_alignment", b"0"),
 }.items():
     CHECKPOINTS[_name] = lambda path, base, canary, change=_change: rewritten(
         path, base, partial(change, canary=canary)

@@ -117,6 +117,12 @@ def values(canary, folder):
         },
         "beyond_all_numbers": {"model": {"encoder_layers": 10**70}},
         "layers_in_words": {"model": {"encoder_sublayers": "san," * 10**6 + "ffn"}},
+        "positions_in_a_string": {"model": {"max_source_positions": "1000000000"}},
+        "multiple_of_lengths": {"task": {"required_seq_len_multiple": 20_000_000}},
+        "multiple_in_a_string": {"task": {"required_seq_len_multiple": "20000000"}},
+        "buckets": {"task": {"num_batch_buckets": 10**8}},
+        "beam": {"task": {"eval_bleu": True, "eval_bleu_args": '{"beam": 1000000}'}},
+        "dropout_below_zero": {"model": {"attention_dropout": -1}},
         "distances": {"model": {"dman_max_distance": 10**10}},
         "distances_of_rpr": {"model": {"encoder_sublayers": "rpr,ffn", "rpr_max_distance": 10**10}},
     }

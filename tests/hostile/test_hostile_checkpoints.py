@@ -16,7 +16,7 @@ from hostile_settings import SETTINGS, prepare
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 TOO_MUCH = 700 << 20
 # Training has settings of its own, averaging needs none, and only training needs metrics.
-HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes"}
+HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes", "alignment_of_storages"}
 
 
 # These two read all files: all entries load by one function, and each kind builds other models.

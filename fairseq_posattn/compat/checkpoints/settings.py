@@ -7,8 +7,11 @@ settings are plain values with plain names, refer to nothing outside themselves
 """
 
 import argparse
+import contextlib
+import json
 import logging
 import re
+from fnmatch import fnmatchcase
 
 from fairseq_posattn.common.errors import UsageError
 
@@ -18,6 +21,17 @@ MAX_SETTINGS = 100_000  # with those that are parts of others
 MAX_CHARACTERS = 1_000_000
 MAX_DEPTH = 20
 MAX_INTEGER = 1 << 63
+# Least and greatest values by patterns of names: beyond them, data takes any memory or a module
+# fails when it is called. (The sizes of a model are bounded where it is built.)
+LIMITS = {
+    **dict.fromkeys(("*dropout*", "*layerdrop"), (0, 1)),
+    **dict.fromkeys(("required_seq_len_multiple", "num_batch_buckets"), (0, 10_000)),
+    **dict.fromkeys(("upsample_primary", "mask_multiple_length"), (-1, 10_000)),
+    **dict.fromkeys(("batch_size", "batch_size_valid", "tokens_per_sample"), (-1, 1 << 20)),
+    **dict.fromkeys(("title_length", "max_history", "negatives"), (-1, 10_000)),
+    **dict.fromkeys(("dict_size", "dataset_size"), (-1, 1 << 20)),
+    **dict.fromkeys(("beam", "iter_decode_with_beam"), (-1, 1_000)),  # of BLEU in validation
+}
 
 # Files that the checkpoint's weights replace, and settings that only training needs. The format of
 # data, which may be that of another program, fairseq infers from the files.
@@ -45,6 +59,14 @@ BUILT = {"model", "task", "criterion", "bpe", "tokenizer", "scoring"}  # groups 
 NAMES = {"_name", "arch", "optimizer", "lr_scheduler", *BUILT}
 NAME = re.compile(r"[\w.+@-]*")
 REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
+
+
+def as_number(value):
+    """Return a number, also one in a string, which OmegaConf converts; or None."""
+    try:
+        return float(value) if isinstance(value, (str, int, float)) else None
+    except (ValueError, OverflowError):
+        return None
 
 
 def check(path, state, overrides):
@@ -89,6 +111,17 @@ class _Settings:
         elif value is not None and not isinstance(value, (str, bool, int, float)):
             self.refuse(name, f"are of type {type(value).__name__}")
 
+    def check_limits(self, name, value):
+        if name.endswith("_args") and isinstance(value, str):  # JSON, of --eval-bleu-args
+            with contextlib.suppress(ValueError, RecursionError):  # else an error where it is used
+                parsed = json.loads(value)
+                for inner in parsed if isinstance(parsed, dict) else ():
+                    self.check_limits(inner, parsed[inner])
+        number = as_number(value)
+        for pattern, (least, most) in LIMITS.items():
+            if fnmatchcase(name, pattern) and number is not None and not least <= number <= most:
+                self.refuse(name, f"are {str(value)[:80]}, not from {least} to {most}")
+
     def check_group(self, group, place, flat=False):
         for name, value in list(group.items()):
             if not isinstance(name, (str, int)) or name == "_target_" or "${" in str(name):
@@ -100,6 +133,7 @@ class _Settings:
             if name == "data" and isinstance(value, str) and "://" in value:
                 self.refuse(name, f"are not a folder: {value[:80]!r}")
             self.check(value, (*place, name))
+            self.check_limits(str(name), value)
             if not value or name in self.overrides:
                 continue
             if name in FILES or (name in IN_DATA and not NAME.fullmatch(str(value))):
