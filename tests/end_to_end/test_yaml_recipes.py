@@ -38,7 +38,7 @@ FILES = {
     ),
 }
 # Settings that may differ: names and the log, and those of this machine.
-MAY_DIFFER = {"log_format", "save_dir", "user_dir", "cpu", "fp16", "num_workers"}
+MAY_DIFFER = {"log_format", "save_dir", "user_dir", "cpu", "num_workers"}
 
 
 def test_every_paper_has_a_file_that_its_page_names():
@@ -75,7 +75,7 @@ def test_a_papers_file_trains_as_its_recipe_does(name, sentences, corpus, user_d
         flags += [f"--encoder-embed-path={data / 'glove.txt'}", "--num-classes=5"]
     saved, log = {way: tmp_path / way for way in ("yaml", "flags")}, tmp_path / "log"
     overrides = {
-        **{"common.cpu": "true", "common.fp16": "false", "task.data": data},
+        **{"common.cpu": "true", "task.data": data},
         **{"dataset.num_workers": 0, "optimization.max_update": 2},
         **{"checkpoint.save_dir": saved["yaml"]},
         **{f"++model.{option}": value for option, value in settings.items()},
