@@ -230,25 +230,6 @@ def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
     return result
 
 
-@around(checkpoint_utils, "load_checkpoint")
-def name_restored_file(load_checkpoint, cfg, trainer, **kwargs):
-    """Name the checkpoint whose training state cannot be continued; fairseq names no file."""
-    try:
-        return load_checkpoint(cfg, trainer, **kwargs)
-    except (UsageError, OSError):
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        path = cfg.restore_file
-        path = os.path.join(cfg.save_dir, path) if path == LAST else path
-        if "load_dataset" in {frame.name for frame in frames} or not os.path.isfile(path):
-            raise
-        raise UsageError(
-            f"{path} cannot be trained on: its training state is damaged ({in_one_line(error)}); "
-            "for its weights alone, give --finetune-from-model"
-        ) from error
-
-
 # --- Batches -------------------------------------------------------------------------------------
 # Without --update-epoch-batch-itr fairseq makes the batches once, by a seed that depends on the
 # epoch in which it starts or resumes, and only shuffles them afterwards.
