@@ -143,6 +143,9 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
     if words := result_words(plan.options):
         command += f" {shlex.join(words)}"
     made = rows.make_rows(plan.recipe, list(plan.entries()), command, plan.title)
+    if flags := plan.options.flags:  # a table without them has the same file
+        for row in made:
+            row["note"] = f"further flags of all rows: {shlex.join(flags)}"
     tables.print_tables(made)
     if not keep:
         return

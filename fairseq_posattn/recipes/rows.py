@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.cli import value_of
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
@@ -17,6 +17,10 @@ from fairseq_posattn.scoring.ranking import METRICS as RANKING
 MADE_WITH = ["hardware", "precision", "versions", "date"]
 COPIED = ["metric", "signature", "parameters", "parameters without word vectors", "updates"]
 COPIED += MADE_WITH  # from the newest result
+MALFORMED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
+# Types of a row's values that are printed as they are.
+TYPES: dict[str, type] = dict.fromkeys(("metric", "signature", "hardware", "precision"), str)
+TYPES |= dict.fromkeys(("parameters", "parameters without word vectors", "updates"), int)
 
 
 def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str) -> list[TableRow]:
@@ -25,9 +29,16 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
     make = _locality_row if is_locality else _scored_row
     rows = []
     for entry in entries:
-        row = make(recipe, entry)
-        copied = (*COPIED, "scores", "forms of the last seed")
-        require_form({key: row[key] for key in copied if key in row}, entry.folder)
+        try:
+            row = make(recipe, entry)
+            require_form(row, entry.folder)
+        except UsageError:
+            raise
+        except MALFORMED as error:
+            raise UsageError(
+                f"{entry.folder}: a result file of its runs is malformed ({in_one_line(error)}); "
+                "remove that run's folder and rerun"
+            ) from error
         row["table"] = title + entry.table.removeprefix(recipe.title)
         row["command"] = command
         rows.append(row)
@@ -104,11 +115,12 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
 
 
 def _describe_generation(row: TableRow, newest: dict[str, Any]) -> None:
-    folder = Path(newest["settings"].get("data", row["data"])).name
+    name = Path(newest["settings"].get("data", row["data"])).name
+    folder = "".join(sign if _is_plain(sign, MARKUP) else "?" for sign in name)
     if folder != row["data"]:  # possibly another preparation
         row["data"] += f", --data {folder}"
     row["data"] += f", {newest['counts']['scored']:,} sentences of the test set"
-    if forms := {name: form["bleu"] for name, form in newest.get("forms", {}).items()}:
+    if forms := {name: float(form["bleu"]) for name, form in newest.get("forms", {}).items()}:
         row["forms of the last seed"] = forms
 
 
@@ -166,7 +178,8 @@ MARKUP = "<>`|"
 def require_form(row: Mapping[str, Any], path: Path) -> None:
     """Raise UsageError unless texts are one line without markup, and numbers finite."""
     for key, value in row.items():
-        if not _is_plain(value, "`" if key in CODE else MARKUP):
+        is_typed = isinstance(value, TYPES.get(key, object))
+        if not is_typed or not _is_plain(value, "`" if key in CODE else MARKUP):
             raise UsageError(
                 f"{path}: {key} is {json.dumps(value)[:80]}, but must be as results/README.md "
                 "says; remove the file or correct it"

@@ -254,8 +254,7 @@ def draw(path: Path, rows: Sequence[TableRow]) -> None:
 def figure_of(rows: Sequence[TableRow]) -> Any:
     """Return a figure with a panel for each metric of which two rows have several runs, or None.
 
-    Dots are runs, large dots their means, lines 95% bootstrap intervals. A star marks a significant
-    difference from the baseline.
+    Lines are bootstrap intervals. A star marks a significant difference from the baseline.
     """
     panels: dict[tuple[str, str], list[TableRow]] = {}
     for row in rows:
@@ -277,6 +276,10 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
         axis.set_yticks(range(len(several)), [_starred(row, metric) for row in several])
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
+    legend = "dots: runs, large dots: means, lines: 95% intervals"
+    if baselines := dict.fromkeys(row["compared"]["with"] for row in rows if "compared" in row):
+        legend += f"\n* significant difference from {', '.join(baselines)} (p < {SIGNIFICANT})"
+    axes[-1].set_xlabel(legend, fontsize="small")
     return figure
 
 

@@ -191,6 +191,17 @@ def test_a_baseline_is_recorded_from_its_ranking(tmp_path):
         ("seed1", {"metric": "\x1b[31m"}, "{}: metric is .*; remove the file or"),
         ("seed1", {"updates": 1e400}, "{}: updates is .*; remove the file or"),
         ("seed1", {"versions": {"torch": "<b>"}}, "{}: versions is .*; remove the file or"),
+        ("seed1", {"parameters": "9"}, '{}: parameters is "9".*; remove the file or'),
+        ("seed1", {"hardware": None}, "{}: hardware is null.*; remove the file or"),
+        ("seed1", {"precision": {}}, "{}: precision is .*; remove the file or"),
+        ("seed1", {"scores": [40]}, "{}: a result file .*; remove that run's folder and rerun"),
+        ("seed1", {"scores": {"rouge1": 10**400}}, "{}: a result file .*OverflowError"),
+        ("seed1", {"scores": {}}, "{}: a result file .*KeyError: 'rouge1'"),
+        ("seed1", {"settings": None}, "{}: a result file of its runs is malformed .*TypeError"),
+        ("seed1", {"settings": {"seed": "x"}}, "{}: a result file .*ValueError"),
+        ("seed1", {"settings": {"seed": 1, "data": 5}}, "{}: a result file .*TypeError"),
+        ("seed1", {"counts": 5}, "{}: a result file of its runs is malformed .*TypeError"),
+        ("seed1", {"forms": {"raw": {"bleu": "x"}}}, "{}: a result file .*ValueError"),
     ],
 )
 def test_a_malformed_result_is_one_line_with_its_folder(translated, place, result, message):
@@ -202,6 +213,13 @@ def test_a_malformed_result_is_one_line_with_its_folder(translated, place, resul
     with pytest.raises(UsageError, match=f"^{message.format(folder)}") as refused:
         rows_of("dman/gigaword", folder, ("rouge1",))
     assert str(refused.value).isprintable()
+
+
+def test_the_name_of_the_data_is_shown_without_markup(translated):
+    settings = ("data /x/a|b\x1b[31m`", *translated.settings)
+    recorded(replace(translated, settings=settings))
+    (row,) = rows_of("dman/gigaword", translated.folder.parent, ("rouge1",))
+    assert row["data"] == "gigaword, --data a?b?[31m?, 2 sentences of the test set"
 
 
 # --- Tables ------------------------------------------------------------------------------------
@@ -312,8 +330,8 @@ def drawn(name, *scores, **more):
 
 DRAWN = [
     drawn("Transformer", 36, 37, intervals={"bleu": [35, 38]}),
-    drawn("DMAN", 38, 39, compared={"metrics": {"bleu": {"p": 0.01}}}),
-    drawn("SMAN", 36, 38, compared={"metrics": {"bleu": {"p": 0.2}}}),
+    drawn("DMAN", 38, 39, compared={"with": "Transformer", "metrics": {"bleu": {"p": 0.01}}}),
+    drawn("SMAN", 36, 38, compared={"with": "Transformer", "metrics": {"bleu": {"p": 0.2}}}),
     drawn("one run", 35),
     drawn("not run"),
 ]
@@ -325,6 +343,7 @@ def test_a_figure_has_the_rows_of_several_runs(tmp_path, capsys):
     assert axis.get_title(loc="left") == "T: bleu"
     names = [label.get_text() for label in axis.get_yticklabels()]
     assert names == ["Transformer", "DMAN *", "SMAN"]  # from above
+    assert "\n* significant difference from Transformer (p < 0.05)" in axis.get_xlabel()
     points = [list(line.get_xdata()) for line in axis.lines]
     assert points == [[36, 37], [36.5], [38, 39], [38.5], [36, 38], [37]]
     assert axis.collections[0].get_segments()[0].tolist() == [[35, 0], [38, 0]]
