@@ -18,6 +18,7 @@ from forked_recipes import EXAMPLES, measured_rows, table_of
 from test_translating import captions
 
 from fairseq_posattn.common import figures
+from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.training.training_log import TrainingLog
 
@@ -50,7 +51,7 @@ def only(folder, pattern):
 @pytest.mark.parametrize("recipe", ["dman/table5_locality", "dman/gigaword"])
 def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
     """The first measures locality in a trained model, the second the ROUGE of summaries."""
-    out = tmp_path / "o u t"
+    out = tmp_path / "o u:t [1]*%s"
     printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released form)", "--out", out)
     assert "error" not in printed
     assert "DMAN (released form) (1 of 1): update 4 of 4: validation loss " in printed
@@ -269,7 +270,8 @@ def test_multi30k_from_archives_to_a_score(recipe_run, tmp_path):
     flags = f"{sizes} --max-tokens 400 --num-workers 0"
     source = write_archives(tmp_path / "published")
     arguments = ["--source", source, "--rows", "DMAN", "--gpus", "0", "--max-update", "5"]
-    assert "| DMAN " in recipe_run("multi30k/run", *small, *arguments, "--", *flags.split())
+    printed = recipe_run("multi30k/run", *small, *arguments, "--", *flags.split())
+    assert "| DMAN " in printed and f"\nFurther flags of all rows: {flags}\n" in printed
 
     text = (folder / "data" / "text" / "train.de").read_text(encoding="utf-8").splitlines()
     assert text[0] == "ein mann sieht einen ball , dann noch mehr ."
@@ -278,6 +280,7 @@ def test_multi30k_from_archives_to_a_score(recipe_run, tmp_path):
     assert (dman["row"], dman["table"].split(",")[0]) == ("DMAN", "First models")
     assert dman["command"].endswith(f" multi30k/run --small --max-update 5 -- {flags}")
     assert (dman["seeds"], dman["updates"]) == ([1], 5)
+    assert dman["note"].endswith(flags)
     assert dman["data"] == "multi30k-4000, --data data, 20 sentences of the test set"
     assert "tok:none" in dman["signature"]
     assert 0 <= dman["scores"]["bleu"][0] <= 100
@@ -285,6 +288,22 @@ def test_multi30k_from_archives_to_a_score(recipe_run, tmp_path):
     statistics = json.loads(stored.read_text())["metrics"]
     counts = {name: len(sentences) for name, sentences in statistics.items()}
     assert counts == dict.fromkeys(("bleu", "chrf2", "ter"), 20)
+
+
+def test_a_recipe_leaves_another_prepared_corpus_as_it_is(recipe_run, tmp_path):
+    mine, source = tmp_path / "mine", write_archives(tmp_path / "published")
+    sides = [tmp_path / f"c.{language}" for language in ("cs", "fr")]
+    for side, word in zip(sides, ("Dva", "Deux"), strict=True):
+        side.write_text("".join(f"{word} {number}\n" for number in range(60)))
+    words = ["own", "--train", *sides, "--test", 5, "--subwords", "none", "--dest", mine]
+    assert prepare("translation", list(map(str, words))) == 0
+    before = {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()}
+    arguments = ["multi30k/mechanisms", "--small", "--data", mine, "--out", tmp_path / "out"]
+    for options in (["--source", source], []):
+        printed = recipe_run(*arguments, *options, refused=True)
+        assert f"--dest {mine}: holds another corpus (own, translation, cs, fr, " in printed
+    assert {path: path.read_bytes() for path in mine.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / "out").exists()
 
 
 def test_every_recipe_has_a_short_script():
