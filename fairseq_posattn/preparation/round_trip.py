@@ -9,18 +9,22 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.text.lines import file_lines
-from fairseq_posattn.text.plain_text import joiner, splitter
+from fairseq_posattn.text.plain_text import in_form, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.text.vocabulary import SPECIAL
 from fairseq_posattn.text.words import single_spaces
 
 MOST = 1000  # pairs of a split
+UNKNOWN = SPECIAL[3]
 ENOUGH = 0.99  # of the lines
 SPACED = 30  # characters a space, at most, of text whose words are separated
 REMEDIES = {
     "subword_nmt": "Moses' rules do not serve this text; give --subwords sentencepiece",
     "wordpiece": "WordPiece loses spaces at punctuation and, without --cased, capitals; give "
     "--subwords sentencepiece",
-    None: "white space is unified; give --subwords sentencepiece",
+    "sentencepiece": "the vocabulary lacks their characters; give a larger --vocabulary-size",
+    None: "white space is unified, and words that training lacks are unknown; give --subwords "
+    "sentencepiece",
 }
 
 
@@ -49,15 +53,22 @@ def write_sample(pairs, folder, sides):
 def measure(folder, rules):
     """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
 
+    The Unicode form that the user chose is no loss; unknown subwords are.
+
     Args:
-        folder: of prepared text with a sample and the subwords' codes.
+        folder: of prepared text with a sample, the subwords' codes and the dictionaries.
         rules: its :class:`.Manifest`.
     """
     measured = {}
     for side, language in zip(SIDES, rules.languages, strict=True):
         split, join = splitter(folder, rules, language), joiner(rules, language)
-        lines = list(file_lines(folder / f"text/sample.{language}", allow_empty=True))
-        back = [join(whole_words(split(line), rules.subwords)) for line in lines]
+        known = {line.rpartition(" ")[0] for line in file_lines(folder / f"dict.{language}.txt")}
+        sample = file_lines(folder / f"text/sample.{language}", allow_empty=True)
+        lines = [in_form(line, rules.normalize) for line in sample]
+        back = []
+        for line in lines:
+            subwords = [one if one in known else UNKNOWN for one in split(line).split()]
+            back.append(join(whole_words(" ".join(subwords), rules.subwords)))
         changed = [pair for pair in zip(lines, back, strict=True) if pair[0] != pair[1]]
         share = 1 - len(changed) / max(len(lines), 1)
         measured[side] = {"lines": round(share, 4), **_scores(back, lines)}
@@ -65,7 +76,7 @@ def measure(folder, rules):
             before, after = min(changed, key=lambda pair: len(pair[0]))
             say(
                 f"warning: {language}: {1 - share:.1%} of the lines do not come back from their "
-                f"subwords: {before!r} becomes {after!r}; {REMEDIES.get(rules.subwords, '')}"
+                f"subwords: {before!r} becomes {after!r}; {REMEDIES[rules.subwords]}"
             )
     return measured
 

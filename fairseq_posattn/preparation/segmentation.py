@@ -15,11 +15,11 @@ from fairseq_posattn.text.vocabulary import SPECIAL
 # SentencePiece holds its training sentences in memory, and skips lines of over 4,192 bytes.
 LEARN_FROM = 500_000
 SENTENCE_END = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01\uff1f\u0964\u06d4\u104b\u17d4])")
-LONGEST_SENTENCE = 1 << 20  # bytes; others are not learned from
+LONGEST_SENTENCE = 4 * subwords.WORD_LENGTH  # bytes
 USUAL_MERGES = 10_000
 RICH = 4  # subwords for each character of the alphabet, at least, for all to be in the vocabulary
 BYTES = 256 + len(SPECIAL)  # SentencePiece's subwords of bytes and symbols
-# Subwords by the square root of the text's characters, within these bounds.
+# Subwords by the square root of the text's characters, within these bounds, beside its alphabet.
 PER_ROOT, FEWEST, MOST = 4, 1_000, 32_000
 BY_TEXT = f"{FEWEST:,} to {MOST:,} by the size of the training text"  # the default, for --help
 
@@ -63,11 +63,18 @@ class SentencePieces:
             self.settings = {"operations": merges}
 
     def learn(self, lines, work):
-        sample, size = _sample(lines, self.settings.get("vocabulary_size"))
+        given, merges = map(self.settings.get, ("vocabulary_size", "operations"))
+        sample, size = _sample(lines, given)
         alphabet = len(set().union(*sample()))
-        if merges := self.settings.get("operations"):
-            size = BYTES + alphabet + merges
+        if given is None:
+            size = alphabet + (BYTES + merges if merges else size)
         say(f"learning {size:,} subwords")
+        if size <= BYTES + alphabet:
+            say(
+                f"warning: --vocabulary-size {size}: too few to have the bytes of characters that "
+                f"training lacks, which are unknown to the model; give {BYTES + alphabet + 1} or "
+                "more"
+            )
         subwords.train_sentencepiece(
             sample(),
             size,
@@ -103,7 +110,7 @@ class WordPieces:
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
         self.lower = not self.cased
         # A vocabulary of BERT's without capitals has no accents either.
-        self.accents = not (self.cased or self.given or options.strip_accents)
+        self.accents = not (self.given or options.strip_accents)
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.accents:
             self.settings["accents"] = True

@@ -42,7 +42,8 @@ class Manifest:
     # Of each side, for translation and summarization: share of the lines that come back from their
     # subwords, BLEU and chrF of what comes back.
     round_trip: dict[str, dict[str, float]] = field(default_factory=dict)
-    accents: bool = False  # uncased WordPiece keeps accents. Older manifests lack it: removed
+    # WordPiece keeps joiners and, uncased, accents. Older manifests lack it: removed.
+    accents: bool = False
     features: int | None = None  # dimensions of the word vectors in ``glove.txt``, if any
 
 

@@ -5,7 +5,6 @@ import os
 import unicodedata
 from collections.abc import Callable
 from contextlib import redirect_stderr
-from functools import partial
 from io import StringIO
 from pathlib import Path
 
@@ -58,17 +57,20 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 
     ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
     """
-    to_words, encode, normalize = words_of(folder, rules, language), cutter(folder, rules), str
-    if rules.normalize:
-        normalize = partial(unicodedata.normalize, rules.normalize.upper())
+    to_words, encode = words_of(folder, rules, language), cutter(folder, rules)
     # An uncased WordPiece lower-cases itself.
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
 
     def split(line: str) -> str:
-        text = one_line(to_words(normalize(line)))
+        text = one_line(to_words(in_form(line, rules.normalize)))
         return " ".join(encode(text.lower() if lower else text).split(" ")[: rules.longest])
 
     return split
+
+
+def in_form(line: str, form: str | None) -> str:
+    """Return a line in a Unicode form such as ``nfc``, or as it is for None."""
+    return line if form is None else unicodedata.normalize(form.upper(), line)
 
 
 def words_of(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:

@@ -13,24 +13,23 @@ import json
 import os
 import re
 from collections import Counter
+from itertools import chain, groupby
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress
-from fairseq_posattn.text.lines import read_file
-from fairseq_posattn.text.vocabulary import SPECIAL
+from fairseq_posattn.text.lines import one_line, read_file
 
 SPACE = "\u2581"  # SentencePiece's mark where a space was
 CONTINUED = "##"  # WordPiece's mark of a subword within a word
 # SentencePiece splits and joins at spaces, fairseq at any white space. Other white space, and a
-# mark that is in the text, are written as characters of a private plane.
-HIDDEN = {ord(c): 0x100000 + ord(c) for c in map(chr, range(0x3001)) if c.isspace() and c != " "}
-HIDDEN |= {ord(SPACE): 0x100000 + ord(SPACE)}
-SHOWN = {private: character for character, private in HIDDEN.items()}
+# mark that is in the text, are always written as bytes: SentencePiece does not learn them.
+NOT_LEARNED = re.compile(rf"[^\S ]|{SPACE}")
 # SentencePiece's subwords of the bytes of a character that it does not have.
 BYTE = re.compile("<0x[0-9A-F]{2}>")
-BYTES = re.compile(rf"(?<!\S){BYTE.pattern}(?: {BYTE.pattern})*(?!\S)")
+STAND_IN = "\U0010ffff"  # for a mark in the text; no character, so that no text has it
+WORD_LENGTH = 1000  # characters; SentencePiece learns from no word of more than 65,535
 WORD_END = "</w>"  # subword-nmt's mark of a word's end in merges
 UNKNOWN = "[UNK]"
 BERT_SYMBOLS = ("[PAD]", UNKNOWN, "[CLS]", "[SEP]", "[MASK]")  # not used by fairseq
@@ -46,22 +45,30 @@ def whole_words(subwords: str, kind: str | None) -> str:
     """Return the words that subwords stand for, both with spaces between.
 
     ``kind`` is ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-    ``wordpiece`` ("##" within words); text of any other kind is returned unchanged.
+    ``wordpiece`` ("##" within words); text of any other kind is returned unchanged. Bytes that are
+    no character become U+FFFD, separators of lines a space.
     """
     if kind == "subword_nmt":
         return f"{subwords} ".replace("@@ ", "").rstrip()
     if kind == "sentencepiece":
-        text = BYTES.sub(_characters, subwords) if "<0x" in subwords else subwords
-        return text.replace(" ", "").replace(SPACE, " ").strip(" ").translate(SHOWN)
+        if "<0x" not in subwords:
+            return subwords.replace(" ", "").replace(SPACE, " ").strip(" ")
+        groups = groupby(subwords.split(), lambda one: BYTE.fullmatch(one) is not None)
+        parts = (_join(group, are_bytes) for are_bytes, group in groups)
+        return one_line("".join(parts)).strip(" ")
     if kind == "wordpiece":
         return f" {subwords}".replace(f" {CONTINUED}", "").strip()
     return subwords
 
 
-def _characters(match: re.Match) -> str:
-    """Return the characters of subwords of bytes; a replacement character where they are none."""
-    numbers = (int(subword[3:5], 16) for subword in match[0].split(" "))
-    return bytes(numbers).decode("utf-8", "replace")
+def _join(subwords, are_bytes):
+    if not are_bytes:
+        return "".join(subwords).replace(SPACE, " ")
+    return bytes(int(one[3:5], 16) for one in subwords).decode("utf-8", "replace")
+
+
+def _bytes_of(character):
+    return " ".join(f"<0x{byte:02X}>" for byte in character.encode())
 
 
 def learn_bpe(lines, operations, path):
@@ -128,8 +135,8 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
     import sentencepiece
 
     model = io.BytesIO()  # a model file would contain its name
-    hidden = (line.translate(HIDDEN) for line in lines)
-    options |= {"sentence_iterator": hidden, "model_writer": model, "minloglevel": 2}
+    text = chain.from_iterable(map(_learnable, lines))
+    options |= {"sentence_iterator": text, "model_writer": model, "minloglevel": 2}
     try:
         sentencepiece.SentencePieceTrainer.train(vocab_size=vocabulary_size, **options)
     except RuntimeError as error:
@@ -147,6 +154,13 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
             vocabulary.write(f"{trained.id_to_piece(number)}\t{trained.get_score(number):g}\n")
 
 
+def _learnable(line):
+    """Yield what SentencePiece learns from a line: no long words, no :data:`NOT_LEARNED`."""
+    line = NOT_LEARNED.sub(" ", line)
+    for start in range(0, len(line), WORD_LENGTH):
+        yield line[start : start + WORD_LENGTH]
+
+
 class SentencePieceEncoder:
     """SentencePiece encoding of a line by a trained model."""
 
@@ -154,11 +168,14 @@ class SentencePieceEncoder:
         import sentencepiece
 
         self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
-        # Models without fairseq's symbol are older, or from elsewhere: they hide no characters.
-        self.hidden = HIDDEN if self.processor.piece_to_id(SPECIAL[1]) else {}
+        # Older models have no bytes, and a mark in the text is a space to them.
+        self.has_bytes = self.processor.is_byte(self.processor.piece_to_id("<0x00>"))
 
     def __call__(self, line):
-        return " ".join(self.processor.encode(line.translate(self.hidden), out_type=str))
+        if SPACE in line and self.has_bytes:
+            subwords = self(line.replace(SPACE, STAND_IN))
+            return subwords.replace(_bytes_of(STAND_IN), _bytes_of(SPACE))
+        return " ".join(self.processor.encode(line, out_type=str))
 
 
 def learn_wordpiece(lines, vocabulary_size, cased, path, accents=False):
@@ -213,7 +230,7 @@ class WordPieceEncoder:
 def bert_tokenizer(vocabulary, cased, accents=False):
     """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them.
 
-    ``cased`` keeps capitals and accents; else ``accents`` keeps accents, marks and joiners.
+    ``cased`` keeps capitals and accents; ``accents`` keeps accents, marks and joiners.
     """
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers

@@ -21,8 +21,7 @@ from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.manifest import read as read_manifest
 from fairseq_posattn.text.moses import RATIO, is_clean
-from fairseq_posattn.text.subwords import BYTE
-from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
+from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
 LONGEST = 1023  # tokens that fairseq's task of translation takes by default, besides the end symbol
 
@@ -195,24 +194,16 @@ def _binarize(stages, sides, splits, prefix, jobs, joined, vocabulary):
         flags = {"source_lang": sides[0], "target_lang": sides[1], "joined_dictionary": joined}
         if vocabulary:
             flags["srcdict"] = work / "dictionary.txt"
+            # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
             words = vocabulary(work)
-            if not joined:  # with the bytes of unseen characters
-                flags["tgtdict"] = work / "target.txt"
-                for path, side in zip((flags["srcdict"], flags["tgtdict"]), sides, strict=True):
-                    seen = count_words([work / f"text/{prefix}train.{side}"])
-                    _write_dictionary(path, [w for w in words if w in seen or BYTE.fullmatch(w)])
-            else:
-                _write_dictionary(flags["srcdict"], words)
+            words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
+            write_dictionary(flags["srcdict"], dict.fromkeys(words, 1))
+            if not joined:  # names and quotations are in the other language
+                flags["tgtdict"] = flags["srcdict"]
         files = {f"{split}pref": work / f"text/{prefix}{split}" for split in splits}
         binarize.preprocess(work, jobs, **files, **flags)
 
     stages.run("binarizing", outputs, make, joined=joined)
-
-
-def _write_dictionary(path, words):
-    """Write a dictionary whose size, with the special symbols, is a multiple of 8, as fairseq's."""
-    made_up = [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
-    write_dictionary(path, dict.fromkeys([*words, *made_up], 1))
 
 
 def text_files(sides, prefix="", splits=SPLITS):
