@@ -78,7 +78,7 @@ def test_fairseq_forbids_no_repetition(restore):
 )
 def test_wordpieces_are_joined(subwords, words):
     assert data_utils.post_process(subwords, "wordpiece") == words
-    pieces = "\u2581a <0xE2> <0x98> <0x83> b \U001000a0 \u2581c"  # with a hidden no-break space
+    pieces = "\u2581a <0xE2> <0x98> <0x83> b <0xC2> <0xA0> \u2581c <0x0A>"
     assert data_utils.post_process(pieces, "sentencepiece") == "a\u2603b\u00a0 c"
     fairseqs = data_utils.post_process.__wrapped__
     assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"

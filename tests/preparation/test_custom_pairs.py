@@ -401,7 +401,7 @@ TEXTS = """
 L’homme qu’il a vu\u202f: «\u00a0oui\u00a0»…
 Die Straße über München, Tiếng
 <s> <pad> <unk> </s> <0xE1> ▁▂▃ @@ ## &apos; a@-@b
-👩‍👩‍👧 🇨🇭 \u00ad\u200b|\ue000| tab\u0009bell\u0007
+👩‍👩‍👧 🇨🇭 \u00ad\u200b|\ue000| tab\u0009bell\u0007 \U0010000a\U001000a0
 """.strip().splitlines()
 
 
@@ -444,7 +444,13 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, fairseq_here
 
 @pytest.mark.parametrize("cased", [True, False])
 @pytest.mark.parametrize(
-    "words", ["정부는 오늘 정책을 발표했다", "सरकार ने आज नीति की घोषणा", "chính phủ hôm nay đẹp"]
+    "words",
+    [
+        "정부는 오늘 정책을 발표했다",
+        "सरकार ने आज नीति की घोषणा",
+        "chính phủ hôm nay đẹp",
+        "می‌خواهم به مدرسه",
+    ],
 )
 def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, fairseq_here, words, cased):
     rows = [(f"{words} {n}.", f"{words}.") for n in range(60)]
@@ -466,6 +472,7 @@ def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, 
     for form, expected in (("nfc", "M\u00fcnchen \ufb01"), ("nfkc", "M\u00fcnchen fi")):
         status, dest = custom(*train, "--normalize", form)
         assert status == 0 and manifest.read(dest).normalize == form
+        assert {one["lines"] for one in manifest.read(dest).round_trip.values()} == {1}
         assert comes_back(dest, "Mu\u0308nchen \ufb01") == expected
         assert "Unicode" not in capsys.readouterr().err
 
@@ -477,6 +484,26 @@ def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, fairse
         assert status == 0
         assert "left out 1 pair with an empty side" in capsys.readouterr().err
         assert not any(line == "" for line in lines(dest / "text/train.en"))
+
+
+def test_many_characters_are_learned_by_default(custom, tmp_path, fairseq_here):
+    characters = list(map(chr, range(0x4E00, 0x4E00 + 2400)))
+    rows = [("".join(characters[20 * n : 20 * n + 20]), f"t{n}") for n in range(120)]
+    status, dest = custom("--train", *files(tmp_path, "train", rows, ("zh", "en")))
+    assert status == 0
+    assert manifest.read(dest).round_trip["source"]["lines"] == 1
+
+
+@pytest.mark.parametrize("subwords", ["sentencepiece", "subword_nmt"])
+def test_unknown_subwords_do_not_come_back(custom, tmp_path, fairseq_here, subwords):
+    rows = [(f"\u0434\u043e\u043c {n}", f"house {n}") for n in range(60)]
+    train = ["--train", *files(tmp_path, "train", rows), "--test"]
+    test = files(tmp_path, "test", [("\u0434\u043e\u043c", "\u0434\u043e\u043c \u2603")] * 60)
+    flags = ["--separate-dictionaries", "--subwords", subwords]
+    status, dest = custom(*train, *test, *flags)
+    assert status == 0
+    share = manifest.read(dest).round_trip["target"]["lines"]
+    assert share == 1 if subwords == "sentencepiece" else share < 0.6
 
 
 def test_the_vocabulary_follows_the_size_of_the_text():
