@@ -175,7 +175,7 @@ def test_a_part_that_was_read_is_a_part_of_a_tuple(tmp_path):
 
 
 def test_objects_are_counted_while_a_pickle_is_followed(monkeypatch):
-    monkeypatch.setattr(pickles, "EXTRA_BYTES", 1 << 20)
+    monkeypatch.setattr(pickles, "EXTRA_BYTES", 1 << 19)
     for body in (b"](" + b"}" * 10_000 + b"e", b"](" + b"N\x85" * 10_000 + b"e"):
         pickles.Pickles(1 << 20, ()).check(io.BytesIO(body + b"."))
         with pytest.raises(CheckpointError, match="become much larger than the file"):

@@ -121,7 +121,7 @@ MISTAKES = [
     ("generate", "--model-overrides {bad", "--model-overrides {bad: dictionary"),
     ("generate", "--model-overrides {'encoder_layers':2}", "MODEL --encoder-layers 1, not 2"),
     ("generate", "--model-overrides {'beem':2}", "--model-overrides 'beem': no such beam"),
-    ("generate", "--print-step", "--print-step translation_lev"),
+    ("generate", "--print-step", "--print-step translation refine"),
     ("generate", "--gen-subset train,test", "--gen-subset train,test: one split"),
     ("generate", "--lm-path MODEL", "--lm-path: PosAttnTransformer"),
     ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups 3: --beam"),

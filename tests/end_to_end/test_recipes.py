@@ -51,7 +51,7 @@ def only(folder, pattern):
 @pytest.mark.parametrize("recipe", ["dman/table5_locality", "dman/gigaword"])
 def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
     """The first measures locality in a trained model, the second the ROUGE of summaries."""
-    out = tmp_path / "o u:t [1]*%s"
+    out = tmp_path / "o ut [1]*%s"
     printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released form)", "--out", out)
     assert "error" not in printed
     assert "DMAN (released form) (1 of 1): update 4 of 4: validation loss " in printed
