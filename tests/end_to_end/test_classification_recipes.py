@@ -163,7 +163,7 @@ def test_a_failed_run_does_not_end_the_others(tiny, tmp_path):
     last = error.splitlines()[-1]
     assert "everything" in last and "train.log" in last
     assert last.startswith("trec, mpsan, seed 1: 1 of 2 runs failed: ")
-    assert "\n| CNN " in error
+    assert "\n| cnn " in error
     assert [path.parents[1].name[:4] for path in tmp_path.rglob("result.json")] == ["cnn_"]
 
 
