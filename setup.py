@@ -34,10 +34,12 @@ EXPORT_REQUIRES = [
     "onnxscript>=0.5",
 ]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
+SERVE_REQUIRES = ["starlette>=0.40", "uvicorn>=0.30"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
 TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
 TEST_REQUIRES = [
+    "libretranslatepy>=2.1",
     "mypy>=2.4,<2.5",
     "pytest>=9",
     "pytest-xdist>=3.5",
@@ -52,8 +54,9 @@ setup(
         "analysis": ANALYSIS_REQUIRES,
         "docs": DOCS_REQUIRES,
         "export": EXPORT_REQUIRES,
+        "serve": SERVE_REQUIRES,
         "summarization": SUMMARIZATION_REQUIRES,
         "tracking": TRACKING_REQUIRES,
-        "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SUMMARIZATION_REQUIRES,
+        "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SERVE_REQUIRES + SUMMARIZATION_REQUIRES,
     },
 )

@@ -43,6 +43,7 @@ COMMANDS = {
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, accuracy, F1 of roles, ranking metrics",
     ),
+    "serve": ("fairseq_posattn.inference.commands.serve", "translate by HTTP for other programs"),
     "summarize": ("fairseq_posattn.inference.commands.translate:summarize", "summarize plain text"),
     "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),
     "translate": ("fairseq_posattn.inference.commands.translate", "translate plain text"),

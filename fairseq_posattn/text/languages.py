@@ -89,3 +89,9 @@ def tokenizer_of(language: str | None) -> tuple[str, str | None]:
         return name, None
     install = f"pip install 'sacrebleu[{code}]'"
     return "char", f"MeCab is not installed: {of_characters}{name}; {install}"
+
+
+def name_of(code: str) -> str:
+    """Return the English name of a language, or the code itself."""
+    names = {short: name for name, short in reversed([one.split(":") for one in _NAMES.split()])}
+    return names[code].capitalize() if code in names else code

@@ -1,0 +1,268 @@
+"""HTTP application that translates, in LibreTranslate's form; for ``posattn serve``."""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse
+from starlette.routing import Route
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.hypotheses import Translation
+from fairseq_posattn.inference.tokens import Line
+from fairseq_posattn.inference.translation import Translator
+from fairseq_posattn.text.languages import code_of, file_code, name_of
+
+FORM = "application/x-www-form-urlencoded"
+METRICS = {  # by name: its kind for Prometheus, and its description
+    "requests": ("counter", "requests by HTTP status"),
+    "lines": ("counter", "translated lines"),
+    "batches": ("counter", "batches of lines that were translated together"),
+    "seconds": ("counter", "seconds of translation"),
+    "waiting": ("gauge", "lines that wait for their translation"),
+}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a server.
+
+    Attributes:
+        batch: lines that are translated together, at most, unless one request has more.
+        waiting: lines of all requests that wait for their translation.
+        body: bytes of a request.
+    """
+
+    batch: int = 32
+    waiting: int = 1024
+    body: int = 1 << 20
+
+
+class Refused(Exception):
+    """A request that is answered with an HTTP status and the reason."""
+
+    def __init__(self, status: int, reason: str):
+        super().__init__(reason)
+        self.status = status
+
+
+class Batches:
+    """Queue of a model. Requests that wait at the same time share a batch.
+
+    Args:
+        translator: the model; its ``nbest`` bounds the alternatives of a request.
+        pool: threads that translate.
+        limits: of the server.
+        counts: metrics to count in.
+    """
+
+    def __init__(
+        self,
+        translator: Translator,
+        pool: ThreadPoolExecutor,
+        limits: Limits,
+        counts: Counter[str],
+    ):
+        self.translator, self.pool, self.limits, self.counts = translator, pool, limits, counts
+        self.queue: asyncio.Queue[tuple[list[Line], asyncio.Future[list[Translation]]]]
+        self.queue = asyncio.Queue()
+
+    async def translate(self, texts: Sequence[str]) -> list[Translation]:
+        """Return the translations of lines; raise Refused for too many, or one that is too long."""
+        longest, most = self.translator.lines.longest, self.limits.waiting
+        if len(texts) > most:
+            raise Refused(413, f"q: has {len(texts):,} lines; send at most {most:,}")
+        lines = await asyncio.to_thread(self.translator.encode, texts)
+        for text, line in zip(texts, lines, strict=True):
+            if line.cut:
+                raise Refused(
+                    400, f"q: {text[:40]!r}... has over {longest - 1} subwords; split the text"
+                )
+        if self.counts["waiting"] + len(lines) > most:
+            raise Refused(429, "too many texts are waiting; try again later")
+        result: asyncio.Future[list[Translation]] = asyncio.get_running_loop().create_future()
+        self.counts["waiting"] += len(lines)
+        try:
+            self.queue.put_nowait((lines, result))
+            return await result
+        finally:
+            self.counts["waiting"] -= len(lines)
+
+    async def run(self) -> None:
+        """Translate what is in the queue, until the task is cancelled."""
+        while True:
+            requests = [await self.queue.get()]
+            while not self.queue.empty() and sum(len(r[0]) for r in requests) < self.limits.batch:
+                requests.append(self.queue.get_nowait())
+            requests = [request for request in requests if not request[1].done()]  # client is gone
+            for part in await self._answer(requests):
+                await self._answer([part])
+
+    async def _answer(self, requests: list[Any]) -> list[Any]:
+        """Translate requests as a batch; return those to try alone, since the batch failed."""
+        lines = [line for some, _ in requests for line in some]
+        started = time.perf_counter()
+        loop = asyncio.get_running_loop()
+        try:
+            work = (self.translator.translate_all, lines, self.limits.batch)
+            results = iter(await loop.run_in_executor(self.pool, *work))
+        except (UsageError, RuntimeError) as error:
+            if len(requests) > 1:
+                return requests
+            for _, result in requests:
+                if not result.done():
+                    result.set_exception(Refused(500, str(error)))
+            return []
+        self.counts["lines"] += len(lines)
+        self.counts["batches"] += 1
+        self.counts["seconds"] += time.perf_counter() - started  # type: ignore[assignment]
+        for some, result in requests:
+            translations = [next(results) for _ in some]
+            if not result.done():
+                result.set_result(translations)
+        return []
+
+
+def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
+    """Return the application that serves models of different pairs of languages.
+
+    Raises:
+        UsageError: two models have the same languages.
+    """
+    counts: Counter[str] = Counter()
+    pool = ThreadPoolExecutor(1)  # PyTorch uses all cores for one batch
+    models: dict[tuple[str, str], Batches] = {}
+    for translator in translators:
+        pair = languages_of(translator)
+        if pair in models:
+            other = models[pair].translator.path
+            names = f"{other} and {translator.path}"
+            raise UsageError(f"{names}: both translate {'-'.join(pair)}; serve them on two ports")
+        models[pair] = Batches(translator, pool, limits, counts)
+
+    async def translate(request: Request) -> JSONResponse:
+        try:
+            answer, status = await _translated(await _fields(request, limits.body), models), 200
+        except Refused as error:
+            answer, status = {"error": str(error)}, error.status
+        counts[f'requests{{status="{status}"}}'] += 1
+        return JSONResponse(answer, status, {"Retry-After": "1"} if status == 429 else None)
+
+    async def languages(request: Request) -> JSONResponse:
+        codes = sorted({code for pair in models for code in pair})
+        targets = {code: sorted(end for start, end in models if start == code) for code in codes}
+        return JSONResponse([{"code": c, "name": name_of(c), "targets": targets[c]} for c in codes])
+
+    async def health(request: Request) -> JSONResponse:
+        return JSONResponse({"status": "ok"})
+
+    async def metrics(request: Request) -> PlainTextResponse:
+        return PlainTextResponse("".join(_exposition(counts)))
+
+    @contextlib.asynccontextmanager
+    async def running(app: Starlette) -> AsyncIterator[None]:
+        tasks = [asyncio.create_task(model.run()) for model in models.values()]
+        yield
+        for task in tasks:
+            task.cancel()
+        pool.shutdown()
+
+    routes = [
+        Route("/translate", translate, methods=["POST"]),
+        Route("/languages", languages),
+        Route("/health", health),
+        Route("/metrics", metrics),
+    ]
+    return Starlette(routes=routes, lifespan=running)
+
+
+def languages_of(translator: Translator) -> tuple[str, str]:
+    """Return a model's languages as tags of BCP 47, ``pt-BR`` for ``pt_BR``."""
+    cfg = translator.task.cfg
+    return cfg.source_lang.replace("_", "-"), cfg.target_lang.replace("_", "-")
+
+
+async def _fields(request: Request, most: int) -> Mapping[str, Any]:
+    """Return the fields of a body in JSON or of a form."""
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            raise Refused(413, f"the request has over {most:,} bytes; send fewer texts")
+    try:
+        if request.headers.get("content-type", "").startswith(FORM):
+            return {name: values[-1] for name, values in parse_qs(body.decode()).items()}
+        fields = json.loads(body)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise Refused(400, 'the request is no JSON object; send {"q": ..., "source": ...}')
+    return fields
+
+
+async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) -> dict[str, Any]:
+    """Return the answer to a request."""
+    texts = fields.get("q")
+    several = isinstance(texts, list)
+    texts = texts if several else [texts]
+    if not all(isinstance(text, str) for text in texts):
+        raise Refused(400, "q: must be a text or a list of texts")
+    if (kind := fields.get("format", "text")) != "text":
+        raise Refused(400, f"format: {kind!r} is not supported; send text")
+    model = models[_requested(fields, list(models))]
+    wanted, most = fields.get("alternatives", 0), model.translator.generation.nbest - 1
+    if not str(wanted).isdecimal() or int(wanted) > most:
+        raise Refused(400, f"alternatives: must be a number from 0 to {most}, the beam less one")
+    lines = [text.splitlines() or [""] for text in texts]  # each is translated by itself
+    results = iter(await model.translate([line for some in lines for line in some]))
+    answers = [_versions([next(results) for _ in some], 1 + int(wanted)) for some in lines]
+    best, others = [best for best, *_ in answers], [others for _, *others in answers]
+    answer: dict[str, Any] = {"translatedText": best if several else best[0]}
+    if int(wanted):
+        answer["alternatives"] = others if several else others[0]
+    return answer
+
+
+def _versions(translations: Sequence[Translation], count: int) -> list[str]:
+    """Return versions of a text from those of its lines, best first, without repetitions."""
+    texts = [[one.text for one in line.hypotheses] or [""] for line in translations]
+    ranks = range(min(count, max(map(len, texts))))
+    joined = ("\n".join(some[min(rank, len(some) - 1)] for some in texts) for rank in ranks)
+    return list(dict.fromkeys(joined))
+
+
+def _requested(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> tuple[str, str]:
+    """Return the pair of languages of a request; ``auto`` is a source that is the only one."""
+    left = pairs
+    for number, name in enumerate(("source", "target")):
+        value = fields.get(name)
+        if not isinstance(value, str):
+            raise Refused(400, f"{name}: must be a language code")
+        known = sorted({pair[number] for pair in left})
+        if name == "source" and value == "auto":
+            if len(known) > 1:
+                raise Refused(400, f"source: cannot be detected; choose from {', '.join(known)}")
+            continue
+        tags = [tag for tag in known if file_code(tag).lower() == file_code(value).lower()]
+        tags = tags or [tag for tag in known if code_of(tag) == code_of(value)]
+        if not tags:
+            raise Refused(400, f"{name}: no model for {value!r}; choose from {', '.join(known)}")
+        left = [pair for pair in left if pair[number] == tags[0]]
+    return left[0]
+
+
+def _exposition(counts: Counter[str]) -> Iterable[str]:
+    """Yield the metrics in Prometheus' text format."""
+    for name, (kind, about) in METRICS.items():
+        yield f"# HELP posattn_{name} {about}\n# TYPE posattn_{name} {kind}\n"
+        found = [key for key in sorted(counts) if key.partition("{")[0] == name] or [name]
+        yield from (f"posattn_{key} {counts[key]}\n" for key in found)

@@ -1,0 +1,154 @@
+"""``posattn serve``: the real server, asked by LibreTranslate's client."""
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+from small_translator import CHECKPOINT, EXPECTED, FIXTURE
+
+from fairseq_posattn.inference.serving import Batches, Limits, Refused
+
+pytest.importorskip("uvicorn")
+COMMAND = [sys.executable, "-m", "fairseq_posattn.cli", "serve", str(CHECKPOINT), "--cpu"]
+COMMAND += ["--data", str(FIXTURE / "data"), "--port", "0"]
+
+
+@contextmanager
+def running(*arguments):
+    """Yield the address of a server and its process."""
+    server = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+    try:
+        *_, line = iter_until(server.stderr, "serving ")
+        url = line.split()[-1]
+        wait_for(url)
+        yield url, server
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def iter_until(lines, start):
+    for line in lines:
+        yield line
+        if line.startswith(start):
+            return
+    raise AssertionError("the server has ended")
+
+
+def wait_for(url):
+    for _ in range(100):
+        try:
+            return urllib.request.urlopen(f"{url}/health", timeout=5).read()
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    raise AssertionError(f"no answer from {url}")
+
+
+@pytest.fixture(scope="module")
+def url():
+    with running() as (url, _):
+        yield url
+
+
+def post(url, fields, headers=None):
+    """Return the status and the answer to a request."""
+    data = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
+    request = urllib.request.Request(f"{url}/translate", data, headers or {})
+    request.add_header("Content-Type", "application/json")
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, json.load(response)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_clients_at_once_get_what_the_translator_answers(url, source):
+    client = pytest.importorskip("libretranslatepy").LibreTranslateAPI(url)
+    assert client.languages() == [
+        {"code": "de", "name": "German", "targets": ["en"]},
+        {"code": "en", "name": "English", "targets": []},
+    ]
+    with ThreadPoolExecutor(16) as clients:
+        answers = list(clients.map(lambda text: client.translate(text, "de", "en"), source * 3))
+    assert answers == EXPECTED * 3
+    with urllib.request.urlopen(f"{url}/metrics") as response:
+        metrics = dict(
+            line.split() for line in response.read().decode().splitlines() if "#" not in line
+        )
+    assert int(metrics["posattn_batches"]) < int(metrics["posattn_lines"]) == len(answers)
+    assert int(metrics["posattn_waiting"]) == 0
+
+
+def test_lists_lines_and_alternatives(url, source, translator):
+    fields = {"q": [source[0], f"{source[1]}\n\n{source[2]}", ""], "source": "deu", "target": "en"}
+    status, answer = post(url, fields | {"alternatives": 2})
+    assert (status, answer["translatedText"]) == (
+        200,
+        [EXPECTED[0], f"{EXPECTED[1]}\n\n{EXPECTED[2]}", ""],
+    )
+    assert [len(others) for others in answer["alternatives"]] == [2, 2, 0]
+    assert EXPECTED[0] not in answer["alternatives"][0]
+    _, answer = post(url, {"q": source[0], "source": "auto", "target": "en"})
+    assert answer == {"translatedText": EXPECTED[0]}
+
+
+@pytest.mark.parametrize(
+    "fields, words",
+    [
+        (b"q=", "no JSON object"),
+        ({"source": "de", "target": "en"}, "q: must be a text or a list"),
+        ({"q": ["A", 1], "source": "de", "target": "en"}, "q: must be a text or a list"),
+        ({"q": "A", "source": "fr", "target": "en"}, "source: no model for 'fr'; choose from de"),
+        ({"q": "A", "source": "de"}, "target: must be a language code"),
+        ({"q": "A", "source": "de", "target": "en", "format": "html"}, "format: 'html'"),
+        ({"q": "A", "source": "de", "target": "en", "alternatives": 5}, "a number from 0 to 4"),
+        ({"q": "A " * 2000, "source": "de", "target": "en"}, "subwords; split the text"),
+    ],
+)
+def test_a_wrong_request_is_told_what_is_wrong(url, fields, words):
+    status, answer = post(url, fields)
+    assert status == 400 and words in answer["error"]
+
+
+def test_limits_and_a_clean_end():
+    with running("--max-waiting", "3", "--max-body", "1000") as (url, server):
+        fields = {"source": "de", "target": "en"}
+        status, answer = post(url, fields | {"q": ["A"] * 4})
+        assert status == 413 and "4 lines; send at most 3" in answer["error"]
+        assert post(url, fields | {"q": "A" * 1000})[0] == 413
+        assert post(url, fields | {"q": "A"})[0] == 200
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) == 0
+
+
+def test_texts_beyond_the_limit_of_waiting_ones_are_refused(translator):
+    async def fill():
+        batches = Batches(translator, None, Limits(waiting=3), Counter())
+        first = asyncio.create_task(batches.translate(["A", "B"]))  # nothing translates
+        await asyncio.sleep(0.1)
+        with pytest.raises(Refused, match="too many texts are waiting") as refused:
+            await batches.translate(["C", "D"])
+        first.cancel()
+        return refused.value.status
+
+    assert asyncio.run(fill()) == 429
+
+
+def test_what_cannot_be_served_is_one_line(url):
+    port = url.rpartition(":")[2]
+    twice = [*COMMAND[:4], str(CHECKPOINT), *COMMAND[4:]]
+    for command, words in (
+        ([*COMMAND, "--port", port], f"--port {port}: Address already in use; choose another"),
+        (twice, "both translate de-en; serve them on two ports"),
+    ):
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 1 and words in done.stderr.splitlines()[-1]
