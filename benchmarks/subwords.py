@@ -4,7 +4,7 @@
         --train train.de train.en --valid val.de val.en --test test.de test.en
 
 Text is raw. Both trainings have the same flags and seeds; a small Transformer translates the raw
-test set to plain text, from the mean of its last five checkpoints. What is finished is not repeated.
+test set to plain text, from the mean of its last five checkpoints. Finished steps are not repeated.
 """
 
 import json
