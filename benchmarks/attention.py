@@ -167,7 +167,7 @@ def try_tiles(name, kind, tiles, device, arguments):
     from fairseq_posattn.attention.kernels.tiles import searched_tiles
 
     searched_tiles(device)[kind] = tiles
-    CASES[name].attention.checked.clear()  # and with it prepared launches
+    CASES[name].attention.decisions.clear()  # and with it prepared launches
     for module in (distance_attention, mtsa_triton):
         module.differentiable.plan_of.cache_clear()
     try:

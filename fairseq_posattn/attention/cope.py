@@ -7,13 +7,13 @@ is causal only. As in Vaswani et al., queries are divided by ``sqrt(D)``.
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_causal
 from fairseq_posattn.attention.positions import blocked_keys
@@ -21,13 +21,13 @@ from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"position_embedding": "N D"}, causal=False)
+@attention(causal=False)
 def contextual_position_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    position_embedding: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    position_embedding: Annotated[Tensor, "N D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V`` over the keys up to each query, ``A[t, s] = q_t (k_s + e[p_ts])``.
@@ -36,7 +36,7 @@ def contextual_position_attention(
     at most N-1; ``q_t e[p]`` is interpolated between whole positions (eq. 5).
 
     Args:
-        position_embedding: ``[N, D]``, e.
+        position_embedding: e.
     """
     lengths = query.size(-2), key.size(-2)
     blocked = blocked_keys(*lengths, call.key_padding_mask, True, query.device)

@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.gradients import once
+from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")
@@ -28,13 +29,6 @@ SPLIT = 8  # positions
 FEWEST_SUMMED = 8  # positions
 # Shapes whose code oneDNN and PyTorch keep; by default 1,024 each, 0.6 GB in training.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-
-
-def is_recorded() -> bool:
-    """Return whether PyTorch is compiling or tracing."""
-    return (
-        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-    )
 
 
 class Linear(nn.Linear):
@@ -155,7 +149,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
 def _is_served(a: Tensor, b: Tensor) -> bool:
     return (
         a.device.type == "cpu"
-        and not is_recorded()
+        and not is_traced()
         and a.dtype == b.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
     )
@@ -254,7 +248,7 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
 
 def uses_byte_masks(x: Tensor, p: float) -> bool:
     """Return whether to use :func:`draw_mask`: on a CPU, without tracing and autocast."""
-    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_recorded()
+    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_traced()
     # Under autocast a matmul has another type than its factors, which breaks custom gradients.
     return by_bytes and not torch.is_autocast_enabled("cpu")
 

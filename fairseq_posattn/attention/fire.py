@@ -6,12 +6,14 @@ bias. The paper's is causal; where it is not, distances are absolute, and shares
 distance that the query can see, an extension.
 """
 
+from typing import Annotated
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
@@ -20,33 +22,23 @@ from fairseq_posattn.attention.softmax import biased_attention
 HIDDEN, SCALE, THRESHOLD, EPSILON = 32, 0.1, 512.0, 1e-6  # of the paper's appendix
 
 
-@attention(
-    {
-        "scale": "", "threshold": "", "hidden_weight": "W", "hidden_bias": "W",
-        "output_weight": "H W", "output_bias": "H",
-    },
-    sdpa=True,
-)  # fmt: skip
+@attention(sdpa=True)
 def fire_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: Tensor,
-    threshold: Tensor,
-    hidden_weight: Tensor,
-    hidden_bias: Tensor,
-    output_weight: Tensor,
-    output_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    scale: Annotated[Tensor, ""],
+    threshold: Annotated[Tensor, ""],
+    hidden_weight: Annotated[Tensor, "W"],
+    hidden_bias: Annotated[Tensor, "W"],
+    output_weight: Annotated[Tensor, "H W"],
+    output_bias: Annotated[Tensor, "H"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + f_h(psi(t-s) / psi(max(L, t)))``.
 
-    ``psi(x) = log(|c| x + 1)``; f has one hidden layer with ReLU.
-
-    Args:
-        scale, threshold: numbers, c and L.
-        hidden_weight, hidden_bias: ``[W]``. output_weight, output_bias: ``[H, W]`` and ``[H]``.
+    ``psi(x) = log(|c| x + 1)``; f has one hidden layer with ReLU. ``scale`` is c, ``threshold`` L.
     """
     lengths = query.size(-2), key.size(-2)
     wide = torch.promote_types(query.dtype, torch.float32)

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels.support import kernel_reason
+from fairseq_posattn.attention.tracing import is_traced
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
     ``torch.compile`` and export nor autocast.
     """
     is_wanted = impl == "triton" or (impl == "auto" and x.is_cuda)
-    if not is_wanted or is_recorded() or torch.is_autocast_enabled(x.device.type):
+    if not is_wanted or is_traced() or torch.is_autocast_enabled(x.device.type):
         return False
     if x.dtype != norm.weight.dtype or x.size(-1) > LONGEST_ROW or kernel_reason({"value": x}):
         return False

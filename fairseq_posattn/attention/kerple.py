@@ -5,11 +5,13 @@ the logarithmic variant. The paper's is causal; where it is not, the bias is sym
 extension.
 """
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
 from fairseq_posattn.attention.positions import signed_distances
@@ -18,20 +20,20 @@ from fairseq_posattn.attention.relative_bias import attend_by_distance
 SMALLEST = 0.01  # initial value of a parameter, the bound of the authors' code
 
 
-@attention({"log_weight": "H", "log_rate": "H"}, sdpa=True)
+@attention(sdpa=True)
 def kerple_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    log_weight: Tensor,
-    log_rate: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    log_weight: Annotated[Tensor, "H"],
+    log_rate: Annotated[Tensor, "H"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - r_1 log(1 + r_2 |t - s|)``.
 
     Args:
-        log_weight, log_rate: ``[H]``, logarithms of ``r_1`` and ``r_2``, which are positive.
+        log_weight, log_rate: logarithms of ``r_1`` and ``r_2``, which are positive.
     """
     distances = signed_distances(query.size(-2), key.size(-2), query.device).abs()
     wide = torch.promote_types(log_weight.dtype, torch.float32)

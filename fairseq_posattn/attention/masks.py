@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
-from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.tracing import is_traced
 
 # Masks by distance t - s (query minus key position).
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -198,12 +198,12 @@ class MaskBank:
         if longest > self._longest or self._lines.device != device:
             self._extend(longest, device)
         lengths = query_length, key_length
-        mask = None if is_recorded() else self._masks.get(lengths)
+        mask = None if is_traced() else self._masks.get(lengths)
         if mask is None:
             start = self._longest - query_length
             line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
             mask = DistanceMask(line, self._reach, *lengths)
-            if not is_recorded():
+            if not is_traced():
                 self._masks[lengths] = mask
         return mask
 

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from fairseq_posattn.attention.cpu import is_recorded
+from fairseq_posattn.attention.tracing import is_traced
 
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
@@ -27,7 +27,7 @@ def model_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
     @functools.wraps(function)
     def passing(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        if is_recorded() or _cached.get() is not None:
+        if is_traced() or _cached.get() is not None:
             return function(*args, **kwargs)
         before = _cached.set({})
         try:
@@ -43,7 +43,7 @@ def once_a_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
 
     @functools.wraps(function)
     def once(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        cached = None if is_recorded() else _cached.get()
+        cached = None if is_traced() else _cached.get()
         if cached is None:
             return function(*args, **kwargs)
         given = (*args, *kwargs.items())

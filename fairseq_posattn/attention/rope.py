@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
@@ -27,9 +27,9 @@ BASE = 10000.0
 @attention(sdpa=True, sdpa_on_cpu=True)
 def rotary_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
     *,
     base: float = BASE,
     rotated_keys: bool = False,

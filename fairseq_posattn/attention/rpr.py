@@ -6,14 +6,14 @@ vectors for the distances within k are added to the keys and to the values.
 
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
@@ -22,14 +22,14 @@ from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"value": "B H Tk D", "key_embedding": "(H) 2k+1 D", "value_embedding": "(H) 2k+1 D"})
+@attention()
 def relative_position_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_embedding: Tensor,
-    value_embedding: Tensor,
+    query: Query,
+    key: Key,
+    value: Annotated[Tensor, "B H Tk D"],
+    key_embedding: Annotated[Tensor, "(H) 2k+1 D"],
+    value_embedding: Annotated[Tensor, "(H) 2k+1 D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax_s(q_t (k_s + w^K) / sqrt(D))``.
@@ -38,8 +38,8 @@ def relative_position_attention(
     query is multiplied with each ``w`` once, not once for each key at that distance.
 
     Args:
-        key_embedding, value_embedding: ``w^K`` and ``w^V``, ``[2k+1, D]`` for all heads or
-            ``[H, 2k+1, D]``, entry ``s-t+k``.
+        key_embedding, value_embedding: ``w^K`` and ``w^V``, at entry ``s-t+k``, for all heads or
+            per head.
     """
     reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]

@@ -7,7 +7,7 @@ Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transforme
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.dman import read_activation
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
@@ -24,14 +24,19 @@ from fairseq_posattn.attention.softmax import biased_attention
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
+@attention(sdpa=True, causal=False)
 def mask_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
+    call: Call,
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Annotated[Tensor, "~B H Tq Tk"],
+    **options: Unpack[Options],
 ) -> Attended:
     """Return ``M exp(Q K' / sqrt(D))``, normalized over the keys, times V (MANs eq. 4).
 
     Args:
-        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.
+        mask: in [0, 1]. Entries of 0 get no gradient.
     """
     closed = mask <= 0
     log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
@@ -41,9 +46,9 @@ def mask_attention(
 @attention(sdpa=True)
 def static_mask_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
     *,
     radius: float | None = 4,
     **options: Unpack[Options],

@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, matmul, product
+from fairseq_posattn.attention.cpu import dropout_matmul, library, matmul, product
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import blocked_keys, either
+from fairseq_posattn.attention.tracing import is_traced
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
@@ -74,7 +75,7 @@ def softmax_attention(
     weights, dead = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
     # Dead rows are zeroed in the smaller tensor; lengths of a traced graph cannot be compared.
     if dead is not None and (
-        call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
+        call.need_weights or (not is_traced() and weights.size(-1) < value.size(-1))
     ):
         weights, dead = weights.masked_fill(dead, 0.0), None
     context = dropout_matmul(weights, value, call.dropout_p)  # [B, ..., Tq, D]
@@ -149,7 +150,7 @@ def heads_beat_sdpa(queries: int) -> bool:
 
 def can_attend_by_head(call: Call, query: Tensor) -> bool:
     """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
-    if call.impl != "reference" or is_recorded() or query.size(-2) < LONG_TEXT:
+    if call.impl != "reference" or is_traced() or query.size(-2) < LONG_TEXT:
         return False
     if torch.is_grad_enabled() or call.dropout_p or call.need_weights:
         return False

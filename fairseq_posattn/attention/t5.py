@@ -9,13 +9,13 @@ own table, where T5's layers share one.
 import math
 from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.positions import signed_distances
@@ -25,13 +25,13 @@ from fairseq_posattn.common.flags import flag
 BUCKETS, MAX_DISTANCE = 32, 128
 
 
-@attention({"bucket_bias": "N H"}, sdpa=True)
+@attention(sdpa=True)
 def t5_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bucket_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    bucket_bias: Annotated[Tensor, "N H"],
     *,
     max_distance: int = MAX_DISTANCE,
     **options: Unpack[Options],
@@ -39,7 +39,7 @@ def t5_attention(
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + b_h[bucket(t - s)]``.
 
     Args:
-        bucket_bias: ``[N, H]``, b. Where not ``causal``, the second half serves later keys.
+        bucket_bias: b. Where not ``causal``, the second half serves later keys.
         max_distance: further keys share the last bucket; default 128.
     """
     distances = signed_distances(query.size(-2), key.size(-2), query.device)

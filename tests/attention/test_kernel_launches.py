@@ -80,7 +80,7 @@ def clear_plans():
     for module in (distance_attention, mtsa_triton, mpsan_triton):
         module.differentiable.plan_of.cache_clear()
     for case in KERNELS.values():
-        case.attention.checked.clear()
+        case.attention.decisions.clear()
 
 
 @pytest.mark.parametrize("name", KERNELS)

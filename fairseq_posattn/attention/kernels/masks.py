@@ -14,11 +14,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.launch import drawn
 from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.tracing import is_traced
 
 # Entries of lines beyond the sentence, for the last tile: the largest block.
 MARGIN = 128
@@ -59,10 +59,10 @@ def mask_arguments(
         return None, None
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
-    recorded = is_recorded()
-    prepared = {} if recorded else mask.prepared
+    traced = is_traced()
+    prepared = {} if traced else mask.prepared
     # Autograd refuses tensors made in inference mode, which compilers cannot ask for.
-    kind = multiplies, not recorded and torch.is_inference_mode_enabled()
+    kind = multiplies, not traced and torch.is_inference_mode_enabled()
     if kind not in prepared:
         origin, width = line_sizes(shape[2], keys)
         before = origin - (shape[2] - 1)
