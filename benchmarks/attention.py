@@ -169,7 +169,7 @@ def try_tiles(name, kind, tiles, device, arguments):
     searched_tiles(device)[kind] = tiles
     CASES[name].attention.decisions.clear()  # and with it prepared launches
     for module in (distance_attention, mtsa_triton):
-        module.differentiable.plan_of.cache_clear()
+        module.differentiable.launches_of.cache_clear()
     try:
         times = [milliseconds(name, length, arguments) for length in arguments.lengths]
     except Exception as failure:  # too many resources, with various exception types

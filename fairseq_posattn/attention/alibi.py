@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
 from fairseq_posattn.attention.relative_bias import attend_by_distance
@@ -51,7 +51,7 @@ class LinearBiasAttention(Mechanism):
     """ALiBi as a mechanism; it has no parameters."""
 
     function = staticmethod(alibi_attention)
-    read_flags = staticmethod(read_heads)
+    sizes = ("num_heads",)
     replaces_positions = True
 
     def __init__(self, num_heads: int, **shared: Unpack[Shared]):

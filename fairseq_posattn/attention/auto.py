@@ -125,8 +125,8 @@ def _random_inputs(
     tensors = {name: tensor.to(example.device, example.dtype) for name, tensor in tensors.items()}
     past: Tensor | DistanceMask | None = None
     if example.mask:
-        line = MaskBank(["past"]).of_distance(length, length, device=example.device)
-        past = line.expand(HEADS if example.dimensions > 3 else 1)
+        masks = MaskBank(["past"]).of_distance(length, length, device=example.device)
+        past = masks.expand(HEADS if example.dimensions > 3 else 1)
         if example.mask == "pairs":
             past = past.matrix(example.dtype)[:1]
     positions = torch.arange(length, device=example.device)
@@ -268,10 +268,10 @@ def milliseconds(step: Callable[[], Any]) -> float:
 def _milliseconds_of(attend: Attend, impl: str, call: Call, arguments: Arguments) -> float:
     """Return the time of a training step or, without gradients, of a forward pass."""
     copies = {
-        name: one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one
-        for name, one in arguments.items()
+        name: x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
+        for name, x in arguments.items()
     }
-    leaves = [one for one in copies.values() if isinstance(one, Tensor) and one.requires_grad]
+    leaves = [x for x in copies.values() if isinstance(x, Tensor) and x.requires_grad]
     served = replace(call, impl=impl)
 
     def step() -> None:

@@ -1,7 +1,7 @@
 """Linear layers, matmuls and dropout, faster on a CPU than PyTorch's.
 
 MKL does not use AVX-512 on processors that are not Intel's, but oneDNN does; results differ by
-rounding. ``POSATTN_LINEAR`` names one, ``torch`` or ``onednn``; else the processor model decides.
+rounding. ``POSATTN_LINEAR`` is ``torch`` or ``onednn``; else the processor model decides.
 """
 
 import functools
@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.gradients import once
+from fairseq_posattn.attention.private import has_onednn_linear, onednn_linear
 from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.errors import UsageError
 
@@ -94,7 +95,7 @@ def _sum_rows(weights: Tensor, rows: Tensor) -> Tensor:
     return torch.embedding_bag(table, *given)[0].view(batch, heads, 1, features)
 
 
-@functools.lru_cache(maxsize=1)  # one for all layers of a step
+@functools.lru_cache(maxsize=1)  # shared by all layers of a step
 def _places(sums: int, length: int) -> tuple[Tensor, Tensor]:
     """Return the rows of all sums, one after the other, and where each sum starts and ends."""
     rows = torch.arange(length * sums, device="cpu").view(length, sums)
@@ -169,7 +170,7 @@ def _choose_library() -> str:
     named = os.environ.get("POSATTN_LINEAR", "")
     if named not in ("", *LIBRARIES):
         raise UsageError(f"POSATTN_LINEAR={named}: choose one of: {', '.join(LIBRARIES)}")
-    able = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    able = has_onednn_linear()
     if named == "onednn" and not able:
         raise UsageError("POSATTN_LINEAR=onednn: this PyTorch was built without oneDNN")
     if named:
@@ -194,8 +195,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         by_rows = weight.stride(1) == 1  # a copy in another order takes seven times as long
         weight = weight.contiguous() if by_rows else weight.t().contiguous().t()
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return result
+    return onednn_linear(x, weight, bias)
 
 
 class _ByOneDNN(torch.autograd.Function):

@@ -5,9 +5,8 @@ select the other functions of section 4.3 and the other places of section 4.4.
 """
 
 import math
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +25,8 @@ from fairseq_posattn.attention.call import (
 )
 from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import (
     biased_attention,
     masked_softmax,
@@ -96,7 +95,7 @@ def distance_aware_attention(
         clip_threshold: T of the mapping ``clip``.
     """
     lengths = query.size(-2), key.size(-2)
-    line = rescaled_coefficients(
+    vector = rescaled_coefficients(
         signed_distances(*lengths, query.device).abs(),
         distance_weight,
         sigmoid_shift,
@@ -104,7 +103,7 @@ def distance_aware_attention(
         clip_threshold=clip_threshold,
         largest=largest_coefficient(query.dtype),
     )  # [H, Tq+Tk-1]
-    coefficients = distance_matrix(line, *lengths)  # [H, Tq, Tk]
+    coefficients = toeplitz_matrix(vector, *lengths)  # [H, Tq, Tk]
     # The coefficients are in float32 at least, and so are the adjusted scores.
     if adjustment == "early_add":
         return biased_attention(call, query, key, value, bias=coefficients)
@@ -206,8 +205,10 @@ class DistanceAwareAttention(Mechanism):
     """
 
     function = staticmethod(distance_aware_attention)
+    sizes = ("num_heads",)
     flags = Flags
     replaces_positions = True
+    attributes = ("distance_weight", "sigmoid_shift", "mapping", "adjustment", "clip_threshold")
 
     def __init__(
         self,
@@ -230,15 +231,6 @@ class DistanceAwareAttention(Mechanism):
         if self.sigmoid_shift is not None:
             nn.init.constant_(self.sigmoid_shift, 1.0 if mapping == "linear" else 0.0)
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        return {
-            "num_heads": layer.num_heads,
-            "mapping": str(flags.da_mapping),
-            "adjustment": str(flags.da_adjustment),
-            "clip_threshold": flags.da_clip_threshold,
-        }
-
     def coefficients(self, distances: Tensor) -> Tensor:
         """Return each head's f at these distances ``[L]``: ``[H, L]``."""
         return rescaled_coefficients(
@@ -248,7 +240,3 @@ class DistanceAwareAttention(Mechanism):
             mapping=self.mapping,
             clip_threshold=self.clip_threshold,
         )
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        names = "distance_weight", "sigmoid_shift", "mapping", "adjustment", "clip_threshold"
-        return {name: getattr(self, name) for name in names}

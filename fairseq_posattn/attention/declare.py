@@ -12,8 +12,9 @@ from torch import Tensor
 
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.kernels.support import constant, kernel_reason
+from fairseq_posattn.attention.kernels.support import kernel_reason
 from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.private import constant
 from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import heads_beat_sdpa
 from fairseq_posattn.attention.tracing import is_traced
@@ -95,26 +96,24 @@ class Attention:
         return Decision(names, expanded, {**options, "plans": {}})
 
     def _choose(self, call: Call, arguments: Arguments) -> str:
-        known = self.implementations[::-1]
-        if call.impl == "auto":
-            if not on_gpu(arguments):
-                return self._choose_on_cpu(call, arguments)
-            able = [i for i in self.implementations if self._refusal(i, call, arguments) is None]
-            if call.need_weights or torch.compiler.is_compiling() or not auto.is_timed():
-                return able[0]
-            example = auto.example_of(self.shapes, call, arguments)
-            return auto.fastest(self.name, self.attend, able, call, arguments, example)
-        if call.impl not in known:
-            choices = ", ".join(["auto", *known])
+        if call.impl == "auto" and not on_gpu(arguments):
+            return self._choose_on_cpu(call, arguments)
+        if call.impl not in ("auto", *self.implementations):
+            choices = ", ".join(["auto", *self.implementations[::-1]])
             raise ValueError(
                 f"{self.name} has no implementation {call.impl!r}; choose one of: {choices}"
             )
-        reason = self._refusal(call.impl, call, arguments)
-        if reason is not None:
-            others = [impl for impl in known if self._refusal(impl, call, arguments) is None]
-            choices = ", ".join(["auto", *others])
-            raise ValueError(f"impl={call.impl!r} {reason}; choose one of: {choices}")
-        return call.impl
+        reasons = {impl: self._refusal(impl, call, arguments) for impl in self.implementations}
+        able = [impl for impl, reason in reasons.items() if reason is None]
+        if call.impl in able:
+            return call.impl
+        if call.impl != "auto":
+            choices = ", ".join(["auto", *able[::-1]])
+            raise ValueError(f"impl={call.impl!r} {reasons[call.impl]}; choose one of: {choices}")
+        if call.need_weights or torch.compiler.is_compiling() or not auto.is_timed():
+            return able[0]
+        example = auto.example_of(self.shapes, call, arguments)
+        return auto.fastest(self.name, self.attend, able, call, arguments, example)
 
     def _choose_on_cpu(self, call: Call, arguments: Arguments) -> str:
         if not self.sdpa_on_cpu or call.need_weights or torch.is_grad_enabled() or is_traced():

@@ -17,9 +17,9 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import (
     attend_by_head,
     biased_attention,
@@ -55,11 +55,11 @@ def dynamic_mask_attention(
     """
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
-    matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
+    matrix = toeplitz_matrix(relative_bias_vector(distance_bias, *lengths), *lengths)  # [Tq, Tk]
     if can_attend_by_head(call, query):
 
-        def mask(place: tuple[int, int], keys: slice) -> Tensor:
-            return (rows[place] + matrix[:, keys]).sigmoid_().clamp_(min=MASK_FLOOR)
+        def mask(index: tuple[int, int], keys: slice) -> Tensor:
+            return (rows[index] + matrix[:, keys]).sigmoid_().clamp_(min=MASK_FLOOR)
 
         return attend_by_head(call, query, key, value, multiplier=mask)
     log_mask = _LogMask.apply if torch.is_grad_enabled() else _log_mask
@@ -102,7 +102,7 @@ class _LogMask(torch.autograd.Function):
         return d_logits.sum(-1, keepdim=True), d_logits.sum((0, 1))
 
 
-def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
+def relative_bias_vector(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """Return ``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
     furthest = distance_bias.size(0) // 2
     if not is_traced() and max(query_length, key_length) <= furthest + 1:
@@ -169,7 +169,8 @@ class DynamicMaskAttention(Mechanism):
     @staticmethod
     def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         return {
-            **read_sizes(flags, layer),
+            "embed_dim": layer.embed_dim,
+            "num_heads": layer.num_heads,
             "max_distance": flags.dman_max_distance or layer.max_positions - 1,
             "activation": read_activation(flags),
         }

@@ -13,12 +13,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import (
-    Mechanism,
-    Shared,
-    check_causal,
-    read_sizes,
-)
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
 from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import biased_attention
 
@@ -52,7 +47,7 @@ class ForgettingAttention(Mechanism):
     """
 
     function = staticmethod(forgetting_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     replaces_positions = True
     encodes_keys = True
 

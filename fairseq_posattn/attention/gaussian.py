@@ -12,7 +12,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention
 
 # In tokens. This window holds a single key; the bias of the nearest key is finite in float16.
@@ -74,7 +74,7 @@ class GaussianAttention(Mechanism):
     """
 
     function = staticmethod(gaussian_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.private import is_surely
 
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"
@@ -117,7 +118,7 @@ class Shapes:
 def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     """Return the dimensions with ``*`` replaced by numbered names."""
     stars = [f"*{number}" for number in range(sizes["*"])] if "*" in dimensions else []
-    return [name for one in dimensions for name in (stars if one == "*" else [one])]
+    return [name for d in dimensions for name in (stars if d == "*" else [d])]
 
 
 def _misfit(
@@ -130,11 +131,7 @@ def _misfit(
 
 def _sure(condition: Any) -> bool:
     """Return whether a condition holds; for symbolic sizes, whether it is known to hold."""
-    if not torch.compiler.is_exporting():
-        return bool(condition)
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    return guard_or_false(condition)
+    return is_surely(condition) if torch.compiler.is_exporting() else bool(condition)
 
 
 def _fit_mask(
@@ -144,7 +141,7 @@ def _fit_mask(
     target = [sizes[dimension] for dimension in dimensions]
     if isinstance(mask, DistanceMask):
         heads = target[1] if len(target) > 3 else 1
-        shape = [mask.line.size(0), mask.query_length, mask.key_length]
+        shape = [mask.vector.size(0), mask.query_length, mask.key_length]
         if shape[1:] == target[-2:] and shape[0] in (1, heads):
             return heads if shape[0] != heads else None
         dimensions, target = ["H", "Tq", "Tk"], [heads, *target[-2:]]

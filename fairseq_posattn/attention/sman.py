@@ -15,11 +15,11 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.dman import read_activation
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 from fairseq_posattn.common.flags import flag
 
@@ -81,7 +81,7 @@ def static_mask(
     ``causal`` the length of the prefix.
     """
     distances = signed_distances(query_length, key_length, device)
-    distances = distance_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
+    distances = toeplitz_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
     visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
     if key_padding_mask is not None:
         visible = visible & ~key_padding_mask[:, None, None, :]
@@ -108,6 +108,7 @@ class StaticMaskAttention(Mechanism):
 
     function = staticmethod(static_mask_attention)
     flags = Flags
+    attributes = ("radius",)
 
     def __init__(
         self,
@@ -126,6 +127,3 @@ class StaticMaskAttention(Mechanism):
             raise ValueError(f"--sman-radius {radius}: must be a number or 'sqrt'")
         radius = None if radius == "sqrt" else int(radius)
         return {"radius": radius, "activation": read_activation(flags)}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"radius": self.radius}

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
 
@@ -43,9 +43,10 @@ class AdaptedAttention(Mechanism):
     """TENER's attention with its parameters ``u`` and ``v``, initialized Xavier normal."""
 
     function = staticmethod(adapted_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     projects_key = False  # eq. 16: the key is the layer's input
     replaces_positions = True
+    attributes = ("content_bias", "position_bias")
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)
@@ -54,6 +55,3 @@ class AdaptedAttention(Mechanism):
         self.position_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # v
         nn.init.xavier_normal_(self.content_bias)
         nn.init.xavier_normal_(self.position_bias)
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"content_bias": self.content_bias, "position_bias": self.position_bias}

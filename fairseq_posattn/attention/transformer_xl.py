@@ -14,7 +14,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_sinusoids
 from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
 
@@ -77,7 +77,7 @@ class TransformerXLAttention(Mechanism):
     """
 
     function = staticmethod(transformer_xl_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     replaces_positions = True
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):

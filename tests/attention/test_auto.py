@@ -124,8 +124,8 @@ def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
     kernels = distance_attention.differentiable
-    uncached = kernels.plan_of.__wrapped__  # cached plans have the original kernels
-    monkeypatch.setattr(kernels, "plan_of", uncached)
+    uncached = kernels.launches_of.__wrapped__  # cached launches have the original kernels
+    monkeypatch.setattr(kernels, "launches_of", uncached)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 
