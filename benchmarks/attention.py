@@ -167,9 +167,9 @@ def try_tiles(name, kind, tiles, device, arguments):
     from fairseq_posattn.attention.kernels.tiles import searched_tiles
 
     searched_tiles(device)[kind] = tiles
-    CASES[name].attention.checked.clear()  # and with it prepared launches
+    CASES[name].attention.decisions.clear()  # and with it prepared launches
     for module in (distance_attention, mtsa_triton):
-        module.differentiable.plan_of.cache_clear()
+        module.differentiable.launches_of.cache_clear()
     try:
         times = [milliseconds(name, length, arguments) for length in arguments.lengths]
     except Exception as failure:  # too many resources, with various exception types

@@ -25,7 +25,7 @@ import triton
 from triton.runtime.jit import JITFunction
 
 from fairseq_posattn.attention.cases import KERNELS, Sizes
-from fairseq_posattn.attention.fused import Masks, Sum, dropped_relu
+from fairseq_posattn.attention.fused import DropoutStreams, Sum, dropped_relu
 
 # KiB of shared memory that one program can have.
 SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
@@ -67,9 +67,9 @@ def layer_step(dtype, features, length):
     """Run the kernels of a layer beside attention, with dropout."""
     norm = torch.nn.LayerNorm(features, dtype=dtype)
     x, output = torch.ones(2, length, 1, features, dtype=dtype, requires_grad=True)
-    masks = Masks()
-    total, normalized = Sum(masks, x, output, norm.bias, 0.1).normalize(norm)
-    (total + dropped_relu(masks, normalized, 0.1)).sum().backward()
+    streams = DropoutStreams()
+    total, normalized = Sum(streams, x, output, norm.bias, 0.1).normalize(norm)
+    (total + dropped_relu(streams, normalized, 0.1)).sum().backward()
 
 
 def counts(compiled, options):

@@ -42,7 +42,7 @@ GROUPS = {
     "matmuls": ("mm", "addmm", "bmm"),
     "gradients of biases": ("sum",),
     "copies": ("copy_", "_foreach_copy_", "clone", "_to_copy", "cat"),
-    "sums with norms": ("add_and_normalize", "differentiate_sums", "fold_vectors"),
+    "sums with norms": ("add_and_normalize", "differentiate_sums", "reduce_vectors"),
     "layer norms": ("native_layer_norm", "native_layer_norm_backward"),
     "dropout": ("native_dropout", "native_dropout_backward"),
     "sums": ("add",),

@@ -91,9 +91,9 @@ FAULTS_BY_FILE = {
         ("aligned = self.num_layers - 1 if", "aligned = 0 if", STOCK),
         ("need_attn=number == aligned,", "need_attn=True,", STOCK),
         ("x = x + positions.to(x.dtype)\n", "pass\n", STOCK),
-        ("return side.dropout_module(x)", "return x", DROPOUTS),
+        ("= self.dropout_module(x)", "= x", DROPOUTS),
         ("x = self.project_out_dim(x)", "pass", STOCK),
-        ("x = side.layernorm_embedding(x)", "pass", STOCK),
+        ("x = self.layernorm_embedding(x)", "pass", STOCK),
         ("x, padding)", "x)", STOCK),
         ("normalize_before=side.normalize_before,", "", STOCK),
         ('"encoder_dim": cfg.encoder.embed_dim', '"encoder_dim": cfg.decoder.embed_dim', STOCK),
@@ -125,7 +125,7 @@ FAULTS_BY_FILE = {
             "gradient = ops.drop(gradient, DROPOUT.scale, DROPOUT, stream + 1,",
             FUSED + "dropout_of_a_sum_is_the_same_backward",
         ),
-        ("masks.streams + 1", "1", FUSED + "dropout_of_a_sum_is_the_same_backward"),
+        ("streams.count += 1", "pass", FUSED + "dropout_of_a_sum_is_the_same_backward"),
         ("            if RELU:  #", "            if False:  #", FUSED + LAYERS),
     ],
     "model/transformer_layer.py": [
@@ -159,12 +159,7 @@ FAULTS_BY_FILE = {
             STOCK,
         ),
     ],
-    "model/multihead.py": [
-        (
-            "unflatten(2, (hypotheses, length)).transpose(1, 2)",
-            "unflatten(2, (length, hypotheses)).permute(0, 3, 1, 2, 4)",
-            MULTIHEAD,
-        ),
+    "model/caches.py": [
         ("new_order[::hypotheses] // hypotheses", "new_order[::hypotheses]", SHARED),
         (
             '{"padding": _no_padding(newest["key"]), **newest}',
@@ -172,15 +167,18 @@ FAULTS_BY_FILE = {
             PREFIX,
         ),
         ("self.written = before[:, new_order]", "self.written = before", MULTIHEAD),
+    ],
+    "model/multihead.py": [
+        (
+            "unflatten(2, (hypotheses, length)).transpose(1, 2)",
+            "unflatten(2, (length, hypotheses)).permute(0, 3, 1, 2, 4)",
+            MULTIHEAD,
+        ),
         ("self.activation(heads)", "heads", MANS_LOOPS),
         ("drop(activated, self.dropout.probability)", "activated", DROPOUTS),
     ],
-    "attention/rpr.py": [
-        (', "per_head": flags.rpr_per_head', "", FLAGS),
-    ],
-    "attention/da.py": [
-        ('            "clip_threshold": flags.da_clip_threshold,\n', "", FLAGS),
-        ('            "adjustment": str(flags.da_adjustment),\n', "", FLAGS),
+    "attention/mechanism.py": [
+        ("value = getattr(flags, field.name)", "value = field.default", FLAGS),
     ],
     "model/mechanisms.py": [
         ("attention_dropout=cfg.attention_dropout", "attention_dropout=cfg.dropout", DROPOUTS),
@@ -306,7 +304,7 @@ FAULTS_BY_FILE = {
     "attention/softmax.py": [
         ("scores.index_fill_(1, padded, -math.inf)", "pass", BY_HEAD),
         ("int(kept[-1]) + 1", "int(kept[-1])", BY_HEAD),
-        ("context.masked_fill_(dead, 0.0)", "pass", BY_HEAD),
+        ("context.masked_fill_(fully_masked, 0.0)", "pass", BY_HEAD),
     ],
     "attention/headwise.py": [
         (

@@ -12,9 +12,9 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
 from fairseq_posattn.attention.relative_bias import attend_by_distance
@@ -22,7 +22,7 @@ from fairseq_posattn.attention.relative_bias import attend_by_distance
 
 @attention(sdpa=True)
 def alibi_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
+    call: Call, query: Query, key: Key, value: Value, **options: Unpack[Options]
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - m_h |t - s|`` (section 3)."""
     sizes = query.size(1), query.size(-2), key.size(-2)
@@ -51,7 +51,7 @@ class LinearBiasAttention(Mechanism):
     """ALiBi as a mechanism; it has no parameters."""
 
     function = staticmethod(alibi_attention)
-    read_flags = staticmethod(read_heads)
+    sizes = ("num_heads",)
     replaces_positions = True
 
     def __init__(self, num_heads: int, **shared: Unpack[Shared]):

@@ -11,8 +11,8 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,27 +36,13 @@ BATCH, HEADS = 2, 2
 NEXT_TO_NOTHING = 2.0**-18
 
 Tensors = dict[str, Tensor]
-_reasons: dict[tuple[object, ...], str | None] = {}
-_chosen: dict[tuple[object, ...], str] = {}
+Attend = Callable[..., Attended]  # takes a Call, and the equation's arguments by name
+_reasons: dict[tuple[Attend, "Example"], str | None] = {}
+_times: dict[Path, dict[str, dict[str, float]]] = {}  # by file, call and implementation
 
 
-@dataclass(frozen=True, eq=False)
-class Declaration:
-    """Parts of an attention function: see :func:`fairseq_posattn.attention.declare.attention`."""
-
-    name: str
-    attend: Callable[..., Attended]  # takes a Call, and the arguments by name
-    shapes: Shapes
-    implementations: tuple[str, ...]
-    sdpa_on_cpu: bool
-    causal: bool
-    check: Callable[[Arguments], None] | None
-    refuse: Callable[[str, Arguments], str | None] | None
-    checked: dict[object, Any] = field(default_factory=dict, init=False)  # results of checks
-
-
-class Kind(NamedTuple):
-    """Kind of a call: calls that run the same compiled kernels."""
+class Example(NamedTuple):
+    """Properties of a call that select the compiled kernels, for random calls with the same."""
 
     device: torch.device
     dtype: torch.dtype  # of the value, as features and dimensions
@@ -76,13 +62,13 @@ class Kind(NamedTuple):
         return ", ".join(words + [name for name, is_given in named.items() if is_given])
 
 
-def kind_of(attention: Declaration, call: Call, arguments: Arguments) -> Kind:
-    """Return the kind of a call."""
+def example_of(shapes: Shapes, call: Call, arguments: Arguments) -> Example:
+    """Return the properties of a call."""
     value, mask = arguments["value"], arguments.get("mask")
-    tensors = {*attention.shapes.dimensions, "mask"}
+    tensors = {*shapes.dimensions, "mask"}
     rounds_to_tf32 = value.dtype == torch.float32 and tf32_allowed()  # 10 bits after the point
     precision = 2.0**-10 if rounds_to_tf32 else torch.finfo(value.dtype).eps
-    return Kind(
+    return Example(
         *(value.device, value.dtype, value.size(-1), value.dim(), precision),
         "" if mask is None else "distance" if isinstance(mask, DistanceMask) else "pairs",
         *(call.causal, call.key_padding_mask is not None, call.dropout_p),
@@ -90,18 +76,23 @@ def kind_of(attention: Declaration, call: Call, arguments: Arguments) -> Kind:
     )
 
 
-def self_check_reason(attention: Declaration, kind: Kind) -> str | None:
-    """Return why ``auto`` must not use the kernels for calls of this kind, or None."""
-    key = attention, kind
+def is_capturing() -> bool:
+    """Return whether a CUDA graph is captured, so that nothing can be checked or timed."""
+    return bool(torch.cuda.is_current_stream_capturing())
+
+
+def self_check_reason(name: str, attend: Attend, shapes: Shapes, example: Example) -> str | None:
+    """Return why ``auto`` must not use a function's kernels for calls like this, or None."""
+    key = attend, example
     if key not in _reasons:
-        if kind.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+        if example.device.type == "cuda" and is_capturing():
             return "cannot be checked while a CUDA graph is captured; run a step before"
-        _reasons[key] = _check(attention, kind)
+        _reasons[key] = _check(name, attend, shapes, example)
     return _reasons[key]
 
 
-def _check(attention: Declaration, kind: Kind) -> str | None:
-    device = kind.device
+def _check(name: str, attend: Attend, shapes: Shapes, example: Example) -> str | None:
+    device = example.device
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
         torch.autocast(device.type, enabled=False),
@@ -109,7 +100,7 @@ def _check(attention: Declaration, kind: Kind) -> str | None:
         torch.enable_grad(),
     ):
         try:
-            worst = max(_disagreement(attention, kind, length) for length in LENGTHS)
+            worst = max(_disagreement(attend, shapes, example, length) for length in LENGTHS)
             reason = f"gave wrong results when it was tried on {device}"
         except torch.OutOfMemoryError:
             raise  # the next call tries again
@@ -119,48 +110,49 @@ def _check(attention: Declaration, kind: Kind) -> str | None:
     if worst <= 1:
         return None
     text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
-    logger.warning(text, attention.name, kind, reason)
+    logger.warning(text, name, example, reason)
     return reason
 
 
-def _example(
-    attention: Declaration, kind: Kind, length: int
+def _random_inputs(
+    shapes: Shapes, example: Example, length: int
 ) -> tuple[Tensors, Tensor | DistanceMask | None, Tensor]:
-    """Return random tensors, a mask of the call's kind, and padding ``[B, Tk]``."""
+    """Return random tensors, a mask in the example's form, and padding ``[B, Tk]``."""
     sizes = {"B": BATCH, "H": HEADS, "Tq": length, "Tk": length}
-    sizes |= dict.fromkeys(("D", "Dv", "C"), kind.features)
-    heads = [HEADS] * (kind.dimensions - 3)  # sizes of ``*``
-    tensors = attention.shapes.random(sizes, heads, seed=length)
-    tensors = {name: tensor.to(kind.device, kind.dtype) for name, tensor in tensors.items()}
+    sizes |= dict.fromkeys(("D", "Dv", "C"), example.features)
+    heads = [HEADS] * (example.dimensions - 3)  # sizes of ``*``
+    tensors = shapes.random(sizes, heads, seed=length)
+    tensors = {name: tensor.to(example.device, example.dtype) for name, tensor in tensors.items()}
     past: Tensor | DistanceMask | None = None
-    if kind.mask:
-        line = MaskBank(["past"]).of_distance(length, length, device=kind.device)
-        past = line.expand(HEADS if kind.dimensions > 3 else 1)
-        if kind.mask == "pairs":
-            past = past.matrix(kind.dtype)[:1]
-    positions = torch.arange(length, device=kind.device)
-    ends = torch.arange(length, length - 5 * BATCH, -5, device=kind.device)
+    if example.mask:
+        masks = MaskBank(["past"]).of_distance(length, length, device=example.device)
+        past = masks.expand(HEADS if example.dimensions > 3 else 1)
+        if example.mask == "pairs":
+            past = past.matrix(example.dtype)[:1]
+    positions = torch.arange(length, device=example.device)
+    ends = torch.arange(length, length - 5 * BATCH, -5, device=example.device)
     return tensors, past, positions >= ends[:, None]
 
 
-def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
-    """Return :func:`largest_error` of the kernels on tensors of a kind, also of their dropout."""
-    (tensors, mask, padding), options = _example(attention, kind, length), dict(kind.options)
-    if "mask" in attention.shapes.masks:
+def _disagreement(attend: Attend, shapes: Shapes, example: Example, length: int) -> float:
+    """Return :func:`largest_error` of the kernels on random tensors, also of their dropout."""
+    tensors, mask, padding = _random_inputs(shapes, example, length)
+    options = dict(example.options)
+    if "mask" in shapes.masks:
         options["mask"] = mask
-    dropping = kind.dropout_p > 0
-    call = Call(key_padding_mask=padding if kind.padded else None, causal=kind.causal)
+    dropping = example.dropout_p > 0
+    call = Call(key_padding_mask=padding if example.padded else None, causal=example.causal)
 
-    def attend(impl: str, dropout_p: float, tensors: Tensors) -> Tensor:
+    def run(impl: str, dropout_p: float, tensors: Tensors) -> Tensor:
         served = replace(call, impl=impl, dropout_p=dropout_p)
-        return context_of(attention.attend(served, **tensors, **options))
+        return context_of(attend(served, **tensors, **options))
 
     wide = {name: tensor.double() for name, tensor in tensors.items()}
-    exact = _results(lambda t: attend("reference", 0.0, t), wide)
-    rough = _results(lambda t: attend("reference", 0.0, t), tensors)
+    exact = _results(lambda t: run("reference", 0.0, t), wide)
+    rough = _results(lambda t: run("reference", 0.0, t), tensors)
     for _ in range(2):  # the first launch is Triton's own; those after it are direct
-        ours = _results(lambda t: attend("triton", NEXT_TO_NOTHING * dropping, t), tensors)
-    worst = largest_error(ours, rough, exact, kind.precision)
+        ours = _results(lambda t: run("triton", NEXT_TO_NOTHING * dropping, t), tensors)
+    worst = largest_error(ours, rough, exact, example.precision)
     if not dropping:
         return worst
     # The context is linear in the values. For equal dropout masks in both passes the inner product
@@ -169,14 +161,14 @@ def _disagreement(attention: Declaration, kind: Kind, length: int) -> float:
     value = tensors["value"]
     others, leaf = value.flip(-2), value.detach().requires_grad_()
     torch.manual_seed(1)
-    context = attend("triton", kind.dropout_p, {**tensors, "value": others}).double()
+    context = run("triton", example.dropout_p, {**tensors, "value": others}).double()
     torch.manual_seed(1)
-    output = attend("triton", kind.dropout_p, {**tensors, "value": leaf})
+    output = run("triton", example.dropout_p, {**tensors, "value": leaf})
     direction = torch.linspace(-1, 1, output.numel(), device=value.device).view_as(output)
     direction = direction.sin().to(output.dtype)
     (gradient,) = torch.autograd.grad(output, leaf, direction)
     there, back = context * direction, gradient.double() * others
-    allowed = 16 * kind.precision * (there.norm() + back.norm())
+    allowed = 16 * example.precision * (there.norm() + back.norm())
     return max(worst, _ratio((there.sum() - back.sum()).abs(), allowed))
 
 
@@ -218,52 +210,41 @@ def is_timed() -> bool:
     return named == CHOICES[0]
 
 
-def fastest(attention: Declaration, able: Iterable[str], call: Call, arguments: Arguments) -> str:
-    """Return the fastest of the implementations that can serve a call."""
+def fastest(
+    name: str, attend: Attend, able: list[str], call: Call, arguments: Arguments, example: Example
+) -> str:
+    """Return the fastest of the implementations that can serve a call.
+
+    Times are those of this process, of the file of :func:`times_file`, or new ones.
+    """
+    if len(able) == 1:
+        return able[0]
     value: Tensor = arguments["value"]
     query: Tensor = arguments["query"] if "query" in arguments else arguments["query_score"]
     sizes = (*query.shape[: value.dim() - 1], value.size(-2))
-    rounded = tuple(1 << (size - 1).bit_length() if size else 0 for size in sizes)
-    # All that a refusal depends on.
-    tensors = tuple(
-        (one.dtype, one.size(-1) if name in ("query", "value") else 0, one.requires_grad)
-        if isinstance(one, Tensor)
-        else None
-        for name, one in arguments.items()
-    )
-    training = torch.is_grad_enabled() and any(one is not None and one[2] for one in tensors)
-    kind = kind_of(attention, call, arguments)
-    key = attention, kind, tensors, rounded, training
-    if key not in _chosen:
-        if torch.cuda.is_current_stream_capturing():  # nothing can be timed
-            return next(iter(able))
-        described = f"{attention.name}, {kind}, {' x '.join(map(str, rounded))}"
-        described += ", training" if training else ", inference"
-        choices = list(able)
-        if len(choices) > 1:
-            choices = [_timed(attention, choices, described, call, arguments)]
-        _chosen[key] = choices[0]
-    return _chosen[key]
-
-
-def _timed(
-    attention: Declaration, able: list[str], described: str, call: Call, arguments: Arguments
-) -> str:
-    """Return the fastest implementation by stored times, or by new ones."""
-    path = times_file(arguments["value"].device)
-    times = _read(path).get(described, {})
-    if not set(able) <= times.keys():
-        times = {impl: _milliseconds_of(attention, impl, call, arguments) for impl in able}
-        stored = _read(path) | {described: times}  # another process may have written meanwhile
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(path, stored, indent=2)
-        except OSError as error:
-            logger.warning("%s: times are not stored: %s", path, error)
-    chosen = min(able, key=lambda impl: times[impl])
-    listed = ", ".join(f"{impl} {times[impl]:.3f} ms" for impl in able)
-    logger.info("%s: uses %s (%s)", described, chosen, listed)
-    return chosen
+    rounded = (1 << (size - 1).bit_length() if size else 0 for size in sizes)
+    tensors = [tensor for tensor in arguments.values() if isinstance(tensor, Tensor)]
+    training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    described = f"{name}, {example}, {' x '.join(map(str, rounded))}"
+    described += ", training" if training else ", inference"
+    path = times_file(value.device)
+    times = _times.setdefault(path, {})
+    if not set(able) <= times.get(described, {}).keys():
+        if is_capturing():
+            return able[0]
+        times.update(_read(path))
+        if not set(able) <= times.get(described, {}).keys():
+            times[described] = {i: _milliseconds_of(attend, i, call, arguments) for i in able}
+            stored = _read(path) | {described: times[described]}  # others may write meanwhile
+            try:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_json(path, stored, indent=2)
+            except OSError as error:
+                logger.warning("%s: times are not stored: %s", path, error)
+        listed = ", ".join(f"{impl} {times[described][impl]:.3f} ms" for impl in able)
+        chosen = min(able, key=times[described].__getitem__)
+        logger.info("%s: uses %s (%s)", described, chosen, listed)
+    return min(able, key=times[described].__getitem__)
 
 
 def times_file(device: torch.device) -> Path:
@@ -284,17 +265,17 @@ def milliseconds(step: Callable[[], Any]) -> float:
     return float(do_bench(step, warmup=10, rep=50))
 
 
-def _milliseconds_of(attention: Declaration, impl: str, call: Call, arguments: Arguments) -> float:
+def _milliseconds_of(attend: Attend, impl: str, call: Call, arguments: Arguments) -> float:
     """Return the time of a training step or, without gradients, of a forward pass."""
     copies = {
-        name: one.detach().requires_grad_(one.requires_grad) if isinstance(one, Tensor) else one
-        for name, one in arguments.items()
+        name: x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
+        for name, x in arguments.items()
     }
-    leaves = [one for one in copies.values() if isinstance(one, Tensor) and one.requires_grad]
+    leaves = [x for x in copies.values() if isinstance(x, Tensor) and x.requires_grad]
     served = replace(call, impl=impl)
 
     def step() -> None:
-        context = context_of(attention.attend(served, **copies))
+        context = context_of(attend(served, **copies))
         if context.requires_grad:
             torch.autograd.grad(context, leaves, context.detach(), allow_unused=True)
 

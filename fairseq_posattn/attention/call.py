@@ -2,12 +2,16 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 from typing_extensions import TypedDict
 
 from fairseq_posattn.attention.positions import blocked_keys
+
+Query = Annotated[Tensor, "B H Tq D"]
+Key = Annotated[Tensor, "B H Tk D"]
+Value = Annotated[Tensor, "B H Tk Dv"]
 
 
 class Options(TypedDict, total=False):

@@ -5,29 +5,28 @@ Golovneva et al., 2024, "Contextual Position Encoding: Learning to Count What's 
 is causal only. As in Vaswani et al., queries are divided by ``sqrt(D)``.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_causal
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
 from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import scaled_scores, softmax_attention
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"position_embedding": "N D"}, causal=False)
+@attention(causal=False)
 def contextual_position_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    position_embedding: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    position_embedding: Annotated[Tensor, "N D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V`` over the keys up to each query, ``A[t, s] = q_t (k_s + e[p_ts])``.
@@ -36,7 +35,7 @@ def contextual_position_attention(
     at most N-1; ``q_t e[p]`` is interpolated between whole positions (eq. 5).
 
     Args:
-        position_embedding: ``[N, D]``, e.
+        position_embedding: e.
     """
     lengths = query.size(-2), key.size(-2)
     blocked = blocked_keys(*lengths, call.key_padding_mask, True, query.device)
@@ -51,15 +50,13 @@ def contextual_position_attention(
     lower = positions.detach().floor()
     upper = positions.detach().ceil()
     share = positions - lower
-    below, above = (by_position.gather(-1, one.long()) for one in (lower, upper))
+    below, above = (by_position.gather(-1, x.long()) for x in (lower, upper))
     scores = scores + below * (1 - share) + above * share
     return softmax_attention(call, scores, value, blocked)
 
 
 @dataclass
 class Flags:
-    """Flags of CoPE."""
-
     cope_positions: int = flag(
         64, "learned positions; larger counts are cut to the last", "cope", at_least=2
     )
@@ -69,17 +66,12 @@ class ContextualPositionAttention(Mechanism):
     """CoPE with its embeddings, shared by the heads and initialized to zero, as by the authors."""
 
     function = staticmethod(contextual_position_attention)
+    sizes = ("head_dim",)
     flags = Flags
     replaces_positions = True
+    attributes = ("position_embedding",)
 
     def __init__(self, head_dim: int, positions: int = 64, **shared: Unpack[Shared]):
         super().__init__(**shared)
         check_causal("cope", self.causal)
         self.position_embedding = nn.Parameter(torch.zeros(positions, head_dim))  # e
-
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        return {"head_dim": layer.embed_dim // layer.num_heads, "positions": flags.cope_positions}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"position_embedding": self.position_embedding}

@@ -1,7 +1,7 @@
 """Linear layers, matmuls and dropout, faster on a CPU than PyTorch's.
 
 MKL does not use AVX-512 on processors that are not Intel's, but oneDNN does; results differ by
-rounding. ``POSATTN_LINEAR`` names one, ``torch`` or ``onednn``; else the processor model decides.
+rounding. ``POSATTN_LINEAR`` is ``torch`` or ``onednn``; else the processor model decides.
 """
 
 import functools
@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.gradients import once
+from fairseq_posattn.attention.private import has_onednn_linear, onednn_linear
+from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")
@@ -28,13 +30,6 @@ SPLIT = 8  # positions
 FEWEST_SUMMED = 8  # positions
 # Shapes whose code oneDNN and PyTorch keep; by default 1,024 each, 0.6 GB in training.
 CACHES = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64", "LRU_CACHE_CAPACITY": "64"}
-
-
-def is_recorded() -> bool:
-    """Return whether PyTorch is compiling or tracing."""
-    return (
-        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
-    )
 
 
 class Linear(nn.Linear):
@@ -100,7 +95,7 @@ def _sum_rows(weights: Tensor, rows: Tensor) -> Tensor:
     return torch.embedding_bag(table, *given)[0].view(batch, heads, 1, features)
 
 
-@functools.lru_cache(maxsize=1)  # one for all layers of a step
+@functools.lru_cache(maxsize=1)  # shared by all layers of a step
 def _places(sums: int, length: int) -> tuple[Tensor, Tensor]:
     """Return the rows of all sums, one after the other, and where each sum starts and ends."""
     rows = torch.arange(length * sums, device="cpu").view(length, sums)
@@ -155,7 +150,7 @@ def _by_onednn(x: Tensor, weight: Tensor) -> bool:
 def _is_served(a: Tensor, b: Tensor) -> bool:
     return (
         a.device.type == "cpu"
-        and not is_recorded()
+        and not is_traced()
         and a.dtype == b.dtype == torch.float32
         and not torch.is_autocast_enabled("cpu")
     )
@@ -175,7 +170,7 @@ def _choose_library() -> str:
     named = os.environ.get("POSATTN_LINEAR", "")
     if named not in ("", *LIBRARIES):
         raise UsageError(f"POSATTN_LINEAR={named}: choose one of: {', '.join(LIBRARIES)}")
-    able = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+    able = has_onednn_linear()
     if named == "onednn" and not able:
         raise UsageError("POSATTN_LINEAR=onednn: this PyTorch was built without oneDNN")
     if named:
@@ -200,8 +195,7 @@ def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     if not (weight.is_contiguous() or weight.t().is_contiguous()):
         by_rows = weight.stride(1) == 1  # a copy in another order takes seven times as long
         weight = weight.contiguous() if by_rows else weight.t().contiguous().t()
-    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
-    return result
+    return onednn_linear(x, weight, bias)
 
 
 class _ByOneDNN(torch.autograd.Function):
@@ -254,7 +248,7 @@ def draw_mask(x: Tensor, p: float) -> Tensor:
 
 def uses_byte_masks(x: Tensor, p: float) -> bool:
     """Return whether to use :func:`draw_mask`: on a CPU, without tracing and autocast."""
-    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_recorded()
+    by_bytes = x.device.type == "cpu" and 0 < p < 1 and not is_traced()
     # Under autocast a matmul has another type than its factors, which breaks custom gradients.
     return by_bytes and not torch.is_autocast_enabled("cpu")
 

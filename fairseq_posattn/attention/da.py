@@ -5,20 +5,28 @@ select the other functions of section 4.3 and the other places of section 4.4.
 """
 
 import math
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
+from fairseq_posattn.attention.call import (
+    Arguments,
+    Attended,
+    Call,
+    Key,
+    Options,
+    Query,
+    Value,
+    check_choice,
+)
 from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import (
     biased_attention,
     masked_softmax,
@@ -40,35 +48,28 @@ LARGEST_IN_HALF = 2.0**12
 LARGEST = 2.0**64
 
 
-def _check(arguments: Arguments) -> None:
-    check_choice("adjustment", arguments["adjustment"], ADJUSTMENTS)
-    mapping = arguments["mapping"]
+def _check(impl: str, arguments: Arguments) -> str | None:
+    mapping, adjustment = arguments["mapping"], arguments["adjustment"]
+    check_choice("adjustment", adjustment, ADJUSTMENTS)
     check_choice("mapping", mapping, MAPPINGS)
     if mapping in SHIFTED_MAPPINGS and arguments["sigmoid_shift"] is None:
         raise ValueError(f"mapping {mapping!r} needs sigmoid_shift, one number for each head")
-
-
-def _refuse(impl: str, arguments: Arguments) -> str | None:
-    serves = {"triton": "early_multiply", "sdpa": "early_add"}[impl]
-    adjustment = arguments["adjustment"]
-    return None if adjustment == serves else f"cannot do {adjustment}, only {serves}"
+    served = {"triton": "early_multiply", "sdpa": "early_add"}.get(impl, adjustment)
+    return None if adjustment == served else f"cannot do {adjustment}, only {served}"
 
 
 @attention(
-    {"distance_weight": "H", "sigmoid_shift": "H"},
     sdpa=True,
     kernel="distance_attention:distance_aware_attention_triton",
     check=_check,
-    refuse=_refuse,
-    spread={"distance_weight": 0.01},
 )
 def distance_aware_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    distance_weight: Tensor,
-    sigmoid_shift: Tensor | None,
+    query: Query,
+    key: Key,
+    value: Value,
+    distance_weight: Annotated[Tensor, "H", 0.01],
+    sigmoid_shift: Annotated[Tensor | None, "H"],
     *,
     mapping: str = "learnable_sigmoid",
     adjustment: str = "early_multiply",
@@ -87,15 +88,14 @@ def distance_aware_attention(
     and v may overflow, in float16.
 
     Args:
-        distance_weight: ``[H]``, w: positive prefers far keys, negative near ones.
-        sigmoid_shift: ``[H]``, the mapping's second parameter (:func:`rescaled_coefficients`), or
-            None.
+        distance_weight: w: positive prefers far keys, negative near ones.
+        sigmoid_shift: the mapping's second parameter (:func:`rescaled_coefficients`), or None.
         mapping: f, see :func:`rescaled_coefficients`.
         adjustment: ``late_add``, ``late_multiply``, ``early_add`` or ``early_multiply``.
         clip_threshold: T of the mapping ``clip``.
     """
     lengths = query.size(-2), key.size(-2)
-    line = rescaled_coefficients(
+    vector = rescaled_coefficients(
         signed_distances(*lengths, query.device).abs(),
         distance_weight,
         sigmoid_shift,
@@ -103,7 +103,7 @@ def distance_aware_attention(
         clip_threshold=clip_threshold,
         largest=largest_coefficient(query.dtype),
     )  # [H, Tq+Tk-1]
-    coefficients = distance_matrix(line, *lengths)  # [H, Tq, Tk]
+    coefficients = toeplitz_matrix(vector, *lengths)  # [H, Tq, Tk]
     # The coefficients are in float32 at least, and so are the adjusted scores.
     if adjustment == "early_add":
         return biased_attention(call, query, key, value, bias=coefficients)
@@ -205,8 +205,10 @@ class DistanceAwareAttention(Mechanism):
     """
 
     function = staticmethod(distance_aware_attention)
+    sizes = ("num_heads",)
     flags = Flags
     replaces_positions = True
+    attributes = ("distance_weight", "sigmoid_shift", "mapping", "adjustment", "clip_threshold")
 
     def __init__(
         self,
@@ -229,15 +231,6 @@ class DistanceAwareAttention(Mechanism):
         if self.sigmoid_shift is not None:
             nn.init.constant_(self.sigmoid_shift, 1.0 if mapping == "linear" else 0.0)
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        return {
-            "num_heads": layer.num_heads,
-            "mapping": str(flags.da_mapping),
-            "adjustment": str(flags.da_adjustment),
-            "clip_threshold": flags.da_clip_threshold,
-        }
-
     def coefficients(self, distances: Tensor) -> Tensor:
         """Return each head's f at these distances ``[L]``: ``[H, L]``."""
         return rescaled_coefficients(
@@ -247,7 +240,3 @@ class DistanceAwareAttention(Mechanism):
             mapping=self.mapping,
             clip_threshold=self.clip_threshold,
         )
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        names = "distance_weight", "sigmoid_shift", "mapping", "adjustment", "clip_threshold"
-        return {name: getattr(self, name) for name in names}

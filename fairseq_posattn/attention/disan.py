@@ -6,7 +6,7 @@ It stores B * C * Tq * Tk numbers. The paper's forward direction looks at the pa
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -22,18 +22,14 @@ from fairseq_posattn.attention.mechanism import AttentionFunction
 from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 
-@attention(
-    {"key_score": "B Tk C", "query_score": "B Tq C", "value": "B Tk C", "mask": "~B C Tq Tk"},
-    vectors=False,
-    causal=False,
-)
+@attention(causal=False)
 def directional_attention(
     call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
+    key_score: Annotated[Tensor, "B Tk C"],
+    query_score: Annotated[Tensor, "B Tq C"],
+    value: Annotated[Tensor, "B Tk C"],
     *,
-    mask: Tensor | None = None,
+    mask: Annotated[Tensor | None, "~B C Tq Tk"] = None,
     constant: float = 5.0,
     **options: Unpack[Options],
 ) -> Attended:
@@ -42,10 +38,10 @@ def directional_attention(
     The scores are ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``.
 
     Args:
-        key_score: ``[B, Tk, C]``, ``W1 h_i``.
-        query_score: ``[B, Tq, C]``, ``W2 h_j + b``.
-        value: ``[B, Tk, C]``, ``h_i``.
-        mask: float, broadcastable to ``[B, C, Tq, Tk]``: 0, -inf or a penalty.
+        key_score: ``W1 h_i``.
+        query_score: ``W2 h_j + b``.
+        value: ``h_i``.
+        mask: float: 0, -inf or a penalty.
         constant: c, which bounds a score; default 5.
 
     Returns:

@@ -8,24 +8,24 @@ import math
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.cpu import is_recorded
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import (
     attend_by_head,
     biased_attention,
     can_attend_by_head,
 )
+from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.flags import flag
 
 # Lower bound of the dynamic mask, as in the published runs.
@@ -35,29 +35,31 @@ LOG_FLOOR = math.log(MASK_FLOOR)
 RELU_IN_DMAN = "relu_in_dman"
 
 
-@attention(
-    {"query_bias": "B Tq", "distance_bias": "2N-1", "head_bias": "H"},
-    sdpa=True,
-    kernel="distance_attention:dynamic_mask_attention_triton",
-)
+@attention(sdpa=True, kernel="distance_attention:dynamic_mask_attention_triton")
 def dynamic_mask_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor,
-    query_bias: Tensor, distance_bias: Tensor, head_bias: Tensor, **options: Unpack[Options],
-) -> Attended:  # fmt: skip
+    call: Call,
+    query: Query,
+    key: Key,
+    value: Value,
+    query_bias: Annotated[Tensor, "B Tq"],
+    distance_bias: Annotated[Tensor, "2N-1"],
+    head_bias: Annotated[Tensor, "H"],
+    **options: Unpack[Options],
+) -> Attended:
     """Attend under the mask ``M[t, s] = sigmoid(h_t W + P_{t-s} + U_i)`` (MANs eq. 4 and 12).
 
     Args:
-        query_bias: ``[B, Tq]``, ``h_t W``.
-        distance_bias: ``[2N-1]``, ``P_{t-s}`` at entry ``t-s+N-1``; its ends serve all beyond.
-        head_bias: ``[H]``, ``U_i``.
+        query_bias: ``h_t W``.
+        distance_bias: ``P_{t-s}`` at entry ``t-s+N-1``; its ends serve all beyond.
+        head_bias: ``U_i``.
     """
     lengths = query.size(-2), key.size(-2)
     rows = query_bias[:, None, :, None] + head_bias[:, None, None]  # [B, H, Tq, 1]
-    matrix = distance_matrix(distance_line(distance_bias, *lengths), *lengths)  # [Tq, Tk]
+    matrix = toeplitz_matrix(relative_bias_vector(distance_bias, *lengths), *lengths)  # [Tq, Tk]
     if can_attend_by_head(call, query):
 
-        def mask(place: tuple[int, int], keys: slice) -> Tensor:
-            return (rows[place] + matrix[:, keys]).sigmoid_().clamp_(min=MASK_FLOOR)
+        def mask(index: tuple[int, int], keys: slice) -> Tensor:
+            return (rows[index] + matrix[:, keys]).sigmoid_().clamp_(min=MASK_FLOOR)
 
         return attend_by_head(call, query, key, value, multiplier=mask)
     log_mask = _LogMask.apply if torch.is_grad_enabled() else _log_mask
@@ -100,10 +102,10 @@ class _LogMask(torch.autograd.Function):
         return d_logits.sum(-1, keepdim=True), d_logits.sum((0, 1))
 
 
-def distance_line(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
+def relative_bias_vector(distance_bias: Tensor, query_length: int, key_length: int) -> Tensor:
     """Return ``P`` at every distance that occurs, from a table ``[2N-1]``: ``[Tq+Tk-1]``."""
     furthest = distance_bias.size(0) // 2
-    if not is_recorded() and max(query_length, key_length) <= furthest + 1:
+    if not is_traced() and max(query_length, key_length) <= furthest + 1:
         return distance_bias[furthest + 1 - query_length : furthest + key_length]
     distances = signed_distances(query_length, key_length, distance_bias.device)
     return distance_bias[distances.clamp(-furthest, furthest) + furthest]
@@ -167,7 +169,8 @@ class DynamicMaskAttention(Mechanism):
     @staticmethod
     def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         return {
-            **read_sizes(flags, layer),
+            "embed_dim": layer.embed_dim,
+            "num_heads": layer.num_heads,
             "max_distance": flags.dman_max_distance or layer.max_positions - 1,
             "activation": read_activation(flags),
         }

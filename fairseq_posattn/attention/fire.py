@@ -1,63 +1,54 @@
-"""FIRE, functional interpolation for relative position encodings.
+"""FIRE: a network maps each distance, as a share of the query's position, to a bias.
 
 Li et al., 2024, "Functional Interpolation for Relative Positions Improves Long Context
-Transformers", eq. 6 to 8: a network maps each distance, as a share of the query's position, to a
-bias. The paper's is causal; where it is not, distances are absolute, and shares are of the largest
-distance that the query can see, an extension.
+Transformers", eq. 6 to 8. The paper's is causal. Else, an extension, distances are absolute and
+shares of the largest that the query can see.
 """
+
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_heads
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 
 HIDDEN, SCALE, THRESHOLD, EPSILON = 32, 0.1, 512.0, 1e-6  # of the paper's appendix
 
 
-@attention(
-    {
-        "scale": "", "threshold": "", "hidden_weight": "W", "hidden_bias": "W",
-        "output_weight": "H W", "output_bias": "H",
-    },
-    sdpa=True,
-)  # fmt: skip
+@attention(sdpa=True)
 def fire_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    scale: Tensor,
-    threshold: Tensor,
-    hidden_weight: Tensor,
-    hidden_bias: Tensor,
-    output_weight: Tensor,
-    output_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    scale: Annotated[Tensor, ""],
+    threshold: Annotated[Tensor, ""],
+    hidden_weight: Annotated[Tensor, "W"],
+    hidden_bias: Annotated[Tensor, "W"],
+    output_weight: Annotated[Tensor, "H W"],
+    output_bias: Annotated[Tensor, "H"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + f_h(psi(t-s) / psi(max(L, t)))``.
 
-    ``psi(x) = log(|c| x + 1)``; f has one hidden layer with ReLU.
-
-    Args:
-        scale, threshold: numbers, c and L.
-        hidden_weight, hidden_bias: ``[W]``. output_weight, output_bias: ``[H, W]`` and ``[H]``.
+    ``psi(x) = log(|c| x + 1)``; f has one hidden layer with ReLU. ``scale`` is c, ``threshold`` L.
     """
     lengths = query.size(-2), key.size(-2)
     wide = torch.promote_types(query.dtype, torch.float32)
     distance = signed_distances(*lengths, query.device).abs().to(wide)
     c = scale.to(wide).abs()
-    numerator = distance_matrix((c * distance).log1p(), *lengths)  # [Tq, Tk]
+    numerator = toeplitz_matrix((c * distance).log1p(), *lengths)  # [Tq, Tk]
     furthest = furthest_distances(call, *lengths, query).to(wide)  # [B, Tq]
     whole = (c * torch.maximum(furthest, threshold.to(wide).abs())).log1p() + EPSILON
     shares = (numerator / whole[..., None])[:, None]  # [B, 1, Tq, Tk]
     bias = output_bias.to(wide)[:, None, None]
-    parts = (one.to(wide).unbind(-1) for one in (hidden_weight, hidden_bias, output_weight))
+    parts = (x.to(wide).unbind(-1) for x in (hidden_weight, hidden_bias, output_weight))
     # One unit at a time: no tensor has a query, a key and the hidden features.
     for weight, shift, heads in zip(*parts, strict=True):
         bias = bias + heads[:, None, None] * F.relu(weight * shares + shift)
@@ -80,7 +71,7 @@ class FunctionalBiasAttention(Mechanism):
     """FIRE with its network, c and L, initialized as in the paper's appendix."""
 
     function = staticmethod(fire_attention)
-    read_flags = staticmethod(read_heads)
+    sizes = ("num_heads",)
     replaces_positions = True
 
     def __init__(self, num_heads: int, **shared: Unpack[Shared]):
@@ -91,11 +82,6 @@ class FunctionalBiasAttention(Mechanism):
         self.hidden, self.output = nn.Linear(1, HIDDEN), nn.Linear(HIDDEN, num_heads)
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {
-            "scale": self.scale,
-            "threshold": self.threshold,
-            "hidden_weight": self.hidden.weight.squeeze(1),
-            "hidden_bias": self.hidden.bias,
-            "output_weight": self.output.weight,
-            "output_bias": self.output.bias,
-        }
+        network = {"hidden_weight": self.hidden.weight.squeeze(1), "hidden_bias": self.hidden.bias}
+        network |= {"output_weight": self.output.weight, "output_bias": self.output.bias}
+        return {"scale": self.scale, "threshold": self.threshold, **network}

@@ -4,32 +4,33 @@ Lin et al., 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate"
 at each position lowers the scores of all keys before it. It is causal only.
 """
 
+from typing import Annotated
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import (
-    Mechanism,
-    Shared,
-    check_causal,
-    read_sizes,
-)
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
 from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import biased_attention
 
 
-@attention({"log_gate": "B H Tk"}, sdpa=True, causal=False)
+@attention(sdpa=True, causal=False)
 def forgetting_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, log_gate: Tensor,
+    call: Call,
+    query: Query,
+    key: Key,
+    value: Value,
+    log_gate: Annotated[Tensor, "B H Tk"],
     **options: Unpack[Options],
-) -> Attended:  # fmt: skip
+) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + log f_{s+1} + ... + log f_t``.
 
     Args:
-        log_gate: ``[B, H, Tk]``, ``log f`` at the positions of the keys, at most 0.
+        log_gate: ``log f`` at the positions of the keys, at most 0.
     """
     lengths = query.size(-2), key.size(-2)
     wide = torch.promote_types(log_gate.dtype, torch.float32)
@@ -46,7 +47,7 @@ class ForgettingAttention(Mechanism):
     """
 
     function = staticmethod(forgetting_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     replaces_positions = True
     encodes_keys = True
 

@@ -10,23 +10,23 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels.support import kernel_reason
+from fairseq_posattn.attention.tracing import is_traced
 
 logger = logging.getLogger(__name__)
 
 LONGEST_ROW = 2048  # features that a kernel normalizes
 
 
-class Masks:
-    """Dropout masks of one call of a layer, numbered streams of one seed: drawing it is a launch.
+class DropoutStreams:
+    """Dropout masks of one call of a layer: numbered streams of one seed, drawn by one launch.
 
     A seed for all layers would not survive activation checkpointing, which runs a layer twice.
     """
 
     def __init__(self) -> None:
         self.seed: Tensor | None = None
-        self.streams = 0
+        self.count = 0
 
 
 class Sum(NamedTuple):
@@ -36,7 +36,7 @@ class Sum(NamedTuple):
     ``relu``, which needs an ``output``, the sum is ``dropout(relu(output))``.
     """
 
-    masks: Masks
+    streams: DropoutStreams
     x: Tensor | None
     output: Tensor | None = None
     bias: Tensor | None = None
@@ -56,12 +56,12 @@ class Sum(NamedTuple):
         return total
 
 
-def dropped_relu(masks: Masks, x: Tensor, dropout_p: float) -> Tensor:
+def dropped_relu(streams: DropoutStreams, x: Tensor, dropout_p: float) -> Tensor:
     """Return ``dropout(relu(x))`` of a tensor ``[T, B, C]``."""
     # No norm needs whole rows, so longer ones are cut.
     features = x.size(-1) if x.size(-1) <= LONGEST_ROW else math.gcd(x.size(-1), LONGEST_ROW)
     rows = x.reshape(-1, 1, features)
-    return Sum(masks, None, rows, None, dropout_p, relu=True).total().view(x.shape)
+    return Sum(streams, None, rows, None, dropout_p, relu=True).total().view(x.shape)
 
 
 def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
@@ -71,7 +71,7 @@ def uses_kernels(impl: str, x: Tensor, norm: nn.LayerNorm) -> bool:
     ``torch.compile`` and export nor autocast.
     """
     is_wanted = impl == "triton" or (impl == "auto" and x.is_cuda)
-    if not is_wanted or is_recorded() or torch.is_autocast_enabled(x.device.type):
+    if not is_wanted or is_traced() or torch.is_autocast_enabled(x.device.type):
         return False
     if x.dtype != norm.weight.dtype or x.size(-1) > LONGEST_ROW or kernel_reason({"value": x}):
         return False
@@ -88,8 +88,8 @@ def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool
         x, output, bias = leaves = [t.to(device, dtype).requires_grad_() for t in tensors]
         if by_kernels:
             norm = nn.LayerNorm(features, device=device, dtype=dtype)
-            total, normalized = Sum(Masks(), x, output, bias).normalize(norm)
-            activated = dropped_relu(Masks(), normalized, 0.0)
+            total, normalized = Sum(DropoutStreams(), x, output, bias).normalize(norm)
+            activated = dropped_relu(DropoutStreams(), normalized, 0.0)
         else:
             total = x + output + bias
             activated = F.layer_norm(total, size[2:]).relu()

@@ -4,27 +4,29 @@ Yang et al., 2018, "Modeling Localness for Self-Attention Networks": each query 
 central position of its region and the region's width (query-specific window).
 """
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention
 
 # In tokens. This window holds a single key; the bias of the nearest key is finite in float16.
 NARROWEST_WINDOW = 0.01
 
 
-@attention({"center_logit": "B H Tq", "window_logit": "B H Tq"}, sdpa=True, causal=False)
+@attention(sdpa=True, causal=False)
 def gaussian_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    center_logit: Tensor,
-    window_logit: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    center_logit: Annotated[Tensor, "B H Tq"],
+    window_logit: Annotated[Tensor, "B H Tq"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(Q K' / sqrt(D) + G) V``, ``G[t, s] = -(s - P_t)^2 / (2 sigma_t^2)``.
@@ -34,7 +36,7 @@ def gaussian_attention(
     either side counts neither in I nor in the positions.
 
     Args:
-        center_logit, window_logit: ``[B, H, Tq]``, ``p`` and ``z``.
+        center_logit, window_logit: ``p`` and ``z``.
     """
     position, length = sentence_positions(key, call.key_padding_mask)
     bias = gaussian_bias(center_logit, window_logit, position, length)  # [B, H, Tq, Tk]
@@ -72,7 +74,7 @@ class GaussianAttention(Mechanism):
     """
 
     function = staticmethod(gaussian_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)

@@ -33,8 +33,8 @@ import torch
 from torch import Tensor
 from torch.types import Device
 
-from fairseq_posattn.attention.cpu import is_recorded
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
+from fairseq_posattn.attention.tracing import is_traced
 
 # Masks by distance t - s (query minus key position).
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -63,8 +63,8 @@ def mask_by_name(
         ValueError: the name is unknown, or the sum allows no key.
     """
     check_name(name)
-    line = _at_distances(name, signed_distances(length, length, device))
-    return distance_matrix(line.to(dtype or torch.get_default_dtype()), length, length)
+    vector = _at_distances(name, signed_distances(length, length, device))
+    return toeplitz_matrix(vector.to(dtype or torch.get_default_dtype()), length, length)
 
 
 def looks_ahead(name: str) -> bool:
@@ -111,7 +111,7 @@ def _allows(name: str, distance: int) -> bool:
 class DistanceMask:
     """Masks of several heads as functions of distance."""
 
-    line: Tensor  # float [K, Tq+Tk-1], at every distance of positions.signed_distances
+    vector: Tensor  # float [K, Tq+Tk-1], at every distance of positions.signed_distances
     reach: Tensor  # int32 [K, 2], the least and the greatest allowed distance
     query_length: int  # Tq
     key_length: int  # Tk
@@ -121,28 +121,28 @@ class DistanceMask:
     @functools.cached_property
     def kind(self) -> tuple[object, ...]:
         """Types, strides and sizes, for caches of calls."""
-        line, reach = self.line, self.reach
-        strides = line.shape, line.stride(), reach.stride()
-        return line.dtype, line.device, *strides, self.query_length, self.key_length
+        vector, reach = self.vector, self.reach
+        strides = vector.shape, vector.stride(), reach.stride()
+        return vector.dtype, vector.device, *strides, self.query_length, self.key_length
 
     def with_self(self) -> "DistanceMask":
         """Return these masks with distance 0 allowed."""
-        line = self.line.clone()
-        line[:, self.query_length - 1] = 0.0
+        vector = self.vector.clone()
+        vector[:, self.query_length - 1] = 0.0
         least, greatest = self.reach.unbind(-1)
         reach = torch.stack([least.clamp(max=0), greatest.clamp(min=0)], dim=-1)
-        return replace(self, line=line, reach=reach)
+        return replace(self, vector=vector, reach=reach)
 
     def expand(self, heads: int) -> "DistanceMask":
-        """Return the masks of this many heads; a single one is repeated."""
-        if self.line.size(0) == heads:
+        """Return the masks of this many heads; a single mask is repeated."""
+        if self.vector.size(0) == heads:
             return self
-        return replace(self, line=self.line.repeat(heads, 1), reach=self.reach.repeat(heads, 1))
+        return replace(self, vector=self.vector.repeat(heads, 1), reach=self.reach.repeat(heads, 1))
 
     def matrix(self, dtype: torch.dtype | None = None) -> Tensor:
         """Return the masks as float ``[K, Tq, Tk]``."""
-        line = self.line.to(dtype or torch.get_default_dtype())
-        return distance_matrix(line, self.query_length, self.key_length)
+        vector = self.vector.to(dtype or torch.get_default_dtype())
+        return toeplitz_matrix(vector, self.query_length, self.key_length)
 
 
 class MaskBank:
@@ -158,7 +158,7 @@ class MaskBank:
         self.names = [name.strip() for name in names]
         for name in self.names:
             check_name(name)
-        self._lines = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
+        self._vectors = torch.empty(len(names), 0)  # [K, 2N-1], at distances -(N-1) to N-1
         self._reach = torch.empty(len(names), 2, dtype=torch.int32)
         self._longest = 0
         self._masks: dict[tuple[int, int], DistanceMask] = {}
@@ -192,18 +192,18 @@ class MaskBank:
     def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
         """Return the masks by distance; the queries are the last Tq of the Tk positions."""
         if torch.compiler.is_exporting():  # symbolic lengths cannot be compared
-            line = self._at(signed_distances(query_length, key_length, device))
-            return DistanceMask(line, self._reach, query_length, key_length)
+            vector = self._at(signed_distances(query_length, key_length, device))
+            return DistanceMask(vector, self._reach, query_length, key_length)
         longest = max(query_length, key_length, self._longest)
-        if longest > self._longest or self._lines.device != device:
+        if longest > self._longest or self._vectors.device != device:
             self._extend(longest, device)
         lengths = query_length, key_length
-        mask = None if is_recorded() else self._masks.get(lengths)
+        mask = None if is_traced() else self._masks.get(lengths)
         if mask is None:
             start = self._longest - query_length
-            line = self._lines[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
-            mask = DistanceMask(line, self._reach, *lengths)
-            if not is_recorded():
+            vector = self._vectors[:, start : self._longest + key_length - 1]  # [K, Tq+Tk-1]
+            mask = DistanceMask(vector, self._reach, *lengths)
+            if not is_traced():
                 self._masks[lengths] = mask
         return mask
 
@@ -211,8 +211,8 @@ class MaskBank:
         self._longest = 1 << (length - 1).bit_length()
         self._masks = {}
         distances = signed_distances(self._longest, self._longest, device)
-        self._lines = self._at(distances)
-        seen = self._lines > -math.inf
+        self._vectors = self._at(distances)
+        seen = self._vectors > -math.inf
         least = distances.where(seen, self._longest).amin(-1)
         greatest = distances.where(seen, -self._longest).amax(-1)
         self._reach = torch.stack([least, greatest], dim=-1).int()  # [K, 2]

@@ -2,7 +2,8 @@
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
@@ -41,20 +42,10 @@ class LayerSizes(Protocol):
         """Tokens of the longest sentence."""
 
 
-def read_sizes(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-    """Return the sizes of a layer, as :meth:`Mechanism.read_flags`."""
-    return {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
-
-
 def check_causal(name: str, causal: bool) -> None:
     """Raise ValueError if a mechanism that sees the past only is to see later keys, too."""
     if not causal:
         raise ValueError(f"{name} attention is causal only; give it to --decoder-sublayers")
-
-
-def read_heads(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-    """Return the number of heads, as :meth:`Mechanism.read_flags`."""
-    return {"num_heads": layer.num_heads}
 
 
 class AttentionFunction(nn.Module):
@@ -81,20 +72,25 @@ class Mechanism(nn.Module):
 
     Attributes:
         function: the attention function.
-        flags: dataclass of the command line's flags that :meth:`read_flags` reads.
+        sizes: arguments that are sizes of the layer: ``embed_dim``, ``num_heads`` or ``head_dim``.
+        flags: dataclass of the command line's flags. Behind the mechanism's name and an underscore
+            they are named as arguments, unless :meth:`read_flags` is overridden.
         encodes_keys: True if it computes from a key's position, or from the layer's input there,
             what incremental decoding caches (:meth:`encode_keys`).
         projects_key: False if the key is the layer's input itself, split among the heads.
         replaces_positions: True if models with the mechanism have no position embeddings, as in its
             paper.
+        attributes: names of the attributes that are arguments of the function.
         activation: applied to the context; None for none.
     """
 
     function: ClassVar[Callable[..., Attended]]
+    sizes: ClassVar[tuple[str, ...]] = ()
     flags: ClassVar[type] = NoFlags
     encodes_keys: ClassVar[bool] = False
     projects_key: ClassVar[bool] = True
     replaces_positions: ClassVar[bool] = False
+    attributes: ClassVar[tuple[str, ...]] = ()
     activation: Callable[[Tensor], Tensor] | None = None
 
     def __init__(self, causal: bool = False, dropout: float = 0.0, impl: str = "auto"):
@@ -103,10 +99,17 @@ class Mechanism(nn.Module):
         self.dropout = dropout
         self.impl = impl
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+    @classmethod
+    def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         """Return the arguments of the constructor beside :class:`Shared`, by name."""
-        return {}
+        sizes = {"head_dim": layer.embed_dim // layer.num_heads}
+        sizes |= {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
+        read: dict[str, Any] = {name: sizes[name] for name in cls.sizes}
+        for field in fields(cls.flags):
+            value = getattr(flags, field.name)
+            # fairseq's choices are members of an enumeration.
+            read[field.name.partition("_")[2]] = str(value) if isinstance(value, Enum) else value
+        return read
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
         """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by name.
@@ -120,7 +123,7 @@ class Mechanism(nn.Module):
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         """Return the function's arguments beside query, key, value and options, by name."""
-        return {}
+        return {name: getattr(self, name) for name in self.attributes}
 
     def finish(self, context: Tensor, value: Tensor) -> Tensor:
         """Return the mechanism's output from the function's context and the values."""

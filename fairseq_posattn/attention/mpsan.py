@@ -6,7 +6,7 @@ Dai et al., 2020, "Multiple Positional Self-Attention Network for Text Classific
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -25,19 +25,14 @@ from fairseq_posattn.attention.softmax import masked_softmax_attention
 MPSAN_MASKS = ("window:2", "window:3", "past+scaled_distance", "future+scaled_distance")
 
 
-@attention(
-    {"key_score": "B * Tk", "query_score": "B * Tq", "value": "B * Tk C", "mask": "~B * Tq Tk"},
-    vectors=False,
-    kernel="mpsan_triton:additive_attention_triton",
-    causal=False,
-)
+@attention(kernel="mpsan_triton:additive_attention_triton", causal=False)
 def additive_attention(
     call: Call,
-    key_score: Tensor,
-    query_score: Tensor,
-    value: Tensor,
+    key_score: Annotated[Tensor, "B * Tk"],
+    query_score: Annotated[Tensor, "B * Tq"],
+    value: Annotated[Tensor, "B * Tk C"],
     *,
-    mask: Tensor | DistanceMask | None = None,
+    mask: Annotated[Tensor | DistanceMask | None, "~B * Tq Tk"] = None,
     constant: float = 5.0,
     **options: Unpack[Options],
 ) -> Attended:
@@ -49,11 +44,11 @@ def additive_attention(
     backward pass, B * C * Tq * Tk twice.
 
     Args:
-        key_score: ``[B, Tk]``, ``U h_i``.
-        query_score: ``[B, Tq]``, ``V h_j + b``.
-        value: ``[B, Tk, C]``, ``h_i``.
-        mask: float, broadcastable to ``[B, Tq, Tk]``: 0, -inf or a penalty. Or K masks as functions
-            of distance, for the first dimension after the batch, which the kernels read faster.
+        key_score: ``U h_i``.
+        query_score: ``V h_j + b``.
+        value: ``h_i``.
+        mask: float: 0, -inf or a penalty. Or K masks as functions of distance, for the first
+            dimension after the batch, which the kernels read faster.
         constant: c; default 5.
         options: ``key_padding_mask`` is ``[B, Tk]`` with heads, too.
 

@@ -9,7 +9,7 @@ is computed.
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +17,16 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options, check_choice
+from fairseq_posattn.attention.call import (
+    Arguments,
+    Attended,
+    Call,
+    Key,
+    Options,
+    Query,
+    Value,
+    check_choice,
+)
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
@@ -44,34 +53,24 @@ SCALES: dict[str, Callable[[Tensor], Tensor]] = {
 SMALLEST_WEIGHT = 1e-26
 
 
-def _check(arguments: Arguments) -> None:
+def _check(impl: str, arguments: Arguments) -> str | None:
     for name in ("token_scale", "source_scale"):
         check_choice(name, arguments[name], SCALES)
-
-
-def _refuse(impl: str, arguments: Arguments) -> str | None:
     token_scale = arguments["token_scale"]
     if impl == "sdpa" and token_scale != "identity":
         return f"cannot do token_scale {token_scale!r}, only 'identity'"
     return None
 
 
-@attention(
-    {"source_scores": "B H Tk Dv", "mask": "~B H Tq Tk"},
-    sdpa=True,
-    kernel="mtsa_triton:tensorized_attention_triton",
-    causal=False,
-    check=_check,
-    refuse=_refuse,
-)
+@attention(sdpa=True, kernel="mtsa_triton:tensorized_attention_triton", causal=False, check=_check)
 def tensorized_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    source_scores: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    source_scores: Annotated[Tensor, "B H Tk Dv"],
     *,
-    mask: Tensor | DistanceMask | None = None,
+    mask: Annotated[Tensor | DistanceMask | None, "~B H Tq Tk"] = None,
     token_scale: str = "log_sigmoid",
     source_scale: str = "identity",
     **options: Unpack[Options],
@@ -89,9 +88,9 @@ def tensorized_attention(
     normalized over the keys.
 
     Args:
-        source_scores: ``[B, H, Tk, D]``, S, each key's score for each feature.
-        mask: M, float ``[H, Tq, Tk]`` or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty;
-            or a function of the distance, which the kernels read faster.
+        source_scores: S, each key's score for each feature.
+        mask: M, float: 0, -inf or a penalty; or a function of the distance, which the kernels read
+            faster.
         token_scale, source_scale: sigma_t and sigma_s, ``log_sigmoid`` or ``identity``. ``sdpa``
             needs ``token_scale="identity"``.
     """
@@ -188,7 +187,7 @@ class TensorizedAttention(Mechanism):
         **shared: Unpack[Shared],
     ):
         super().__init__(**shared)
-        _check({"token_scale": token_scale, "source_scale": source_scale})
+        _check("reference", {"token_scale": token_scale, "source_scale": source_scale})
         source.check(self.causal)
         if self.causal and not masks:
             masks, include_self = ("past",), True

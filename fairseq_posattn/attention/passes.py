@@ -1,6 +1,8 @@
 """Cache of tensors that all layers share within one forward pass, such as masks.
 
-Masks are small: on a GPU their cost is about ten kernel launches in each attention.
+Masks are small: on a GPU their cost is about ten kernel launches in each attention. A context
+variable holds the cache: as an argument it would pass through fairseq's layers, whose signatures
+are fixed, and through every attention function.
 """
 
 import functools
@@ -10,15 +12,15 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from fairseq_posattn.attention.cpu import is_recorded
+from fairseq_posattn.attention.tracing import is_traced
 
-Given = ParamSpec("Given")
+Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
 _cached: ContextVar[dict[Any, Any] | None] = ContextVar("cached", default=None)
 
 
-def model_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def model_pass(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a forward pass: results of :func:`once_a_pass` functions are cached until its end.
 
     A pass within another shares its cache. The arguments of those functions must not be written to
@@ -26,8 +28,8 @@ def model_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
     """
 
     @functools.wraps(function)
-    def passing(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        if is_recorded() or _cached.get() is not None:
+    def passing(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        if is_traced() or _cached.get() is not None:
             return function(*args, **kwargs)
         before = _cached.set({})
         try:
@@ -38,19 +40,19 @@ def model_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
     return passing
 
 
-def once_a_pass(function: Callable[Given, Result]) -> Callable[Given, Result]:
+def once_a_pass(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a function to run once in a :func:`model_pass` for the same arguments."""
 
     @functools.wraps(function)
-    def once(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        cached = None if is_recorded() else _cached.get()
+    def once(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        cached = None if is_traced() else _cached.get()
         if cached is None:
             return function(*args, **kwargs)
-        given = (*args, *kwargs.items())
-        name = (function, *(id(one) if isinstance(one, Tensor) else one for one in given))
-        if name not in cached:  # the arguments are stored so that their ids stay unique
-            cached[name] = given, function(*args, **kwargs)
-        result: Result = cached[name][1]
+        arguments = (*args, *kwargs.items())
+        key = (function, *(id(x) if isinstance(x, Tensor) else x for x in arguments))
+        if key not in cached:  # the arguments are stored so that their ids stay unique
+            cached[key] = arguments, function(*args, **kwargs)
+        result: Result = cached[key][1]
         return result
 
     return once

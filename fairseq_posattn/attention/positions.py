@@ -20,25 +20,25 @@ def signed_distances(query_length: int, key_length: int, device: Device = None) 
     return torch.arange(1 - query_length, key_length, device=device)
 
 
-def distance_matrix(line: Tensor, query_length: int, key_length: int) -> Tensor:
-    """Return a function of distance as a matrix ``[..., Tq, Tk]`` with constant diagonals.
+def toeplitz_matrix(vector: Tensor, query_length: int, key_length: int) -> Tensor:
+    """Return the Toeplitz matrix ``[..., Tq, Tk]`` of a relative bias vector.
 
     Args:
-        line: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
+        vector: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
     """
     if torch.compiler.is_exporting():  # ONNX has no windows of symbolic length
-        queries = torch.arange(key_length - query_length, key_length, device=line.device)
-        keys = torch.arange(key_length, device=line.device)
-        return line[..., queries[:, None] - keys + query_length - 1]
+        queries = torch.arange(key_length - query_length, key_length, device=vector.device)
+        keys = torch.arange(key_length, device=vector.device)
+        return vector[..., queries[:, None] - keys + query_length - 1]
     if query_length == 1:
-        return line.flip(-1).unsqueeze(-2)
-    # Rows are overlapping windows of one reversed line: no index of size Tq*Tk, and a backward pass
-    # that sums diagonals instead of scattering.
-    return line.flip(-1).unfold(-1, key_length, 1).flip(-2)
+        return vector.flip(-1).unsqueeze(-2)
+    # Rows are overlapping windows of the reversed vector: no index of size Tq*Tk, and a backward
+    # pass that sums diagonals instead of scattering.
+    return vector.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 
-def either(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-    """Return the keys that one of two masks blocks; None blocks nothing."""
+def union_of_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:
+    """Return the union of two masks of blocked keys; None blocks nothing."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
@@ -61,9 +61,9 @@ def blocked_keys(
     blocked = None
     if causal and query_length > 1:
         distances = signed_distances(query_length, key_length, device)
-        blocked = distance_matrix(distances < 0, query_length, key_length)[None, None]
+        blocked = toeplitz_matrix(distances < 0, query_length, key_length)[None, None]
     padding = None if key_padding_mask is None else key_padding_mask[:, None, None, :]
-    return either(blocked, padding)
+    return union_of_masks(blocked, padding)
 
 
 # Scores by distance. A query's scores are computed once for each distance, [..., Tq, Tq+Tk-1], and
@@ -84,18 +84,24 @@ def relative_shift(by_distance: Tensor) -> Tensor:
     query_length, distances = by_distance.shape[-2:]
     # The first query starts at entry Tq-1 of its row, each next one an entry earlier. In the
     # flattened tensor queries are distances-1 entries apart.
-    line = by_distance.flatten(-2)[..., query_length - 1 : -1]
-    rows: Tensor = line.unflatten(-1, (query_length, distances - 1))
+    vector = by_distance.flatten(-2)[..., query_length - 1 : -1]
+    rows: Tensor = vector.unflatten(-1, (query_length, distances - 1))
     return rows[..., :key_length]
 
 
 def relative_unshift(by_key: Tensor) -> Tensor:
     """Invert :func:`relative_shift`, with zeros at distances where a query has no key."""
     query_length = by_key.size(-2)
-    line = F.pad(by_key, (0, query_length - 1)).flatten(-2)
-    line = F.pad(line, (query_length - 1, 1))
-    rows: Tensor = line.unflatten(-1, (query_length, query_length + by_key.size(-1)))
+    vector = F.pad(by_key, (0, query_length - 1)).flatten(-2)
+    vector = F.pad(vector, (query_length - 1, 1))
+    rows: Tensor = vector.unflatten(-1, (query_length, query_length + by_key.size(-1)))
     return rows[..., :-1]
+
+
+def sinusoid_angles(positions: Tensor, features: int, base: float = 10000.0) -> Tensor:
+    """Return ``position * base^(-2i/features)`` of feature pair i, ``[T, ceil(features/2)]``."""
+    pairs = torch.arange(0, features, 2, device=positions.device, dtype=positions.dtype)
+    return positions[:, None] * base ** -(pairs / features)
 
 
 def relative_sinusoids(
@@ -114,8 +120,7 @@ def relative_sinusoids(
     """
     wide = torch.promote_types(dtype, torch.float32)
     distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]
-    exponents = torch.arange(0, features, 2, device=device, dtype=wide) / features
-    angles = distances[:, None] * 10000.0**-exponents  # [Tq+Tk-1, ceil(features/2)]
+    angles = sinusoid_angles(distances, features)
     pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
     return pairs[:, :features].to(dtype)
 

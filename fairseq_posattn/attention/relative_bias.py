@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.positions import distance_matrix
+from fairseq_posattn.attention.positions import toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 
 
@@ -16,5 +16,5 @@ def attend_by_distance(
         bias: ``[H, Tq+Tk-1]``, each head's b at the distances of
             :func:`~fairseq_posattn.attention.positions.signed_distances`.
     """
-    matrix = distance_matrix(bias, query.size(-2), key.size(-2))  # [H, Tq, Tk]
+    matrix = toeplitz_matrix(bias, query.size(-2), key.size(-2))  # [H, Tq, Tk]
     return biased_attention(call, query, key, value, bias=matrix[None])

@@ -1,37 +1,32 @@
-"""Rotary position embedding, RoPE.
+"""Rotary position embedding, RoPE: queries and keys are rotated by angles that grow with position.
 
-Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 13 to 16 and
-34: queries and keys are rotated by angles that grow with their positions, so that a score depends
-on the distance.
+Su et al., 2021, "RoFormer: Enhanced Transformer with Rotary Position Embedding", eq. 16 and 34.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
+from fairseq_posattn.attention.positions import sinusoid_angles
 from fairseq_posattn.attention.san import attend
 from fairseq_posattn.common.flags import flag
-
-BASE = 10000.0
 
 
 @attention(sdpa=True, sdpa_on_cpu=True)
 def rotary_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
     *,
-    base: float = BASE,
+    base: float = 10000.0,
     rotated_keys: bool = False,
     **options: Unpack[Options],
 ) -> Attended:
@@ -41,24 +36,19 @@ def rotary_attention(
         base: feature pair m turns by ``base^(-2m/D)`` per position; default 10,000.
         rotated_keys: the keys are rotated already (:func:`rotate`), as in a cache; default False.
     """
-    keys = key.size(-2)
-    if not rotated_keys:
-        key = rotate(key, 0, base)
-    return attend(call, rotate(query, keys - query.size(-2), base), key, value)
+    key = key if rotated_keys else rotate(key, 0, base)
+    return attend(call, rotate(query, key.size(-2) - query.size(-2), base), key, value)
 
 
-def rotate(x: Tensor, start: int, base: float = BASE) -> Tensor:
-    """Return ``R_t x_t`` of vectors ``[..., T, D]`` at the positions from ``start`` on (eq. 34).
-
-    Pairs of neighboring features are rotated, in float32 at least; of an odd D the last is not.
-    """
+def rotate(x: Tensor, start: int, base: float = 10000.0) -> Tensor:
+    """Return ``R_t x_t`` of vectors ``[..., T, D]`` at the positions from ``start`` on (eq. 34)."""
+    # In float32 at least; the last of an odd number of features is not rotated.
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     pairs = x.size(-1) // 2
     sine, cosine = rotations(start, x.size(-2), pairs, base, x.device, wide.dtype)
     first, second = wide[..., : 2 * pairs].unflatten(-1, (pairs, 2)).unbind(-1)
-    rotated = [first * cosine - second * sine, second * cosine + first * sine]
-    turned = torch.stack(rotated, dim=-1).flatten(-2)
-    return torch.cat([turned, wide[..., 2 * pairs :]], dim=-1).to(x.dtype)
+    turned = torch.stack([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
+    return torch.cat([turned.flatten(-2), wide[..., 2 * pairs :]], dim=-1).to(x.dtype)
 
 
 @once_a_pass
@@ -67,17 +57,14 @@ def rotations(
 ) -> tuple[Tensor, Tensor]:
     """Return sines and cosines of the angles, ``[T, pairs]`` each."""
     positions = torch.arange(start, start + length, device=device, dtype=dtype)
-    exponents = torch.arange(pairs, device=device, dtype=dtype) / max(pairs, 1)
-    angles = positions[:, None] * base**-exponents
+    angles = sinusoid_angles(positions, 2 * pairs, base)
     return angles.sin(), angles.cos()
 
 
 @dataclass
 class Flags:
-    """Flags of RoPE."""
-
     rope_base: float = flag(
-        BASE,
+        10000.0,
         "base of the angles; larger ones rotate more slowly and suit longer texts",
         "rope",
         more_than=0,
@@ -92,13 +79,9 @@ class RotaryAttention(Mechanism):
     replaces_positions = True
     encodes_keys = True
 
-    def __init__(self, base: float = BASE, **shared: Unpack[Shared]):
+    def __init__(self, base: float = 10000.0, **shared: Unpack[Shared]):
         super().__init__(**shared)
         self.base = base
-
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        return {"base": flags.rope_base}
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
         return {"key": rotate(key, start, self.base)}

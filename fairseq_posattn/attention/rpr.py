@@ -4,32 +4,31 @@ Shaw et al., 2018, "Self-Attention with Relative Position Representations", eq. 
 vectors for the distances within k are added to the keys and to the values.
 """
 
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_unshift
 from fairseq_posattn.attention.softmax import masked_softmax, scaled_scores
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"value": "B H Tk D", "key_embedding": "(H) 2k+1 D", "value_embedding": "(H) 2k+1 D"})
+@attention()
 def relative_position_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    key_embedding: Tensor,
-    value_embedding: Tensor,
+    query: Query,
+    key: Key,
+    value: Annotated[Tensor, "B H Tk D"],
+    key_embedding: Annotated[Tensor, "(H) 2k+1 D"],
+    value_embedding: Annotated[Tensor, "(H) 2k+1 D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``z_t = sum_s a_ts (v_s + w^V)``, ``a = softmax_s(q_t (k_s + w^K) / sqrt(D))``.
@@ -38,8 +37,8 @@ def relative_position_attention(
     query is multiplied with each ``w`` once, not once for each key at that distance.
 
     Args:
-        key_embedding, value_embedding: ``w^K`` and ``w^V``, ``[2k+1, D]`` for all heads or
-            ``[H, 2k+1, D]``, entry ``s-t+k``.
+        key_embedding, value_embedding: ``w^K`` and ``w^V``, at entry ``s-t+k``, for all heads or
+            per head.
     """
     reach, past, future = label_reach(key_embedding, query.size(-2), key.size(-2))
     by_label = scaled_scores(query, key_embedding[..., reach, :])  # [B, H, Tq, labels]
@@ -116,8 +115,10 @@ class RelativePositionAttention(Mechanism):
     """
 
     function = staticmethod(relative_position_attention)
+    sizes = ("embed_dim", "num_heads")
     flags = Flags
     replaces_positions = True
+    attributes = ("key_embedding", "value_embedding")
 
     def __init__(
         self,
@@ -133,11 +134,3 @@ class RelativePositionAttention(Mechanism):
         self.value_embedding = nn.Parameter(torch.empty(shape))  # w^V
         for table in (*self.key_embedding, *self.value_embedding):
             nn.init.xavier_uniform_(table)
-
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        learned = {"max_distance": flags.rpr_max_distance, "per_head": flags.rpr_per_head}
-        return {**read_sizes(flags, layer), **learned}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"key_embedding": self.key_embedding, "value_embedding": self.value_embedding}

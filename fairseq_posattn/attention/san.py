@@ -6,12 +6,12 @@ Under the masks of MPSAN and DiSAN, each head has its own mask.
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from torch import Tensor
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.masks import MaskBank
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
@@ -21,7 +21,7 @@ from fairseq_posattn.common.flags import flag
 
 @attention(sdpa=True, sdpa_on_cpu=True)
 def dot_product_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, **options: Unpack[Options]
+    call: Call, query: Query, key: Key, value: Value, **options: Unpack[Options]
 ) -> Attended:
     """Return ``softmax(Q K' / sqrt(D)) V``."""
     return attend(call, query, key, value)
@@ -41,14 +41,19 @@ class DotProductAttention(Mechanism):
     function = staticmethod(dot_product_attention)
 
 
-@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
+@attention(sdpa=True, causal=False)
 def masked_dot_product_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
+    call: Call,
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Annotated[Tensor, "~B H Tq Tk"],
+    **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(Q K' / sqrt(D) + M) V``.
 
     Args:
-        mask: float ``[H, Tq, Tk]``, or broadcastable to ``[B, H, Tq, Tk]``: 0, -inf or a penalty.
+        mask: float: 0, -inf or a penalty.
     """
     penalties, closed = separate_mask(mask.to(query.dtype))
     return biased_attention(call, query, key, value, bias=penalties, blocked=closed)

@@ -1,7 +1,8 @@
-"""Declared shapes of an attention function's tensors, checked and broadcast in every call.
+"""Shapes of an attention function's tensors, checked and broadcast in every call.
 
-A shape is a string such as ``"B H Tq D"``. Kernels rely on it: they would read beyond a tensor that
-is too short.
+They stand in the signature: ``Annotated[Tensor, "B H Tq D"]``. Kernels rely on them: they would
+read beyond a tensor that is too short. A second item is the standard deviation of random tensors;
+default 1.
 
 - ``B``, ``H`` and ``Tq`` may be 1 in one tensor where another has more: it is expanded.
 - ``*`` is any number of dimensions, as many in every tensor, each of which may be 1 likewise.
@@ -14,13 +15,14 @@ All other dimensions must be equal wherever they have the same name.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any, get_origin
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.private import is_surely
 
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"
@@ -31,10 +33,22 @@ TABLES = {"N": 8, "W": 4}  # sizes of learned tensors that no length decides, fo
 class Shapes:
     """Shapes of a function's tensors by argument, in the order in which they are checked."""
 
-    def __init__(self, spread: Mapping[str, float] | None = None, /, **shapes: str):
-        self.spread = spread or {}
+    def __init__(self, **shapes: str):
+        self.deviations: dict[str, float] = {}
         self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
         self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
+
+    @classmethod
+    def of(cls, annotations: Mapping[str, Any]) -> "Shapes":
+        """Return the shapes in the annotations of a function's parameters."""
+        metadata = {
+            name: annotation.__metadata__
+            for name, annotation in annotations.items()
+            if get_origin(annotation) is Annotated
+        }
+        shapes = cls(**{n: shape for n, (shape, *_) in metadata.items()}, key_padding_mask="B Tk")
+        shapes.deviations = {n: rest[0] for n, (_, *rest) in metadata.items() if rest}
+        return shapes
 
     def fit(self, arguments: Arguments) -> dict[str, Any]:
         """Return arguments to expand to common sizes: shapes of tensors, heads of distance masks.
@@ -96,7 +110,7 @@ class Shapes:
         for name, dimensions in self.dimensions.items():
             shape = [sizes[dimension.strip("()")] for dimension in _named(dimensions, sizes)]
             tensor = torch.randn(shape, generator=generator, dtype=torch.float64)
-            tensors[name] = tensor * self.spread.get(name, 1)
+            tensors[name] = tensor * self.deviations.get(name, 1)
         del tensors["key_padding_mask"]
         return tensors
 
@@ -104,7 +118,7 @@ class Shapes:
 def _named(dimensions: Sequence[str], sizes: Mapping[str, int]) -> list[str]:
     """Return the dimensions with ``*`` replaced by numbered names."""
     stars = [f"*{number}" for number in range(sizes["*"])] if "*" in dimensions else []
-    return [name for one in dimensions for name in (stars if one == "*" else [one])]
+    return [name for d in dimensions for name in (stars if d == "*" else [d])]
 
 
 def _misfit(
@@ -117,11 +131,7 @@ def _misfit(
 
 def _sure(condition: Any) -> bool:
     """Return whether a condition holds; for symbolic sizes, whether it is known to hold."""
-    if not torch.compiler.is_exporting():
-        return bool(condition)
-    from torch.fx.experimental.symbolic_shapes import guard_or_false
-
-    return guard_or_false(condition)
+    return is_surely(condition) if torch.compiler.is_exporting() else bool(condition)
 
 
 def _fit_mask(
@@ -131,7 +141,7 @@ def _fit_mask(
     target = [sizes[dimension] for dimension in dimensions]
     if isinstance(mask, DistanceMask):
         heads = target[1] if len(target) > 3 else 1
-        shape = [mask.line.size(0), mask.query_length, mask.key_length]
+        shape = [mask.vector.size(0), mask.query_length, mask.key_length]
         if shape[1:] == target[-2:] and shape[0] in (1, heads):
             return heads if shape[0] != heads else None
         dimensions, target = ["H", "Tq", "Tk"], [heads, *target[-2:]]

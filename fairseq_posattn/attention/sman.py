@@ -7,7 +7,7 @@ Fan et al., 2021, "Mask Attention Networks: Rethinking and Strengthen Transforme
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -15,23 +15,28 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.dman import read_activation
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
-from fairseq_posattn.attention.positions import distance_matrix, signed_distances
+from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 from fairseq_posattn.common.flags import flag
 
 
-@attention({"mask": "~B H Tq Tk"}, sdpa=True, causal=False)
+@attention(sdpa=True, causal=False)
 def mask_attention(
-    call: Call, query: Tensor, key: Tensor, value: Tensor, mask: Tensor, **options: Unpack[Options]
+    call: Call,
+    query: Query,
+    key: Key,
+    value: Value,
+    mask: Annotated[Tensor, "~B H Tq Tk"],
+    **options: Unpack[Options],
 ) -> Attended:
     """Return ``M exp(Q K' / sqrt(D))``, normalized over the keys, times V (MANs eq. 4).
 
     Args:
-        mask: in [0, 1], broadcastable to ``[B, H, Tq, Tk]``. Entries of 0 get no gradient.
+        mask: in [0, 1]. Entries of 0 get no gradient.
     """
     closed = mask <= 0
     log_mask = mask.masked_fill(closed, 1.0).log().to(query.dtype)
@@ -41,9 +46,9 @@ def mask_attention(
 @attention(sdpa=True)
 def static_mask_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
     *,
     radius: float | None = 4,
     **options: Unpack[Options],
@@ -76,7 +81,7 @@ def static_mask(
     ``causal`` the length of the prefix.
     """
     distances = signed_distances(query_length, key_length, device)
-    distances = distance_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
+    distances = toeplitz_matrix(distances, query_length, key_length)[None, None]  # [1, 1, Tq, Tk]
     visible = distances >= 0 if causal else torch.ones_like(distances, dtype=torch.bool)
     if key_padding_mask is not None:
         visible = visible & ~key_padding_mask[:, None, None, :]
@@ -103,6 +108,7 @@ class StaticMaskAttention(Mechanism):
 
     function = staticmethod(static_mask_attention)
     flags = Flags
+    attributes = ("radius",)
 
     def __init__(
         self,
@@ -121,6 +127,3 @@ class StaticMaskAttention(Mechanism):
             raise ValueError(f"--sman-radius {radius}: must be a number or 'sqrt'")
         radius = None if radius == "sqrt" else int(radius)
         return {"radius": radius, "activation": read_activation(flags)}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"radius": self.radius}

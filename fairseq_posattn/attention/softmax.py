@@ -13,9 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
-from fairseq_posattn.attention.cpu import dropout_matmul, is_recorded, library, matmul, product
+from fairseq_posattn.attention.cpu import dropout_matmul, library, matmul, product
 from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import blocked_keys, either
+from fairseq_posattn.attention.positions import blocked_keys, union_of_masks
+from fairseq_posattn.attention.tracing import is_traced
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
@@ -28,14 +29,14 @@ def scaled_scores(query: Tensor, key: Tensor) -> Tensor:
 
 
 @once_a_pass
-def open_dead_rows(blocked: Tensor) -> tuple[Tensor, Tensor]:
-    """Unblock the rows ``[..., Tq, Tk]`` that block every key, so that the softmax is finite.
+def unblock_fully_masked(blocked: Tensor) -> tuple[Tensor, Tensor]:
+    """Unblock all keys of fully masked queries, so that the softmax is finite.
 
-    Returns the new mask, and the unblocked rows, bool ``[..., Tq, 1]``. The caller sets the results
-    of those rows to zero, which also stops their gradients.
+    Returns the new mask ``[..., Tq, Tk]``, and a mask of those queries, bool ``[..., Tq, 1]``. The
+    caller sets their results to zero, which also stops their gradients.
     """
-    dead = blocked.all(-1, keepdim=True)
-    return blocked ^ dead, dead  # dead rows are blocked
+    fully_masked = blocked.all(-1, keepdim=True)
+    return blocked ^ fully_masked, fully_masked  # which were blocked
 
 
 @once_a_pass
@@ -57,7 +58,9 @@ def block_padding(
     if key_padding_mask is None:
         return blocked
     batch, key_length = key_padding_mask.shape
-    return either(blocked, key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length))
+    return union_of_masks(
+        blocked, key_padding_mask.view(batch, *[1] * (dimensions - 2), key_length)
+    )
 
 
 def softmax_attention(
@@ -71,15 +74,15 @@ def softmax_attention(
         value: ``[B, ..., Tk, D]``.
         blocked: bool broadcastable to the scores, True where a key may not be seen.
     """
-    weights, dead = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
-    # Dead rows are zeroed in the smaller tensor; lengths of a traced graph cannot be compared.
-    if dead is not None and (
-        call.need_weights or (not is_recorded() and weights.size(-1) < value.size(-1))
+    weights, fully_masked = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]
+    # Fully masked queries are zeroed in the smaller tensor. Traced lengths cannot be compared.
+    if fully_masked is not None and (
+        call.need_weights or (not is_traced() and weights.size(-1) < value.size(-1))
     ):
-        weights, dead = weights.masked_fill(dead, 0.0), None
+        weights, fully_masked = weights.masked_fill(fully_masked, 0.0), None
     context = dropout_matmul(weights, value, call.dropout_p)  # [B, ..., Tq, D]
-    if dead is not None:
-        context = context.masked_fill(dead, 0.0)
+    if fully_masked is not None:
+        context = context.masked_fill(fully_masked, 0.0)
     return (context, weights) if call.need_weights else context
 
 
@@ -100,20 +103,20 @@ def masked_softmax_attention(
 
 def masked_softmax(scores: Tensor, blocked: Tensor | None, dtype: torch.dtype) -> Tensor:
     """Return the weights of :func:`softmax_attention` alone, in ``dtype``."""
-    weights, dead = _normalize(scores, blocked, dtype)
-    return weights if dead is None else weights.masked_fill(dead, 0.0)
+    weights, fully_masked = _normalize(scores, blocked, dtype)
+    return weights if fully_masked is None else weights.masked_fill(fully_masked, 0.0)
 
 
 def _normalize(
     scores: Tensor, blocked: Tensor | None, dtype: torch.dtype
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the softmax, with dead rows not yet zeroed, and those rows or None."""
-    dead = None
+    """Return the softmax, with fully masked queries not yet zeroed, and a mask of those or None."""
+    fully_masked = None
     if blocked is not None:
-        blocked, dead = open_dead_rows(blocked)
+        blocked, fully_masked = unblock_fully_masked(blocked)
         scores = scores.masked_fill_(blocked, float("-inf"))
     wide = torch.promote_types(scores.dtype, torch.float32)
-    return torch.softmax(scores, dim=-1, dtype=wide).to(dtype), dead
+    return torch.softmax(scores, dim=-1, dtype=wide).to(dtype), fully_masked
 
 
 def biased_attention(
@@ -132,7 +135,7 @@ def biased_attention(
     """
     if can_attend_by_head(call, query) and heads_beat_sdpa(query.size(-2)):
         return attend_by_head(call, query, key, value, bias=bias, blocked=blocked)
-    blocked = either(blocked, call.blocked(query, key))
+    blocked = union_of_masks(blocked, call.blocked(query, key))
     if call.impl == "sdpa":
         return sdpa_attention(query, key, value, call.dropout_p, bias=bias, blocked=blocked)
     scores = scaled_scores(query, key)  # [B, H, Tq, Tk]
@@ -149,7 +152,7 @@ def heads_beat_sdpa(queries: int) -> bool:
 
 def can_attend_by_head(call: Call, query: Tensor) -> bool:
     """Return whether :func:`attend_by_head` can serve a call, and the text is long."""
-    if call.impl != "reference" or is_recorded() or query.size(-2) < LONG_TEXT:
+    if call.impl != "reference" or is_traced() or query.size(-2) < LONG_TEXT:
         return False
     if torch.is_grad_enabled() or call.dropout_p or call.need_weights:
         return False
@@ -174,32 +177,32 @@ def attend_by_head(
     """
     batch, heads = query.shape[:2]
     causal = blocked_keys(query.size(2), key.size(2), None, call.causal, query.device)
-    blocked, padding = either(blocked, causal), call.key_padding_mask
+    blocked, padding = union_of_masks(blocked, causal), call.key_padding_mask
     masks = bias, None if blocked is None else additive_mask(blocked, query.dtype)
     shape = batch, heads, query.size(2), key.size(2)
-    added = [one.expand(shape) for one in masks if one is not None]
+    added = [x.expand(shape) for x in masks if x is not None]
     every = slice(None), None
     spans = [every] * batch if padding is None else [_find_keys(row) for row in padding]
     # In the order [Tq, B, H, Dv], so that layers need no copy.
     context = value.new_empty(query.size(2), batch, heads, value.size(-1)).permute(1, 2, 0, 3)
     query = query * query.size(-1) ** -0.5
-    for place in itertools.product(range(batch), range(heads)):
-        keys, padded = spans[place[0]]
-        scores = product(query[place], key[place][keys])  # [Tq, keys]
+    for index in itertools.product(range(batch), range(heads)):
+        keys, padded = spans[index[0]]
+        scores = product(query[index], key[index][keys])  # [Tq, keys]
         for addend in added:
-            scores += addend[place][:, keys]
+            scores += addend[index][:, keys]
         if padded is not None:  # NaN is allowed there
             scores.index_fill_(1, padded, -math.inf)
         weights = scores.softmax(-1)
         if multiplier is None:
-            context[place] = product(weights, value[place][keys].t())
+            context[index] = product(weights, value[index][keys].t())
         else:
-            weights *= multiplier(place, keys)
+            weights *= multiplier(index, keys)
             total = weights.sum(-1, keepdim=True)
-            context[place] = product(weights, value[place][keys].t()) / total
+            context[index] = product(weights, value[index][keys].t()) / total
     blocked = block_padding(blocked, padding)
-    if blocked is not None and (dead := blocked.all(-1, keepdim=True)).any():
-        context.masked_fill_(dead, 0.0)
+    if blocked is not None and (fully_masked := blocked.all(-1, keepdim=True)).any():
+        context.masked_fill_(fully_masked, 0.0)
     return context
 
 
@@ -228,17 +231,17 @@ def sdpa_attention(
 
     ``causal`` is for equally many queries and keys, without ``bias`` and ``blocked``.
     """
-    dead = None
+    fully_masked = None
     mask = None if bias is None else bias.to(query.dtype)
     if blocked is not None:
-        blocked, dead = open_dead_rows(blocked)
+        blocked, fully_masked = unblock_fully_masked(blocked)
         if mask is None:
             mask = additive_mask(blocked, query.dtype)
         else:
             mask = mask.masked_fill(blocked, float("-inf"))
     context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
-    if dead is None:
+    if fully_masked is None:
         return context
     # masked_fill copies: in the order [Tq, B, H, D], so that layers need no other copy.
-    dead = dead.expand(*context.shape[:-1], 1).movedim(2, 0)
-    return context.movedim(2, 0).masked_fill(dead, 0.0).movedim(0, 2)
+    fully_masked = fully_masked.expand(*context.shape[:-1], 1).movedim(2, 0)
+    return context.movedim(2, 0).masked_fill(fully_masked, 0.0).movedim(0, 2)

@@ -16,12 +16,12 @@ from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear
 from fairseq_posattn.attention.softmax import (
     block_padding,
-    open_dead_rows,
     sdpa_attention,
     separate_mask,
+    unblock_fully_masked,
 )
 
-# What MTSA's S may be computed from.
+# Inputs from which MTSA's S can be computed.
 SOURCES = ("key", "value", "input")
 
 
@@ -78,7 +78,7 @@ def source2token_weights(scores: Tensor, key_padding_mask: Tensor | None = None)
     wide = torch.promote_types(scores.dtype, torch.float32)
     if key_padding_mask is None:
         return scores.softmax(dim=-2, dtype=wide)
-    blocked, _ = open_dead_rows(key_padding_mask)
+    blocked, _ = unblock_fully_masked(key_padding_mask)
     blocked, padding = (
         mask.view(mask.size(0), *[1] * (scores.dim() - 3), -1, 1)
         for mask in (blocked, key_padding_mask)

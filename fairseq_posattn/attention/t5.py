@@ -1,45 +1,40 @@
-"""T5's relative position bias.
+"""T5's relative position bias: a learned number for each head and range of distances.
 
 Raffel et al., 2020, "Exploring the Limits of Transfer Learning with a Unified Text-to-Text
-Transformer", section 2.1: one learned number for each head and range of distances. As in Vaswani et
-al., scores are divided by ``sqrt(D)``, which T5 takes into the initialization; each layer has its
-own table, where T5's layers share one.
+Transformer", section 2.1. Here scores are divided by ``sqrt(D)`` and each layer has its own table.
 """
 
 import math
-from argparse import Namespace
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import signed_distances
 from fairseq_posattn.attention.relative_bias import attend_by_distance
 from fairseq_posattn.common.flags import flag
 
-BUCKETS, MAX_DISTANCE = 32, 128
 
-
-@attention({"bucket_bias": "N H"}, sdpa=True)
+@attention(sdpa=True)
 def t5_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bucket_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    bucket_bias: Annotated[Tensor, "N H"],
     *,
-    max_distance: int = MAX_DISTANCE,
+    max_distance: int = 128,
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + b_h[bucket(t - s)]``.
 
     Args:
-        bucket_bias: ``[N, H]``, b. Where not ``causal``, the second half serves later keys.
+        bucket_bias: b. Where not ``causal``, the second half serves later keys.
         max_distance: further keys share the last bucket; default 128.
     """
     distances = signed_distances(query.size(-2), key.size(-2), query.device)
@@ -48,51 +43,41 @@ def t5_attention(
 
 
 def find_buckets(distances: Tensor, number: int, max_distance: int, causal: bool) -> Tensor:
-    """Return the bucket of each distance ``t - s``.
-
-    Half of a direction's buckets hold one distance each; the other half grow logarithmically.
-    """
+    """Return the buckets: half of a direction's hold one distance, the others grow by logarithm."""
     first = torch.zeros_like(distances)
     if not causal:
         number //= 2
-        first = torch.where(distances < 0, number, first)
-        distances = distances.abs()
+        first, distances = torch.where(distances < 0, number, first), distances.abs()
     exact = number // 2
     # In float64: a rounded logarithm would put an edge into the bucket before.
     growth = (distances.clamp(min=1) / exact).double().log() / math.log(max_distance / exact)
-    wide = exact + (growth * (number - exact)).long()
-    far = wide.clamp(max=number - 1)
+    far = (exact + (growth * (number - exact)).long()).clamp(max=number - 1)
     return first + torch.where(distances < exact, distances.clamp(min=0), far)
 
 
 @dataclass
 class Flags:
-    """Flags of T5's bias."""
-
-    t5_buckets: int = flag(BUCKETS, "ranges of distances with one bias each", "t5", at_least=4)
+    t5_buckets: int = flag(32, "ranges of distances with one bias each", "t5", at_least=4)
     t5_max_distance: int = flag(
-        MAX_DISTANCE, "tokens of distance beyond which a bias is shared", "t5", at_least=1
+        128, "tokens of distance beyond which a bias is shared", "t5", at_least=1
     )
 
 
 class BucketBiasAttention(Mechanism):
-    """T5's bias with its table, initialized ``N(0, 1/C)``.
-
-    Args:
-        buckets: of both directions, or of the past where ``causal``; default 32.
-        max_distance: see :func:`t5_attention`.
-    """
+    """T5's bias, initialized ``N(0, 1/C)``; ``buckets`` are of both directions, unless causal."""
 
     function = staticmethod(t5_attention)
+    sizes = ("embed_dim", "num_heads")
     flags = Flags
     replaces_positions = True
+    attributes = ("bucket_bias", "max_distance")
 
     def __init__(
         self,
         embed_dim: int,
         num_heads: int,
-        buckets: int = BUCKETS,
-        max_distance: int = MAX_DISTANCE,
+        buckets: int = 32,
+        max_distance: int = 128,
         **shared: Unpack[Shared],
     ):
         super().__init__(**shared)
@@ -101,11 +86,3 @@ class BucketBiasAttention(Mechanism):
         self.num_heads, self.max_distance = num_heads, max_distance
         self.bucket_bias = nn.Parameter(torch.empty(buckets, num_heads))  # b
         nn.init.normal_(self.bucket_bias, std=embed_dim**-0.5)
-
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        sizes = {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
-        return {**sizes, "buckets": flags.t5_buckets, "max_distance": flags.t5_max_distance}
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"bucket_bias": self.bucket_bias, "max_distance": self.max_distance}

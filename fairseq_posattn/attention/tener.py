@@ -4,31 +4,32 @@ Yan et al., 2019, "TENER: Adapting Transformer Encoder for Named Entity Recognit
 Transformer-XL's four terms with the sinusoid of the signed distance itself, and no ``sqrt(D)``.
 """
 
+from typing import Annotated
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
 
 
-@attention({"content_bias": "H D", "position_bias": "H D"}, sdpa=True, sdpa_on_cpu=True)
+@attention(sdpa=True, sdpa_on_cpu=True)
 def adapted_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    content_bias: Tensor,
-    position_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    content_bias: Annotated[Tensor, "H D"],
+    position_bias: Annotated[Tensor, "H D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, j] = (q_t + u) k_j + (q_t + v) R_{t-j}`` (eq. 18 and 19).
 
-    Args:
-        content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
+    ``u`` is ``content_bias``, ``v`` is ``position_bias``.
     """
     (length, features), keys = query.shape[-2:], key.size(-2)
     sinusoids = relative_sinusoids(
@@ -42,9 +43,10 @@ class AdaptedAttention(Mechanism):
     """TENER's attention with its parameters ``u`` and ``v``, initialized Xavier normal."""
 
     function = staticmethod(adapted_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     projects_key = False  # eq. 16: the key is the layer's input
     replaces_positions = True
+    attributes = ("content_bias", "position_bias")
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):
         super().__init__(**shared)
@@ -53,6 +55,3 @@ class AdaptedAttention(Mechanism):
         self.position_bias = nn.Parameter(torch.empty(num_heads, head_dim))  # v
         nn.init.xavier_normal_(self.content_bias)
         nn.init.xavier_normal_(self.position_bias)
-
-    def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        return {"content_bias": self.content_bias, "position_bias": self.position_bias}

@@ -5,30 +5,29 @@ section 3.3. Without its memory of past segments, and over keys on both sides wh
 """
 
 import math
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared, read_sizes
+from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_shift, relative_sinusoids
 from fairseq_posattn.attention.softmax import biased_attention, scaled_scores, softmax_attention
 
 
-@attention(
-    {"relative_key": "(H) Tq+Tk-1 D", "content_bias": "H D", "position_bias": "H D"}, sdpa=True
-)
+@attention(sdpa=True)
 def transformer_xl_attention(
     call: Call,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    relative_key: Tensor,
-    content_bias: Tensor,
-    position_bias: Tensor,
+    query: Query,
+    key: Key,
+    value: Value,
+    relative_key: Annotated[Tensor, "(H) Tq+Tk-1 D"],
+    content_bias: Annotated[Tensor, "H D"],
+    position_bias: Annotated[Tensor, "H D"],
     **options: Unpack[Options],
 ) -> Attended:
     """Return ``softmax(A / sqrt(D)) V`` with the ``A^rel`` of section 3.3.
@@ -37,9 +36,9 @@ def transformer_xl_attention(
     ``r_{t-s} = W_{k,R} R_{t-s}``.
 
     Args:
-        relative_key: ``[H, Tq+Tk-1, D]``, or the same for all heads ``[Tq+Tk-1, D]``: ``r`` at each
-            of :func:`~fairseq_posattn.attention.positions.signed_distances`.
-        content_bias, position_bias: ``[H, D]``, ``u`` and ``v``.
+        relative_key: ``r`` at each of
+            :func:`~fairseq_posattn.attention.positions.signed_distances`, per head or for all.
+        content_bias, position_bias: ``u`` and ``v``.
     """
     return relative_attention(call, query, key, value, relative_key, content_bias, position_bias)
 
@@ -78,7 +77,7 @@ class TransformerXLAttention(Mechanism):
     """
 
     function = staticmethod(transformer_xl_attention)
-    read_flags = staticmethod(read_sizes)
+    sizes = ("embed_dim", "num_heads")
     replaces_positions = True
 
     def __init__(self, embed_dim: int, num_heads: int, **shared: Unpack[Shared]):

@@ -7,7 +7,7 @@ from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
-from fairseq_posattn.model.multihead import IncrementalState, PositionCache
+from fairseq_posattn.model.caches import IncrementalState, PositionCache
 from fairseq_posattn.model.seq2seq import Decoder, Encoder, find_padding
 
 NO_LABEL = -100

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.da import DistanceAwareAttention, rescaled_coefficients
-from fairseq_posattn.attention.dman import MASK_FLOOR, DynamicMaskAttention, distance_line
+from fairseq_posattn.attention.dman import MASK_FLOOR, DynamicMaskAttention, relative_bias_vector
 from fairseq_posattn.common.figures import COLORS, line_style, new_figure
 from fairseq_posattn.inspection.collect import AttentionCall, batches_of_one_length, measure_batch
 from fairseq_posattn.inspection.places import Place
@@ -259,7 +259,9 @@ def mask_numbers(
 def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
     """Return ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
     # The line's distances are the query's position less the key's.
-    line = distance_line(mechanism.distance_bias(), furthest + 1, furthest + 1).flip(0)  # [2N+1]
+    line = relative_bias_vector(mechanism.distance_bias(), furthest + 1, furthest + 1).flip(
+        0
+    )  # [2N+1]
     return line + mechanism.head_bias[:, None]
 
 

@@ -2,7 +2,7 @@
 
 import math
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -41,11 +41,12 @@ class SequenceEncoder(nn.Module):
         dim = self.encoder.output_dim
         options = dim, cfg.pooling_queries, cfg.pooling_window, build_activation(cfg)
         self.pooling = POOLINGS[str(cfg.pooling)](*options, get_linear_dropout(cfg))
-        self.output_dim = getattr(self.pooling, "output_dim", dim)
+        self.output_dim: int = getattr(self.pooling, "output_dim", dim)
 
     def forward(self, vectors: Tensor, key_padding_mask: Tensor) -> Tensor:
         hidden = self.encoder(self.dropout(vectors), key_padding_mask)
-        return self.pooling(hidden, key_padding_mask)
+        pooled: Tensor = self.pooling(hidden, key_padding_mask)
+        return pooled
 
 
 class SentenceEncoder(nn.Module):
@@ -79,12 +80,16 @@ class SentenceEncoder(nn.Module):
         self.longest = min(cfg.max_positions, getattr(language_model, "longest", math.inf))
 
     @property
-    def layers(self):
+    def layers(self) -> Iterable[nn.Module]:
         """Layers of ``--encoder transformer`` over tokens, else an empty list."""
-        return getattr(self.words.encoder, "layers", [])
+        layers: Iterable[nn.Module] = getattr(self.words.encoder, "layers", [])
+        return layers
 
     def forward(
-        self, src_tokens: Tensor, src_lengths=None, losses: list[Tensor] | None = None
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None = None,
+        losses: list[Tensor] | None = None,
     ) -> Tensor:
         """Encode sentences to ``[B, output_dim]``.
 
@@ -101,13 +106,15 @@ class SentenceEncoder(nn.Module):
         pad = self.marks.pad
         tokens = strip_eos(src_tokens, pad, self.marks.eos)
         if self.language_model is not None:
-            return self.words(*self.language_model(tokens, losses))
+            encoded: Tensor = self.words(*self.language_model(tokens, losses))
+            return encoded
         if self.sentences is None:
             return self._encode_tokens(tokens)
         ends = tokens.new_tensor(self.marks.ends) if self.marks.ends else None
         documents = split_documents(tokens, pad, self.marks.separator, ends)
         vectors, padding = documents.gather(self._encode_groups(documents.sentences))
-        return self.sentences(vectors, padding)
+        encoded = self.sentences(vectors, padding)
+        return encoded
 
     def _encode_groups(self, tokens: Tensor) -> Tensor:
         """Encode groups of similar length, so that one long sentence does not pad all others."""
@@ -123,7 +130,8 @@ class SentenceEncoder(nn.Module):
         if self.ngrams is not None:
             more, absent = self.ngrams(tokens, padding)
             vectors, padding = torch.cat([vectors, more], 1), torch.cat([padding, absent], 1)
-        return self.words(vectors, padding)
+        encoded: Tensor = self.words(vectors, padding)
+        return encoded
 
 
 def difference_and_product(first: Tensor, second: Tensor) -> Tensor:
@@ -146,7 +154,12 @@ class Highway(nn.Module):
     ``map_dropout`` zeroes features of the inputs of W and V, drawn separately. f is ``activation``.
     """
 
-    def __init__(self, dim: int, activation=F.elu, map_dropout: float = 0.0):
+    def __init__(
+        self,
+        dim: int,
+        activation: Callable[[Tensor], Tensor] = F.elu,
+        map_dropout: float = 0.0,
+    ):
         super().__init__()
         self.activation = activation
         self.map_dropout = map_dropout
@@ -156,7 +169,8 @@ class Highway(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         gate = torch.sigmoid(self.gate(drop(x, self.map_dropout, self.training)))
         mapped = self.activation(self.map(drop(x, self.map_dropout, self.training)))
-        return gate * mapped + (1 - gate) * x
+        output: Tensor = gate * mapped + (1 - gate) * x
+        return output
 
 
 class ClassificationHead(nn.Module):
@@ -182,10 +196,13 @@ class ClassificationHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         """Map ``[B, input_dim]`` to logits ``[B, num_classes]``."""
-        return self.layers(features)
+        logits: Tensor = self.layers(features)
+        return logits
 
 
-def build_head(cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool):
+def build_head(
+    cfg: Namespace, encoder: SentenceEncoder, classes: int, pairs: bool
+) -> ClassificationHead:
     """Build the classification head for sentences or, with ``pairs``, sentence pairs."""
     _, width = PAIR_FEATURES[str(cfg.pair_features)]
     return ClassificationHead(cfg, encoder.output_dim * (width if pairs else 1), classes)
@@ -199,7 +216,7 @@ def encode_features(
     losses: list[Tensor] | None = None,
 ) -> Tensor:
     """Return the head's input: ``[B, D]`` of sentences, ``[B, 4 D]`` or ``[B, 2 D]`` of pairs."""
-    features = encoder(tokens, losses=losses)
+    features: Tensor = encoder(tokens, losses=losses)
     if pair_tokens is not None:
         combine, _ = PAIR_FEATURES[str(cfg.pair_features)]
         features = combine(features, encoder(pair_tokens, losses=losses))

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from fairseq_posattn.model.multihead import IncrementalState
+from fairseq_posattn.model.caches import IncrementalState
 
 HASH_FACTOR = 116_049_371  # a prime; keeps the hash of two indices within 64 bits
 
@@ -21,9 +21,10 @@ class LearnedPositions(nn.Embedding):
 
     def __init__(self, positions: int, dim: int, pad: int):
         super().__init__(positions + pad + 1, dim, pad)
+        self.pad = pad
 
     def forward(self, tokens: Tensor, incremental_state: IncrementalState | None = None) -> Tensor:
-        return super().forward(count_positions(tokens, self.padding_idx))
+        return super().forward(count_positions(tokens, self.pad))
 
 
 class SinusoidalPositions(nn.Module):

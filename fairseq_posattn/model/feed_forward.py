@@ -1,6 +1,6 @@
 """Activations, dropout and the feed-forward sublayer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear, drop
-from fairseq_posattn.attention.fused import Masks, dropped_relu
+from fairseq_posattn.attention.fused import DropoutStreams, dropped_relu
 
 
 def _gelu(x: Tensor) -> Tensor:
@@ -60,7 +60,11 @@ class Dropout(nn.Dropout):
         return drop(x, self.probability)
 
     def make_generation_fast_(
-        self, name: str, retain_dropout=False, retain_dropout_modules=None, **unused: Any
+        self,
+        name: str,
+        retain_dropout: bool = False,
+        retain_dropout_modules: Collection[str] | None = None,
+        **unused: Any,
     ) -> None:
         """Set whether to drop in generation; fairseq calls this. Without names all modules do."""
         selected = retain_dropout_modules is None or self.owner in retain_dropout_modules
@@ -81,15 +85,26 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout, type(self).__name__)
         self.fc2 = Linear(inner_dim, embed_dim)
 
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.fc2(self._hide(x))
+        return output
+
+    def without_output_bias(self, streams: DropoutStreams, x: Tensor) -> Tensor:
+        """Return :meth:`forward` without ``output_bias``, by kernels where the activation is ReLU.
+
+        The residual sum's kernel adds the bias.
+        """
+        if self.activation is F.relu:
+            hidden = dropped_relu(streams, self.fc1(x), self.dropout.probability)
+        else:
+            hidden = self._hide(x)
+        output: Tensor = self.fc2(hidden, with_bias=False)
+        return output
+
     @property
     def output_bias(self) -> Tensor:
-        """The bias that the output of kernels lacks."""
+        """The bias that :meth:`without_output_bias` lacks."""
         return self.fc2.bias
 
-    def forward(self, x: Tensor, masks: Masks | None = None) -> Tensor:
-        """Map the input to the output; with ``masks`` by kernels and without ``output_bias``."""
-        if masks is not None and self.activation is F.relu:
-            hidden = dropped_relu(masks, self.fc1(x), self.dropout.probability)
-            return self.fc2(hidden, with_bias=False)
-        hidden = drop(self.activation(self.fc1(x)), self.dropout.probability)
-        return self.fc2(hidden, with_bias=masks is None)
+    def _hide(self, x: Tensor) -> Tensor:
+        return drop(self.activation(self.fc1(x)), self.dropout.probability)

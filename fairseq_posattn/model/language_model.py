@@ -19,8 +19,8 @@ from fairseq_posattn.model.classifier import Marks
 from fairseq_posattn.text import gpt
 
 # Keys of config.json that define the network; the vocabulary is the dictionary's.
-SETTINGS = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "layer_norm_epsilon")
-SETTINGS += ("initializer_range", "resid_pdrop", "embd_pdrop", "attn_pdrop")
+SETTINGS: tuple[str, ...] = ("n_positions", "n_embd", "n_layer", "n_head", "afn", "embd_pdrop")
+SETTINGS += ("layer_norm_epsilon", "initializer_range", "resid_pdrop", "attn_pdrop")
 # Symbols with randomly initialized embeddings; fairseq's sentence tasks add the last.
 LEARNED = ("<s>", "<pad>", "</s>", "<mask>")
 

@@ -18,7 +18,8 @@ from fairseq_posattn.attention.declare import declaration_of
 
 # Activations of the concatenated heads, by the names of --heads-activation, beside RELU_IN_DMAN.
 HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
-ACTIVATIONS = {"elu": nn.ELU, "relu": nn.ReLU}  # of --map-activation
+# By the names of --map-activation.
+ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU}
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,21 @@
-"""Multi-head attention around any mechanism: projections, heads, and the cache of past keys.
+"""Multi-head attention around any mechanism: projections, heads, and their use of the caches.
 
 Inputs and outputs are ``[T, B, C]``. Weights are initialized as in fairseq's multi-head attention.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.encoded import EncodedKeys, store_encoded
-from fairseq_posattn.attention.fused import Masks
+from fairseq_posattn.attention.fused import DropoutStreams
+from fairseq_posattn.model.caches import EncodedCache, IncrementalState, PositionCache, RowMoves
 from fairseq_posattn.model.feed_forward import Dropout
-
-# Cache of incremental decoding, by (module, name).
-IncrementalState = dict[Any, Any]
-Moves = tuple[Tensor, Tensor] | None
 
 
 class PackedLinear(Linear):
@@ -84,145 +80,22 @@ def check_heads(embed_dim: int, num_heads: int) -> None:
         raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
 
 
-def select_sentences(new_order: Tensor, hypotheses: int) -> Tensor:
-    """Return the sentences kept; each sentence has ``hypotheses`` consecutive rows."""
-    return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
-
-
-def is_identity_order(new_order: Tensor, count: int) -> bool:
-    """Return whether the order is the identity. Always False on a GPU, to avoid a device sync."""
-    if new_order.device.type != "cpu":
-        return False
-    return torch.equal(new_order, torch.arange(count))
-
-
-class RowMoves:
-    """Cached positions of a batch that an order of its hypotheses changes, for all layers.
-
-    Most hypotheses of a beam search share their first positions, so few rows have to be copied.
-    """
-
-    def __init__(self) -> None:
-        self.orders = 0
-        self.written: Tensor | None = None  # [T, B], the row in which each was written
-
-    def find(self, orders: int, new_order: Tensor, length: int, rows: int) -> Moves:
-        """Return the changed places of ``[T*B]`` and those to copy; None for all.
-
-        The calling layer has followed so many ``orders``. ``length`` and ``rows`` are T and B.
-        """
-        if orders == self.orders:
-            self.orders += 1
-            known = new_order.new_empty(0, rows) if self.written is None else self.written
-            newest = torch.arange(rows, device=new_order.device)
-            before = torch.cat([known, newest.expand(length - len(known), rows)])
-            self.written = before[:, new_order]
-            self.moves: Moves = None
-            # On a GPU the number of changes would need a device sync.
-            if len(new_order) == rows and new_order.device.type == "cpu":
-                changed = (before != self.written).flatten().nonzero().squeeze(1)
-                places = changed % rows
-                self.moves = changed, changed - places + new_order[places]
-        return self.moves
-
-
-@dataclass
-class EncodedCache:
-    """Keys and values of encoded sentences, each for so many hypotheses."""
-
-    keys: EncodedKeys
-    hypotheses: int
-
-    def reorder(self, new_order: Tensor) -> None:
-        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
-        sentences = select_sentences(new_order, self.hypotheses)
-        if not is_identity_order(sentences, self.keys.value.size(0)):
-            self.keys = self.keys.select(sentences)
-
-
-class PositionCache:
-    """Keys, values and padding of all positions so far, ``[T, B, ...]``, for incremental decoding.
-
-    A beam search reorders its hypotheses at each step. The rows that change are copied in place;
-    the caches of all layers share ``moves``.
-    """
-
-    fewest_free = 32  # positions; a longer buffer doubles
-
-    def __init__(self, moves: RowMoves):
-        self.moves = moves
-        self.orders = moves.orders
-        self.tensors: dict[str, Tensor] = {}
-        self.buffers: dict[str, Tensor] = {}
-
-    def __len__(self) -> int:
-        return self.tensors["key"].size(0) if self.tensors else 0
-
-    def reorder(self, new_order: Tensor) -> None:
-        """Select and order the rows."""
-        length, rows = self.tensors["key"].shape[:2]
-        moves = self.moves.find(self.orders, new_order, length, rows)
-        self.orders += 1
-        for name, tensor in self.tensors.items():
-            if tensor.requires_grad:
-                self.tensors[name] = tensor.index_select(1, new_order)
-            elif moves is None:
-                past = self._allocate(name, tensor, length, len(new_order))[:length]
-                self.tensors[name] = torch.index_select(tensor, 1, new_order, out=past)
-            elif moves[0].numel():
-                flat = tensor.flatten(0, 1)
-                flat.index_copy_(0, moves[0], flat.index_select(0, moves[1]))
-
-    def append(self, newest: dict[str, Tensor]) -> dict[str, Tensor]:
-        """Append positions ``[T, B, ...]``; return all so far."""
-        if "padding" in {**self.tensors, **newest}:
-            newest = {"padding": _no_padding(newest["key"]), **newest}
-            if self.tensors:
-                self.tensors.setdefault("padding", _no_padding(self.tensors["key"]))
-        self.tensors = {name: self._append(name, newest[name]) for name in newest}
-        return self.tensors
-
-    def _append(self, name: str, newest: Tensor) -> Tensor:
-        past = self.tensors[name] if self.tensors else newest[:0]
-        if past.requires_grad or newest.requires_grad:
-            return torch.cat([past, newest])
-        start = past.size(0)
-        end = start + newest.size(0)
-        buffer = self.buffers.get(name)
-        if buffer is None or buffer.size(0) < end:
-            buffer = self._allocate(name, newest, end, newest.size(1))
-            buffer[:start] = past
-        buffer[start:end] = newest
-        return buffer[:end]
-
-    def _allocate(self, name: str, like: Tensor, length: int, rows: int) -> Tensor:
-        shape = (length + max(self.fewest_free, length), rows, *like.shape[2:])
-        self.buffers[name] = like.new_empty(shape)
-        return self.buffers[name]
-
-
-def reorder_caches(incremental_state: IncrementalState, new_order: Tensor) -> None:
-    """Select and order the hypotheses of a beam search in the caches of all layers."""
-    for cache in incremental_state.values():
-        if isinstance(cache, (EncodedCache, PositionCache)):
-            cache.reorder(new_order)
-
-
-def _no_padding(key: Tensor) -> Tensor:
-    return torch.zeros(key.shape[:2], dtype=torch.bool, device=key.device)
-
-
 class MultiheadAttention(nn.Module):
     """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
-    ``projections`` are the linear layers of queries, keys and values, by attribute.
-    ``forward`` maps the queries' input ``[T, B, C]`` to the output ``[T, B, C]`` and the weights
-    ``[B, H, T, Tk]``, or None unless ``need_weights``. Padding masks are bool, batch first, True
-    where padded. ``incremental_state`` is the cache of incremental decoding. With
-    ``masks`` the output lacks ``output_bias``, which the residual sum's kernel adds.
+    ``projections`` are the linear layers of queries, keys and values, by attribute. Padding masks
+    are bool, batch first, True where padded. ``incremental_state`` is the cache of incremental
+    decoding.
     """
 
-    def __init__(self, embed_dim, num_heads, mechanism, heads, **projections: PackedLinear):
+    def __init__(
+        self,
+        embed_dim: int,
+        num_heads: int,
+        mechanism: Mechanism,
+        heads: ConcatenatedHeads,
+        **projections: PackedLinear,
+    ):
         super().__init__()
         check_heads(embed_dim, num_heads)
         self.num_heads = num_heads
@@ -231,20 +104,52 @@ class MultiheadAttention(nn.Module):
         self.mechanism = mechanism
         self.out_proj = OutputLinear(embed_dim, heads)
 
-    def attend(self, x, query, key, value, key_padding_mask, need_weights, **options):
-        """Return the context ``[B, H, Tq, D]`` and the weights ``[B, H, Tq, Tk]`` or None."""
-        options |= {"key_padding_mask": key_padding_mask, "need_weights": need_weights}
-        attended = self.mechanism(x.transpose(0, 1), query, key, value, **options)
-        return attended if need_weights else (attended, None)
+    def forward(self, x: Tensor, *args: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Map ``[T, B, C]`` to ``[T, B, C]``; arguments and weights: see :meth:`attend`."""
+        heads, weights = self.attend(x, *args, **options)
+        return self.out_proj(heads), weights
+
+    def without_output_bias(
+        self, streams: DropoutStreams, x: Tensor, *args: Any, **options: Any
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return :meth:`forward` without ``output_bias``, which the residual sum's kernel adds."""
+        heads, weights = self.attend(x, *args, **options)
+        return self.out_proj(heads, with_bias=False), weights
 
     @property
     def output_bias(self) -> Tensor:
-        """The bias that the output of kernels lacks."""
+        """The bias that :meth:`without_output_bias` lacks."""
         return self.out_proj.bias
+
+    def attend(self, x: Tensor, *args: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        """Return the concatenated heads ``[T, B, C]`` and the weights.
+
+        The weights are ``[B, H, T, Tk]``, or None unless ``need_weights``.
+        """
+        raise NotImplementedError
+
+    def run_mechanism(
+        self,
+        x: Tensor,
+        vectors: Iterable[Tensor],
+        key_padding_mask: Tensor | None,
+        need_weights: bool,
+        encoded: Mapping[str, Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return the context ``[B, H, Tq, D]`` and the weights; ``vectors`` are Q, K and V."""
+        attended = self.mechanism(
+            *(x.transpose(0, 1), *vectors),
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            encoded=encoded,
+        )
+        return attended if need_weights else (attended, None)
 
 
 class MultiheadSelfAttention(MultiheadAttention):
     """Multi-head self attention."""
+
+    qkv_proj: PackedLinear
 
     def __init__(
         self, embed_dim: int, num_heads: int, mechanism: Mechanism, heads: ConcatenatedHeads = PLAIN
@@ -253,13 +158,12 @@ class MultiheadSelfAttention(MultiheadAttention):
         super().__init__(embed_dim, num_heads, mechanism, heads, qkv_proj=qkv_proj)
         self.projects_key = mechanism.projects_key
 
-    def forward(
+    def attend(
         self,
         x: Tensor,
         key_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
-        masks: Masks | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to ``x`` and the cached positions before it.
 
@@ -267,7 +171,7 @@ class MultiheadSelfAttention(MultiheadAttention):
         """
         parts = self.qkv_proj.split(x)
         query, key, value = parts if self.projects_key else (parts[0], x, parts[1])
-        options = {}
+        encoded = None
         if incremental_state is not None:
             newest = {"key": key, "value": value}
             if (self, "attention") not in incremental_state:
@@ -276,22 +180,25 @@ class MultiheadSelfAttention(MultiheadAttention):
             cache = incremental_state[self, "attention"]
             if self.mechanism.encodes_keys:
                 inputs = x.transpose(0, 1), split_heads(key, self.num_heads), len(cache)
-                encoded = self.mechanism.encode_keys(*inputs)
-                newest |= {name: one.movedim(2, 0) for name, one in encoded.items()}
+                added = self.mechanism.encode_keys(*inputs)
+                newest |= {name: tensor.movedim(2, 0) for name, tensor in added.items()}
             if key_padding_mask is not None:
                 newest["padding"] = key_padding_mask.t()
             tensors = dict(cache.append(newest))
             key, value, padding = (tensors.pop(n, None) for n in ("key", "value", "padding"))
             key_padding_mask = None if padding is None else padding.t()
             if self.mechanism.encodes_keys:
-                options["encoded"] = {name: one.movedim(0, 2) for name, one in tensors.items()}
+                encoded = {name: tensor.movedim(0, 2) for name, tensor in tensors.items()}
         vectors = (split_heads(part, self.num_heads) for part in (query, key, value))
-        context, weights = self.attend(x, *vectors, key_padding_mask, need_weights, **options)
-        return self.out_proj(merge_heads(context), with_bias=masks is None), weights
+        context, weights = self.run_mechanism(x, vectors, key_padding_mask, need_weights, encoded)
+        return merge_heads(context), weights
 
 
 class MultiheadCrossAttention(MultiheadAttention):
     """Attention from a decoder to the encoder's output, which has ``encoder_dim`` features."""
+
+    query_proj: PackedLinear
+    kv_proj: PackedLinear
 
     def __init__(
         self,
@@ -307,14 +214,13 @@ class MultiheadCrossAttention(MultiheadAttention):
         }
         super().__init__(embed_dim, num_heads, mechanism, heads, **projections)
 
-    def forward(
+    def attend(
         self,
         x: Tensor,
         encoder_out: Tensor,
         encoder_padding_mask: Tensor | None = None,
         incremental_state: IncrementalState | None = None,
         need_weights: bool = False,
-        masks: Masks | None = None,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend from each position of ``x`` to the encoder's output.
 
@@ -338,21 +244,23 @@ class MultiheadCrossAttention(MultiheadAttention):
             attended = stored.attend(query, need_weights)
             context, weights = attended if need_weights else (attended, None)
         else:
-            vectors = self._project(encoder_out) if stored is None else stored.vectors
-            context, weights = self.attend(x, query, *vectors, encoder_padding_mask, need_weights)
+            key, value = self._project(encoder_out) if stored is None else stored.vectors
+            vectors = query, key, value
+            context, weights = self.run_mechanism(x, vectors, encoder_padding_mask, need_weights)
         context = context.view(batch, self.num_heads, hypotheses, length, -1)
         context = context.permute(3, 0, 2, 1, 4).reshape(length, x.size(1), -1)  # [T, B*N, C]
-        output = self.out_proj(context, with_bias=masks is None)
         if weights is not None:  # [B, H, N*T, S]
             weights = weights.unflatten(2, (hypotheses, length)).transpose(1, 2).flatten(0, 1)
-        return output, weights
+        return context, weights
 
     def _project(self, encoder_out: Tensor) -> tuple[Tensor, Tensor]:
         """Return keys and values, ``[B, H, S, D]``."""
         key, value = self.kv_proj.split(encoder_out)
         return split_heads(key, self.num_heads), split_heads(value, self.num_heads)
 
-    def _store(self, query, key, value, padding) -> EncodedKeys:
+    def _store(
+        self, query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None
+    ) -> EncodedKeys:
         by_cpu = query.device.type == "cpu" and not self.training
         is_plain = by_cpu and self.mechanism.impl in ("auto", "reference")
         if is_plain and not (padding is not None and padding.all(1).any()):

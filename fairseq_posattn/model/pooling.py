@@ -4,6 +4,8 @@ A pooling is called as ``pooling(hidden [B, T, C], key_padding_mask bool [B, T])
 ``[B, C]``, or ``[B, output_dim]`` if it has that attribute; rows of padding alone give zero.
 """
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -132,7 +134,7 @@ class AdditivePooling(nn.Module):
 
 # Called with C, the number of queries, the window's tokens, and the activation and dropout
 # probability of linear layers.
-POOLINGS = {
+POOLINGS: dict[str, Callable[..., nn.Module]] = {
     "mean": lambda dim, queries, window, *linear: MeanPooling(),
     "max": lambda dim, queries, window, *linear: MaxPooling(),
     "mean_max": lambda dim, queries, window, *linear: MeanMaxPooling(dim),

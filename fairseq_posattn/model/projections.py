@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention import private
 from fairseq_posattn.attention.cpu import Linear, library
 
 INT8_MAX = 127
 # CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.
-REDUCE_RANGE = not getattr(torch.cpu, "_is_vnni_supported", lambda: False)()
+REDUCE_RANGE = not private.has_vnni()
 # Rows of the matmul for which weights are packed; other numbers are served as well.
 PACKED_ROWS = 160
 FEWEST_ROWS = 4
@@ -38,7 +39,7 @@ def pack_linear_layers(model: nn.Module) -> None:
             if weight.shape not in agrees:
                 agrees[weight.shape] = _agrees(product, layer)
             if agrees[weight.shape]:
-                layer.product = product
+                layer.product = product  # type: ignore[method-assign, assignment]
 
 
 def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
@@ -55,16 +56,16 @@ def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
 def _packed_product(layer: Linear) -> Callable[[Tensor], Tensor]:
     weight, bias = layer.weight.detach(), layer.bias
     if library() == "onednn":
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_ROWS)
-        return lambda x: torch.ops.mkldnn._linear_pointwise(x, packed, bias, "none", [], "")
-    packed = torch.ops.mkl._mkl_reorder_linear_weight(weight, PACKED_ROWS)
+        by_onednn = private.pack_for_onednn(weight, PACKED_ROWS)
+        return lambda x: private.onednn_linear(x, by_onednn, bias)
+    packed = private.pack_for_mkl(weight, PACKED_ROWS)
 
     def product(x: Tensor) -> Tensor:
         rows = x.numel() // x.size(-1)
         if rows < FEWEST_ROWS:
             return F.linear(x, weight, bias)
         # PyTorch ignores weights packed for another number of rows. MKL uses them: see _agrees.
-        return torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
+        return private.mkl_linear(x, packed, weight, bias, rows)
 
     return product
 
@@ -82,16 +83,9 @@ def quantize_linear_layers(model: nn.Module) -> int:
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     for layer in layers:
-        matmul = partial(_int8_matmul, packed=_pack(layer))
+        matmul = partial(private.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
     return len(layers)
-
-
-def _int8_matmul(x: Tensor, packed: torch.ScriptObject) -> Tensor:
-    # The search for __torch_function__ in the packed weights would throw an exception of C++; _op
-    # leaves out the search for fake objects of torch.export.
-    with torch._C.DisableTorchFunctionSubclass():
-        return torch.ops.quantized.linear_dynamic._op(x, packed, reduce_range=REDUCE_RANGE)
 
 
 def _pack(layer: nn.Linear) -> torch.ScriptObject:
@@ -104,6 +98,7 @@ def _pack(layer: nn.Linear) -> torch.ScriptObject:
     if not REDUCE_RANGE and "onednn" in torch.backends.quantized.supported_engines:
         torch.backends.quantized.engine = "onednn"  # up to three times as fast as fbgemm
     try:
-        return torch.ops.quantized.linear_prepack(weight, layer.bias)
+        packed: torch.ScriptObject = torch.ops.quantized.linear_prepack(weight, layer.bias)
+        return packed
     finally:
         torch.backends.quantized.engine = engine

@@ -7,16 +7,18 @@ and :class:`Decoder` build the same modules, with the same parameter names, with
 
 import math
 from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
+from fairseq_posattn.model.caches import IncrementalState
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription, describe_layer
-from fairseq_posattn.model.multihead import IncrementalState
 from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
 
@@ -33,7 +35,9 @@ def describe_decoder_layer(cfg: Namespace) -> LayerDescription:
     return _describe(cfg, cfg.decoder, names, causal=True, **sizes)
 
 
-def _describe(cfg, side, names, **sizes) -> LayerDescription:
+def _describe(
+    cfg: Namespace, side: Namespace, names: Sequence[str], **sizes: Any
+) -> LayerDescription:
     return describe_layer(
         *(cfg, names),
         embed_dim=side.embed_dim,
@@ -55,16 +59,29 @@ def find_padding(tokens: Tensor, padding_idx: int) -> Tensor | None:
     return padding if padding.any() else None
 
 
-def _finish_embedding(side, x: Tensor, positions: Tensor | None) -> Tensor:
-    """Add positions to token embeddings ``[B, T, C]``, normalize and drop features."""
-    if positions is not None:
-        x = x + positions.to(x.dtype)
-    if side.layernorm_embedding is not None:
-        x = side.layernorm_embedding(x)
-    return side.dropout_module(x)
+class Side:
+    """Attributes of a Transformer's encoder or decoder, by fairseq's names."""
+
+    layers: nn.ModuleList
+    padding_idx: int
+    embed_tokens: nn.Module
+    embed_scale: float
+    embed_positions: nn.Module | None
+    layernorm_embedding: nn.Module | None
+    dropout_module: nn.Module
+    layer_norm: nn.Module | None  # after the last layer
+
+    def finish_embedding(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        """Add positions to token embeddings ``[B, T, C]``, normalize and drop features."""
+        if positions is not None:
+            x = x + positions.to(x.dtype)
+        if self.layernorm_embedding is not None:
+            x = self.layernorm_embedding(x)
+        dropped: Tensor = self.dropout_module(x)
+        return dropped
 
 
-class EncoderPass:
+class EncoderPass(Side):
     """Forward pass of a Transformer encoder."""
 
     def forward_embedding(
@@ -75,7 +92,7 @@ class EncoderPass:
             token_embeddings = self.embed_tokens(tokens)
         embedded = self.embed_scale * token_embeddings
         positions = None if self.embed_positions is None else self.embed_positions(tokens)
-        return _finish_embedding(self, embedded, positions), embedded
+        return self.finish_embedding(embedded, positions), embedded
 
     @model_pass
     def forward(
@@ -84,7 +101,7 @@ class EncoderPass:
         src_lengths: Tensor | None = None,
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
-    ) -> dict[str, list]:
+    ) -> dict[str, list[Any]]:
         """Encode sentences without a device sync.
 
         Args:
@@ -117,21 +134,24 @@ class EncoderPass:
         }
 
 
-class DecoderPass:
+class DecoderPass(Side):
     """Forward pass of a Transformer decoder; ``pads_right`` if training batches are so padded."""
 
     pads_right = False
+    training: bool
+    num_layers: int
+    project_out_dim: nn.Module | None
 
     @model_pass
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: dict[str, list] | None = None,
+        encoder_out: dict[str, list[Any]] | None = None,
         incremental_state: IncrementalState | None = None,
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
-    ) -> tuple[Tensor, dict[str, list]]:
+    ) -> tuple[Tensor, dict[str, list[Any]]]:
         """Compute the features of the output projection; in training without a device sync.
 
         Args:
@@ -147,6 +167,7 @@ class DecoderPass:
         """
         if full_context_alignment:
             raise ValueError("posattn_transformer has no full-context alignment: it is causal")
+        assert encoder_out is not None  # fairseq's signature has a default
         source = encoder_out["encoder_out"][0]
         source_padding = next(iter(encoder_out["encoder_padding_mask"]), None)
         aligned = self.num_layers - 1 if alignment_layer is None else alignment_layer
@@ -179,7 +200,7 @@ class DecoderPass:
         if incremental_state is not None:
             tokens = tokens[:, -1:]
             positions = None if positions is None else positions[:, -1:]
-        return _finish_embedding(self, self.embed_scale * self.embed_tokens(tokens), positions)
+        return self.finish_embedding(self.embed_scale * self.embed_tokens(tokens), positions)
 
 
 class Encoder(EncoderPass, nn.Module):
@@ -219,15 +240,23 @@ class Decoder(DecoderPass, nn.Module):
     def forward(
         self,
         tokens: Tensor,
-        encoder_out: dict[str, list],
+        encoder_out: dict[str, list[Any]],
         incremental_state: IncrementalState | None = None,
     ) -> Tensor:
         """Return logits ``[B, T, V]``; see :meth:`DecoderPass.extract_features`."""
         features, _ = self.extract_features(tokens, encoder_out, incremental_state)
-        return self.output_projection(features)
+        logits: Tensor = self.output_projection(features)
+        return logits
 
 
-def _add_embeddings(module, cfg, side, layer, embed_tokens):
+def _add_embeddings(
+    module: "Encoder | Decoder",
+    cfg: Namespace,
+    side: Namespace,
+    layer: LayerDescription,
+    embed_tokens: nn.Embedding,
+) -> None:
+    assert embed_tokens.padding_idx is not None
     module.padding_idx = embed_tokens.padding_idx
     module.embed_tokens = embed_tokens
     module.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(layer.embed_dim)

@@ -7,18 +7,20 @@ from typing import Any
 from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.fused import Masks, Sum, uses_kernels
+from fairseq_posattn.attention.fused import DropoutStreams, Sum, uses_kernels
+from fairseq_posattn.model.caches import IncrementalState
 from fairseq_posattn.model.feed_forward import Dropout, FeedForward
 from fairseq_posattn.model.mechanisms import HEADS_ACTIVATIONS, MECHANISMS, LayerDescription
 from fairseq_posattn.model.multihead import (
     ConcatenatedHeads,
-    IncrementalState,
     MultiheadCrossAttention,
     MultiheadSelfAttention,
 )
 
 CROSS = "cross"
 FEED_FORWARD = "ffn"
+
+Sublayer = MultiheadSelfAttention | MultiheadCrossAttention | FeedForward
 
 
 def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True) -> list[str]:
@@ -44,10 +46,11 @@ def parse_sublayers(text: str, *, flag: str, cross: bool, ffn_last: bool = True)
 class Residual(nn.Module):
     """Residual connection: ``x + dropout(f(norm(x)))``, else ``norm(x + dropout(f(x)))``.
 
-    f, the ``sublayer``, returns its output, or its output and attention weights.
+    f, the ``sublayer``, returns its output, or its output and attention weights. Its
+    ``without_output_bias`` returns them without the bias ``output_bias``, for kernels.
     """
 
-    def __init__(self, sublayer: nn.Module, layer: LayerDescription, impl: str):
+    def __init__(self, sublayer: Sublayer, layer: LayerDescription, impl: str):
         super().__init__()
         self.sublayer = sublayer
         self.layer_norm = nn.LayerNorm(layer.embed_dim)
@@ -63,23 +66,24 @@ class Residual(nn.Module):
         By kernels, the sum is left to the next sublayer, whose norm the same kernel computes.
         """
         if isinstance(x, Sum) or uses_kernels(self.impl, x, self.layer_norm):
-            return self._fused(x if isinstance(x, Sum) else Sum(Masks(), x), *args, **kwargs)
+            total = x if isinstance(x, Sum) else Sum(DropoutStreams(), x)
+            return self._run_by_kernels(total, *args, **kwargs)
         output = self.sublayer(self.layer_norm(x) if self.normalize_before else x, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
         x = x + drop(output, self.dropout.probability)
         return (x if self.normalize_before else self.layer_norm(x)), weights
 
-    def _fused(self, total, *args, **kwargs):
+    def _run_by_kernels(self, total: Sum, *args: Any, **kwargs: Any) -> tuple[Sum, Tensor | None]:
         if self.normalize_before:
             x, normalized = total.normalize(self.layer_norm)
         else:
             x = normalized = total.total()
-        output = self.sublayer(normalized, *args, masks=total.masks, **kwargs)
+        streams = total.streams
+        output = self.sublayer.without_output_bias(streams, normalized, *args, **kwargs)
         output, weights = output if isinstance(output, tuple) else (output, None)
-        bias, dropout_p = self.sublayer.output_bias, self.dropout.probability
-        total = Sum(total.masks, x, output, bias, dropout_p)
+        total = Sum(streams, x, output, self.sublayer.output_bias, self.dropout.probability)
         if not self.normalize_before:
-            total = Sum(total.masks, total.normalize(self.layer_norm)[1])
+            total = Sum(streams, total.normalize(self.layer_norm)[1])
         return total, weights
 
 
@@ -158,6 +162,7 @@ class DecoderLayer(Layer):
 def _build_sublayer(name: str, layer: LayerDescription, config: Namespace) -> Residual:
     activation = HEADS_ACTIVATIONS.get(str(config.heads_activation))
     dim, heads = layer.embed_dim, ConcatenatedHeads(activation, config.heads_dropout)
+    sublayer: Sublayer
     if name == FEED_FORWARD:
         sublayer = FeedForward(dim, layer.ffn_dim, layer.activation, layer.activation_dropout)
     elif name == CROSS:

@@ -31,8 +31,7 @@ def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float3
         context = case.attention.attend(call, **arguments)
         return spoil(context, call, arguments) if call.impl == "triton" else context
 
-    attention = dataclasses.replace(case.attention, attend=attend)
-    sizes = Sizes(1, 2, 3, 3, kind.get("features", 16))
+    shapes, sizes = case.attention.shapes, Sizes(1, 2, 3, 3, kind.get("features", 16))
     arguments = case.arguments(sizes, dtype, DEVICE)
     defaults = {
         "dman": {},
@@ -45,8 +44,8 @@ def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float3
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE)
     padding = padding if kind.get("padded", True) else None
     call = Call("auto", padding, kind.get("causal", False), kind.get("dropout_p", 0.0))
-    described = auto.kind_of(attention, call, {**defaults, **arguments})
-    return auto.self_check_reason(attention, described)
+    example = auto.example_of(shapes, call, {**defaults, **arguments})
+    return auto.self_check_reason(case.attention.name, attend, shapes, example)
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -125,8 +124,8 @@ def test_another_dropout_mask_in_the_backward_pass_is_detected(monkeypatch):
         redrawing = Redrawing(getattr(distance_scores, kernel))
         monkeypatch.setattr(distance_scores, kernel, redrawing)
     kernels = distance_attention.differentiable
-    uncached = kernels.plan_of.__wrapped__  # cached plans have the original kernels
-    monkeypatch.setattr(kernels, "plan_of", uncached)
+    uncached = kernels.launches_of.__wrapped__  # cached launches have the original kernels
+    monkeypatch.setattr(kernels, "launches_of", uncached)
     assert "gave wrong results" in reason_of(dropout_p=0.5)
 
 
@@ -170,7 +169,7 @@ def timed(monkeypatch, tmp_path):
     """Return DMAN's function as on a GPU where steps take the times of ``times``, and calls."""
     monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
     monkeypatch.setattr(declare, "on_gpu", lambda arguments: True)
-    monkeypatch.setattr(auto, "_chosen", {})
+    monkeypatch.setattr(auto, "_times", {})
     monkeypatch.setattr(auto, "self_check_reason", lambda *kind: None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
     case, times, used = KERNELS["dman"], {"triton": 2.0, "sdpa": 1.0, "reference": 3.0}, []
@@ -192,7 +191,12 @@ def timed(monkeypatch, tmp_path):
         attention({**arguments, **options})
         return used
 
-    return SimpleNamespace(call=call, times=times, folder=tmp_path)
+    def forget():
+        """Forget the decisions and times of this process."""
+        auto._times.clear()
+        attention.decisions.clear()
+
+    return SimpleNamespace(call=call, times=times, folder=tmp_path, forget=forget)
 
 
 def test_auto_times_nothing_while_a_cuda_graph_is_captured(timed, monkeypatch):
@@ -214,14 +218,14 @@ def test_auto_uses_the_fastest_implementation_timed_once(timed, caplog):
         assert len(timed.call()) > 1
 
 
-def test_times_are_read_from_the_cache_of_another_process(timed, monkeypatch):
+def test_times_are_read_from_the_cache_of_another_process(timed):
     timed.call()
-    monkeypatch.setattr(auto, "_chosen", {})
+    timed.forget()
     assert timed.call() == ["sdpa"]
     (file,) = timed.folder.iterdir()
     assert f"torch-{torch.__version__}" in file.name and "triton-" in file.name
     file.write_text("{")  # a damaged file is measured again
-    monkeypatch.setattr(auto, "_chosen", {})
+    timed.forget()
     assert len(timed.call()) > 1
 
 
@@ -236,6 +240,7 @@ def test_an_implementation_without_memory_is_the_slowest(timed, monkeypatch):
 def test_timing_is_turned_off_by_the_environment(timed, monkeypatch):
     monkeypatch.setenv("POSATTN_AUTO", "kernels")
     assert timed.call() == ["triton"]
+    timed.forget()
     monkeypatch.setenv("POSATTN_AUTO", "clock")
     with pytest.raises(UsageError, match="^POSATTN_AUTO=clock: unknown; choose one of: fastest, k"):
         timed.call()

@@ -16,7 +16,7 @@ from test_kernel_launches import compile_kernels, compiler
 from torch.utils.checkpoint import checkpoint
 
 from fairseq_posattn.attention import fused
-from fairseq_posattn.attention.fused import Masks, Sum, dropped_relu
+from fairseq_posattn.attention.fused import DropoutStreams, Sum, dropped_relu
 from fairseq_posattn.model.mechanisms import LayerDescription
 from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig
@@ -40,7 +40,7 @@ def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
     def by_kernels(*tensors):
         given = dict(zip(shapes, tensors, strict=True))
         weight, shift = given.pop("weight"), given.pop("shift")
-        total = Sum(Masks(), given.pop("x").transpose(0, 1), **given)
+        total = Sum(DropoutStreams(), given.pop("x").transpose(0, 1), **given)
         if kind == "no norm":
             return total.total() + 0 * (weight + shift)
         norm = SimpleNamespace(weight=weight, bias=shift, eps=1e-5)
@@ -60,8 +60,8 @@ def test_a_sum_and_its_norm_equal_pytorch(kind, features, dtype):
 def test_dropout_of_a_sum_is_the_same_backward():
     output = torch.ones(T, B, 40, device=DEVICE, requires_grad=True)
     x, bias = (torch.zeros_like(one, requires_grad=True) for one in (output, output[0, 0]))
-    masks = Masks()
-    first, second = (Sum(masks, x, output, bias, P).total() for _ in range(2))
+    streams = DropoutStreams()
+    first, second = (Sum(streams, x, output, bias, P).total() for _ in range(2))
     kept = first != 0
     torch.testing.assert_close(first, kept / (1 - P), rtol=1e-4, atol=0)
     assert not torch.equal(first, second)
@@ -75,8 +75,8 @@ def test_dropout_of_a_sum_is_the_same_backward():
 def test_relu_with_dropout_repeats_its_mask_backward(features):
     """2,080 features are longer than a tile."""
     x = torch.randn(T, B, features, device=DEVICE, requires_grad=True)
-    torch.testing.assert_close(dropped_relu(Masks(), x, 0.0), x.relu())
-    output = dropped_relu(Masks(), x, P)
+    torch.testing.assert_close(dropped_relu(DropoutStreams(), x, 0.0), x.relu())
+    output = dropped_relu(DropoutStreams(), x, P)
     kept = output != 0
     torch.testing.assert_close(output, x * kept / (1 - P), rtol=1e-4, atol=0)
     assert_frequency(kept.sum().item(), (x > 0).sum().item(), 1 - P)

@@ -43,7 +43,14 @@ from fairseq_posattn.attention.kernels.ops import Drawn  # noqa: E402
 
 BATCH = 2
 kernels = pytest.mark.parametrize("name", KERNELS)
-LAUNCHED = {"lay_out", "attend", "fold_table", "fold_mapping", "find_largest", "weigh_sources"}
+LAUNCHED = {
+    "write_table",
+    "attend",
+    "reduce_table",
+    "reduce_mapping",
+    "find_largest",
+    "weigh_sources",
+}
 LAUNCHED |= {f"differentiate_{what}" for what in ("queries", "keys", "scores", "values")}
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
@@ -78,9 +85,9 @@ def replace_kernels(monkeypatch):
 
 def clear_plans():
     for module in (distance_attention, mtsa_triton, mpsan_triton):
-        module.differentiable.plan_of.cache_clear()
+        module.differentiable.launches_of.cache_clear()
     for case in KERNELS.values():
-        case.attention.checked.clear()
+        case.attention.decisions.clear()
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -6,11 +6,11 @@ from reference import leaves
 
 from fairseq_posattn.attention.positions import (
     blocked_keys,
-    distance_matrix,
     relative_shift,
     relative_sinusoids,
     relative_unshift,
     signed_distances,
+    toeplitz_matrix,
 )
 
 
@@ -23,7 +23,7 @@ from fairseq_posattn.attention.positions import (
     ],
 )
 def test_distances(lengths, matrix):
-    assert distance_matrix(signed_distances(*lengths), *lengths).tolist() == matrix
+    assert toeplitz_matrix(signed_distances(*lengths), *lengths).tolist() == matrix
 
 
 def test_blocked_keys():

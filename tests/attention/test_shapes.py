@@ -123,7 +123,7 @@ def test_masks_broadcast_or_are_refused(name, impl):
 def test_one_mask_of_the_distance_serves_all_heads(name, impl):
     arguments = given(name)
     mask = CASES["mtsa"].mask(Sizes(B, 2, T, T), DEVICE)
-    one = type(mask)(mask.line[:1].clone(), mask.reach[:1].clone(), T, T)
+    one = type(mask)(mask.vector[:1].clone(), mask.reach[:1].clone(), T, T)
     output = call(name, impl, {**arguments, "mask": one})
     torch.testing.assert_close(output, call(name, impl, {**arguments, "mask": one.expand(H)}))
     longer = CASES["mtsa"].mask(Sizes(B, 2, T + 1, T + 1), DEVICE)

@@ -3,11 +3,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_posattn.attention import DotProductAttention, encoded
-from fairseq_posattn.model.multihead import (
-    MultiheadCrossAttention,
-    MultiheadSelfAttention,
-    reorder_caches,
-)
+from fairseq_posattn.model.caches import reorder_caches
+from fairseq_posattn.model.multihead import MultiheadCrossAttention, MultiheadSelfAttention
 
 
 @pytest.mark.parametrize("length", [1, 3])

@@ -8,25 +8,25 @@ import triton
 from torch import Tensor
 
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
-from fairseq_posattn.attention.kernels import distance_lines as lines
+from fairseq_posattn.attention.kernels import distance_lines as by_distance
 from fairseq_posattn.attention.kernels import distance_scores as kernels
-from fairseq_posattn.attention.kernels.distance_lines import Line, Mapping, Table
+from fairseq_posattn.attention.kernels.distance_lines import BiasVector, Mapping, Table
 from fairseq_posattn.attention.kernels.distance_scores import Biases
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
     DifferentiableKernels,
-    Kind,
     Launch,
+    Layout,
     draw_dropout,
     drawn,
     plane_of,
     rows_of,
 )
-from fairseq_posattn.attention.kernels.masks import line_sizes
+from fairseq_posattn.attention.kernels.masks import vector_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """Arguments of the kernels."""
 
     query: Tensor  # [B, H, Tq, D]
@@ -43,110 +43,114 @@ class Given(NamedTuple):
     clip: float  # threshold of DA's "clip"
 
 
-SEED = Given._fields.index("seed")
+SEED = Inputs._fields.index("seed")
 
 
-class Plan:
-    """Launches and sizes of outputs for calls of one kind, of tensors in the order of Given."""
+class DistanceLaunches:
+    """Launches and sizes of outputs for tensors of one layout, in the order of Inputs."""
 
-    def __init__(self, kind: Kind, mechanism: str, causal: bool, clip: float):
-        query, key, _, _, _, table, *_ = kind.shapes
+    def __init__(self, layout: Layout, mechanism: str, causal: bool, clip: float):
+        query, key, _, _, _, table, *_ = layout.shapes
         (batch, heads, queries, features), keys = query, key[2]
-        tiles = tiles_of("distance_scores", kind.device, kind.dtype, features)
-        drops = kind.tensors[SEED] is not None
+        tiles = tiles_of("distance_scores", layout.device, layout.dtype, features)
+        drops = layout.tensors[SEED] is not None
         forward, of_queries, of_keys = (tile.fit(queries, keys, drops) for tile in tiles)
         block = of_queries.keys  # its tiles are square
         self.numbers = heads, queries, keys, features**-0.5
-        self.origin, self.width = line_sizes(queries, keys)
-        self.cells = 1 if mechanism == "dman" else heads  # lines that serve the heads
+        self.origin, self.width = vector_sizes(queries, keys)
+        self.cells = 1 if mechanism == "dman" else heads  # vectors that serve the heads
         grid = triton.cdiv(self.width, 1024), self.cells
-        self.lay_out = Launch(lines.lay_out, grid, {"MECHANISM": mechanism, "BLOCK": 1024})
-        constants = {"MECHANISM": mechanism, "CAUSAL": causal, **kind.matrices(features)}
+        self.write_table = Launch(
+            by_distance.write_table, grid, {"MECHANISM": mechanism, "BLOCK": 1024}
+        )
+        constants = {"MECHANISM": mechanism, "CAUSAL": causal, **layout.matrices(features)}
         pairs = batch * heads
         programs = triton.cdiv(queries, forward.queries) * pairs
-        half = constants | {"HALF": kind.dtype == torch.float16}
+        half = constants | {"HALF": layout.dtype == torch.float16}
         self.attend = Launch(kernels.attend, programs, half, forward)
         programs = triton.cdiv(keys, of_keys.keys) * pairs
         self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
-        # Each program of the backward pass has its own line; for a whole sentence, two blocks.
+        # Each program of the backward pass has its own vector; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
         self.parts = min(triton.cdiv(queries, block), max(16, PROGRAMS // pairs))
-        self.lines = self.parts * pairs
-        self.line_origin, self.line_width = self.origin, self.width
+        self.programs = self.parts * pairs
+        self.vector_origin, self.vector_width = self.origin, self.width
         if self.whole:
-            self.line_origin, self.line_width = queries + block - keys, 2 * block
+            self.vector_origin, self.vector_width = queries + block - keys, 2 * block
         square = of_queries._replace(queries=block)
-        self.of_queries = Launch(kernels.differentiate_queries, self.lines, constants, square)
+        self.of_queries = Launch(kernels.differentiate_queries, self.programs, constants, square)
         if mechanism == "dman":
-            sums = {"LINES": 128, "ENTRIES": 16, "ROWS": 128}
+            sums = {"VECTORS": 128, "ENTRIES": 16, "ROWS": 128}
             programs = triton.cdiv(table[0], 16) + batch * triton.cdiv(queries, 128) + heads
-            self.fold = Launch(lines.fold_table, programs, sums)
+            self.reduce = Launch(by_distance.reduce_table, programs, sums)
         else:
-            self.fold = Launch(lines.fold_mapping, heads, {"PROGRAMS": 256})
+            self.reduce = Launch(by_distance.reduce_mapping, heads, {"PROGRAMS": 256})
 
-    def forward(self, given: Given, results: tuple[Tensor, ...]) -> None:
-        """Write context, logarithms of sums and lines of cells."""
-        context, log_sum, line = results
-        biases, table, cells, mask = self._operands(given, line)
-        self.lay_out(table, cells, self.width)
-        q, k, v, c = map(rows_of, (*given[:3], context))
+    def forward(self, inputs: Inputs, results: tuple[Tensor, ...]) -> None:
+        """Write context, logarithms of sums and cells by distance."""
+        context, log_sum, vector = results
+        biases, table, cells, mask = self._operands(inputs, vector)
+        self.write_table(table, cells, self.width)
+        q, k, v, c = map(rows_of, (*inputs[:3], context))
         self.attend(q, k, v, c, log_sum, biases, cells, *mask, *self.numbers)
 
     def backward(
-        self, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+        self, d_context: Tensor, inputs: Inputs, results: tuple[Tensor, ...]
     ) -> list[Tensor]:
         """Return the gradients of query, key, value and the learned tensors that are not None."""
-        context, log_sum, line = results
-        biases, table, cells, mask = self._operands(given, line)
-        batch, (heads, queries, keys, _) = given.query.size(0), self.numbers
-        d_qkv = [torch.empty_like(tensor) for tensor in given[:3]]
-        d_learned: list[Any] = [one if one is None else torch.empty_like(one) for one in given[3:6]]
+        context, log_sum, vector = results
+        biases, table, cells, mask = self._operands(inputs, vector)
+        batch, (heads, queries, keys, _) = inputs.query.size(0), self.numbers
+        d_qkv = [torch.empty_like(tensor) for tensor in inputs[:3]]
+        d_learned: list[Any] = [x if x is None else torch.empty_like(x) for x in inputs[3:6]]
         delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
-        d_lines = Line(log_sum.new_empty(self.lines, self.line_width), 0, self.line_origin)
-        d_numbers = log_sum.new_empty(self.lines, 2)
-        q, k, v, c, g = map(rows_of, (*given[:3], context, d_context))
+        d_vectors = BiasVector(
+            log_sum.new_empty(self.programs, self.vector_width), 0, self.vector_origin
+        )
+        d_numbers = log_sum.new_empty(self.programs, 2)
+        q, k, v, c, g = map(rows_of, (*inputs[:3], context, d_context))
         d_q, d_k, d_v = map(rows_of, d_qkv)
         d_kv = (d_k, d_v) if self.whole else (None, None)
         self.of_queries(
             *(q, k, v, c, g, log_sum, biases, table, cells, *mask, d_q, *d_kv, delta, d_row),
-            *(d_lines, d_numbers, *self.numbers, self.line_width, self.parts),
+            *(d_vectors, d_numbers, *self.numbers, self.vector_width, self.parts),
         )
         if not self.whole:
-            inputs = q, k, v, g, log_sum, delta, biases, cells, *mask
-            self.of_keys(*inputs, d_k, d_v, *self.numbers)
-        if given.mechanism == "dman":
+            tensors = q, k, v, g, log_sum, delta, biases, cells, *mask
+            self.of_keys(*tensors, d_k, d_v, *self.numbers)
+        if inputs.mechanism == "dman":
             d_query_bias, d_head_bias, d_table = d_learned
-            sizes = self.lines, self.line_width, batch, heads, queries, keys, self.parts
+            sizes = self.programs, self.vector_width, batch, heads, queries, keys, self.parts
             of_biases = plane_of(d_query_bias), d_head_bias
-            self.fold(d_lines, d_row, d_numbers, table, d_table, *of_biases, *sizes)
+            self.reduce(d_vectors, d_row, d_numbers, table, d_table, *of_biases, *sizes)
         else:
-            self.fold(d_numbers, *d_learned[1:], batch, heads, self.parts)
+            self.reduce(d_numbers, *d_learned[1:], batch, heads, self.parts)
         return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
 
-    def _operands(self, given: Given, line: Tensor) -> tuple[Any, ...]:
+    def _operands(self, inputs: Inputs, vector: Tensor) -> tuple[Any, ...]:
         """Return learned tensors, cells, padding and dropout as kernel arguments."""
-        table = given.table
-        cells = Line(line, self.width if self.cells > 1 else 0, self.origin)
-        mask = given.padding, drawn(given.seed, given.kept)
-        if given.mechanism == "dman":
-            assert table is not None and given.row is not None
+        table = inputs.table
+        cells = BiasVector(vector, self.width if self.cells > 1 else 0, self.origin)
+        mask = inputs.padding, drawn(inputs.seed, inputs.kept)
+        if inputs.mechanism == "dman":
+            assert table is not None and inputs.row is not None
             entries = table.size(0)
-            biases = Biases(*plane_of(given.row), given.head)
+            biases = Biases(*plane_of(inputs.row), inputs.head)
             return biases, Table(table, entries // 2, entries), cells, mask
-        largest = largest_coefficient(given.query.dtype)
-        mapping = Mapping(given.head, table, given.clip, largest, math.log(largest))
+        largest = largest_coefficient(inputs.query.dtype)
+        mapping = Mapping(inputs.head, table, inputs.clip, largest, math.log(largest))
         return Biases(None, None, None, None), mapping, cells, mask
 
 
-def allocate(given: Given) -> tuple[Tensor, Tensor, Tensor]:
-    """Return empty context, logarithms of sums ``[B, H, Tq]`` and lines ``[H or 1, width]``."""
-    query, cells = given.query, 1 if given.mechanism == "dman" else given.query.size(1)
+def allocate(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """Return empty context, logarithms of sums ``[B, H, Tq]`` and cells ``[H or 1, width]``."""
+    query, cells = inputs.query, 1 if inputs.mechanism == "dman" else inputs.query.size(1)
     log_sum = query.new_empty(query.shape[:3], dtype=torch.float32)
-    line = log_sum.new_empty(cells, line_sizes(query.size(2), given.key.size(2))[1])
-    return torch.empty_like(query), log_sum, line
+    vector = log_sum.new_empty(cells, vector_sizes(query.size(2), inputs.key.size(2))[1])
+    return torch.empty_like(query), log_sum, vector
 
 
-differentiable = DifferentiableKernels("distance_attention", Given, 6, Plan, allocate)
+differentiable = DifferentiableKernels("distance_attention", Inputs, 6, DistanceLaunches, allocate)
 
 
 def dynamic_mask_attention_triton(

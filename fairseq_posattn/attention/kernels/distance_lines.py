@@ -1,10 +1,10 @@
 """Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
-A *line* has an entry for each distance. DMAN computes it from a table whose ends serve all
-distances beyond, DA from one or two parameters a head (attention/da.py). In the backward pass each
-program sums gradients by distance in its own line and then closes it: entries beyond DMAN's table
-are added to its ends, and DA's line becomes the gradients of the parameters. :func:`fold_table` and
-:func:`fold_mapping` sum over the programs.
+A relative bias vector has an entry for each distance. DMAN computes it from a table whose ends
+serve all distances beyond, DA from one or two parameters a head (attention/da.py). In the backward
+pass each program sums gradients by distance in its own vector, and then reduces it: entries beyond
+DMAN's table are added to its ends; DA's become the gradients of the parameters.
+:func:`reduce_table` and :func:`reduce_mapping` sum over the programs.
 """
 
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ DMAN = tl.constexpr("dman")
 LARGEST_LOGIT = tl.constexpr(85.0)
 
 
-class Line(NamedTuple):
+class BiasVector(NamedTuple):
     """Cells by distance, float32 ``[H or 1, width]``: start, head stride, entry of distance 0."""
 
     start: Any
@@ -47,18 +47,18 @@ class Mapping(NamedTuple):
 
 
 @triton.jit(do_not_specialize=["width"])
-def lay_out(TABLE, LINE, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
+def write_table(TABLE, VECTOR, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
     """Write the cells of one head: DMAN's ``exp(-P)``, or DA's ``f``."""
     head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    distance = entry - LINE.origin
+    distance = entry - VECTOR.origin
     if MECHANISM == DMAN:
         index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
         logit = tl.load(TABLE.start + index).to(tl.float32)
         cell = tl.exp(-ops.minimum(ops.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
     else:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
-    tl.store(LINE.start + head * LINE.head + entry, cell, mask=entry < width)
+    tl.store(VECTOR.start + head * VECTOR.head + entry, cell, mask=entry < width)
 
 
 @triton.jit
@@ -99,46 +99,46 @@ def mapped(MAPPING, h, distance, NAME: tl.constexpr):
 
 
 @triton.jit
-def clear_line(line, first, last, CHUNK: tl.constexpr):
+def clear_vector(vector, first, last, CHUNK: tl.constexpr):
     """Write zeros from the first to the last distance."""
     for start in range(first, last + 1, CHUNK):
         entry = start + tl.arange(0, CHUNK)
-        tl.store(line + entry, tl.zeros((CHUNK,), tl.float32), mask=entry <= last)
+        tl.store(vector + entry, tl.zeros((CHUNK,), tl.float32), mask=entry <= last)
     tl.debug_barrier()
 
 
 @triton.jit
-def gather_line(line, first, last, end, CHUNK: tl.constexpr):
+def add_to_end(vector, first, last, end, CHUNK: tl.constexpr):
     """Add the entries from the first to the last to the entry at ``end``, one of the two."""
     total = tl.zeros((CHUNK,), tl.float32)
     for start in range(first, last + 1, CHUNK):
         entry = start + tl.arange(0, CHUNK)
-        total += tl.load(line + entry, mask=entry <= last, other=0.0)
+        total += tl.load(vector + entry, mask=entry <= last, other=0.0)
     total = tl.sum(total, 0)
     tl.debug_barrier()  # all threads have read the entry
-    tl.store(line + end, total)
+    tl.store(vector + end, total)
     tl.debug_barrier()
 
 
 @triton.jit
-def close_line(
-    TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM: tl.constexpr, CHUNK: tl.constexpr
+def reduce_in_program(
+    TABLE, vector, D_NUMBERS, h, queries, keys, MECHANISM: tl.constexpr, CHUNK: tl.constexpr
 ):  # fmt: skip
-    """Close the program's line (see the module); ``line`` points at its distance 0."""
+    """Reduce the program's gradients (see the module); ``vector`` points at its distance 0."""
     tl.debug_barrier()  # other threads may have written the entries
     lowest, highest = 1 - queries, keys - 1
     if MECHANISM == DMAN:
         first, last = -TABLE.center, TABLE.entries - 1 - TABLE.center
         if lowest < first:
-            gather_line(line, lowest, first, first, CHUNK)
+            add_to_end(vector, lowest, first, first, CHUNK)
         if last < highest:
-            gather_line(line, last, highest, last, CHUNK)
+            add_to_end(vector, last, highest, last, CHUNK)
     else:
         by_weight = tl.zeros((CHUNK,), tl.float32)
         by_shift = tl.zeros((CHUNK,), tl.float32)
         for start in range(lowest, highest + 1, CHUNK):
             distance = start + tl.arange(0, CHUNK)
-            gradient = tl.load(line + distance, mask=distance <= highest, other=0.0)
+            gradient = tl.load(vector + distance, mask=distance <= highest, other=0.0)
             _, weight_slope, shift_slope = mapped(TABLE, h, distance, MECHANISM)
             by_weight += gradient * weight_slope
             by_shift += gradient * shift_slope
@@ -147,11 +147,11 @@ def close_line(
         tl.store(numbers + 1, tl.sum(by_shift, 0))
 
 
-@triton.jit(do_not_specialize=["lines", "width", "batch", "queries", "keys", "parts"])
-def fold_table(
-    D_LINES, D_ROW, D_NUMBERS, TABLE, D_TABLE, D_QUERY_BIAS, D_HEAD_BIAS,
-    lines, width, batch, heads, queries, keys, parts,
-    LINES: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
+@triton.jit(do_not_specialize=["vectors", "width", "batch", "queries", "keys", "parts"])
+def reduce_table(
+    D_VECTORS, D_ROW, D_NUMBERS, TABLE, D_TABLE, D_QUERY_BIAS, D_HEAD_BIAS,
+    vectors, width, batch, heads, queries, keys, parts,
+    VECTORS: tl.constexpr, ENTRIES: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of DMAN's table, query biases or head biases, a block of one of them."""
     program = tl.program_id(0)
@@ -160,12 +160,12 @@ def fold_table(
         entry = program * ENTRIES + tl.arange(0, ENTRIES)
         distance = entry - TABLE.center
         occurs = (entry < TABLE.entries) & (distance > -queries) & (distance < keys)
-        of_entries = tl.zeros((LINES, ENTRIES), tl.float32)
-        for first_line in range(0, lines, LINES):
-            line = (first_line + tl.arange(0, LINES))[:, None]
-            pointers = D_LINES.start + line.to(tl.int64) * width
-            pointers += (D_LINES.origin + distance)[None, :]
-            inside = (line < lines) & occurs[None, :]
+        of_entries = tl.zeros((VECTORS, ENTRIES), tl.float32)
+        for first_vector in range(0, vectors, VECTORS):
+            vector = (first_vector + tl.arange(0, VECTORS))[:, None]
+            pointers = D_VECTORS.start + vector.to(tl.int64) * width
+            pointers += (D_VECTORS.origin + distance)[None, :]
+            inside = (vector < vectors) & occurs[None, :]
             of_entries += tl.load(pointers, mask=inside, other=0.0)
         tl.store(D_TABLE + entry, tl.sum(of_entries, 0), mask=entry < TABLE.entries)
     elif program < table_blocks + batch * query_blocks:
@@ -183,7 +183,7 @@ def fold_table(
 
 
 @triton.jit(do_not_specialize=["batch", "parts"])
-def fold_mapping(
+def reduce_mapping(
     D_NUMBERS, D_WEIGHT, D_SHIFT, batch, heads, parts, PROGRAMS: tl.constexpr
 ):  # fmt: skip
     """Write the gradients of DA's parameters of one head."""

@@ -22,13 +22,13 @@ from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.distance_lines import (
     DMAN,
     LARGEST_LOGIT,
-    clear_line,
-    close_line,
+    clear_vector,
+    reduce_in_program,
 )
 
 # Lower bound of DMAN's mask (attention/dman.py).
 MASK_FLOOR = tl.constexpr(1e-10)
-# Entries of a line that a program clears or sums at a time.
+# Entries of a vector that a program clears or sums at a time.
 CHUNK = tl.constexpr(512)
 
 
@@ -95,7 +95,7 @@ def visible(score, bounds, distance, CAUSAL: tl.constexpr):
 
 @triton.jit(do_not_specialize=["queries", "keys"])
 def attend(
-    Q, K, V, CONTEXT, LOG_SUM, BIASES, LINE, PADDING, DROPOUT, heads, queries, keys, scale,
+    Q, K, V, CONTEXT, LOG_SUM, BIASES, VECTOR, PADDING, DROPOUT, heads, queries, keys, scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, HALF: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
@@ -106,7 +106,7 @@ def attend(
     offset = keys - queries
     q = ops.load_rows(Q, b, h, query, queries, FEATURES, BLOCK_D)
     row = load_row(BIASES, b, h, query, queries)
-    cells = LINE.start + h * LINE.head + LINE.origin
+    cells = VECTOR.start + h * VECTOR.head + VECTOR.origin
 
     context = tl.zeros((BLOCK_Q, BLOCK_D), tl.float32)
     total = tl.zeros((BLOCK_Q,), tl.float32)
@@ -182,7 +182,7 @@ def tile_gradients(
     positive = dots > 0
     if MECHANISM != DMAN and bounds is None:
         # In the sign of the weight, so that registers need not hold the tile of dots.
-        signed = ops.hidden(tl.where(positive, weight, -weight))
+        signed = ops.optimization_barrier(tl.where(positive, weight, -weight))
         weight, positive = tl.abs(signed), signed > 0
     dropped = weight
     if DROPOUT.seed is not None:
@@ -195,26 +195,26 @@ def tile_gradients(
 
 
 @triton.jit
-def add_diagonals(line, diagonal, lower, upper, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
-    """Add a tile's diagonal sums to the line; of a whole sentence they are the first."""
+def add_diagonals(vector, diagonal, lower, upper, BLOCK: tl.constexpr, WHOLE: tl.constexpr):
+    """Add a tile's diagonal sums to the vector; of a whole sentence they are the first."""
     sums = ops.diagonal_sums(lower, upper, BLOCK)
     if not WHOLE:
-        sums += tl.load(line + diagonal)
-    tl.store(line + diagonal, sums)
+        sums += tl.load(vector + diagonal)
+    tl.store(vector + diagonal, sums)
 
 
 @triton.jit(do_not_specialize=["queries", "keys", "width", "parts"])
 def differentiate_queries(
-    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, BIASES, TABLE, LINE, PADDING, DROPOUT,
-    D_Q, D_K, D_V, DELTA, D_ROW, D_LINES, D_NUMBERS, heads, queries, keys, scale, width, parts,
+    Q, K, V, CONTEXT, D_CONTEXT, LOG_SUM, BIASES, TABLE, VECTOR, PADDING, DROPOUT,
+    D_Q, D_K, D_V, DELTA, D_ROW, D_VECTORS, D_NUMBERS, heads, queries, keys, scale, width, parts,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """Write gradients of every PARTS-th block of queries of one head, its rows and distances.
 
-    A program takes each block of queries in turn and adds to its own line of distances: nothing is
+    A program takes each block of queries in turn and adds to its own vector: nothing is
     added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
-    of the next: each entry of the line is touched once for each block of queries.
+    of the next: each entry of the vector is touched once for each block of queries.
 
     Args:
         D_K, D_V: gradients of keys and values, of sentences that are one tile; else None.
@@ -224,13 +224,13 @@ def differentiate_queries(
     part, b, h, head_index = ops.block_and_head(parts, heads)
     offset = keys - queries
     lane = tl.arange(0, BLOCK)
-    cells = LINE.start + h * LINE.head + LINE.origin
-    line = D_LINES.start + tl.program_id(0).to(tl.int64) * width + D_LINES.origin
+    cells = VECTOR.start + h * VECTOR.head + VECTOR.origin
+    vector = D_VECTORS.start + tl.program_id(0).to(tl.int64) * width + D_VECTORS.origin
     blocks, step = tl.cdiv(queries, BLOCK), parts
     if WHOLE:  # constants: no loop is left
         part, blocks, step = 0, 1, 1
     else:
-        clear_line(line, -D_LINES.origin, width - 1 - D_LINES.origin, CHUNK)
+        clear_vector(vector, -D_VECTORS.origin, width - 1 - D_VECTORS.origin, CHUNK)
 
     of_head = 0.0
     none = tl.zeros((BLOCK, BLOCK), tl.float32)
@@ -268,10 +268,10 @@ def differentiate_queries(
                 ops.store_rows(D_V, b, h, key, keys, d_v, FEATURES, BLOCK_D)
             if MECHANISM == DMAN:
                 d_row += tl.sum(d_cell, 1)
-            add_diagonals(line, diagonal, d_cell, above, BLOCK, WHOLE)
+            add_diagonals(vector, diagonal, d_cell, above, BLOCK, WHOLE)
             above = d_cell
             diagonal -= BLOCK
-        add_diagonals(line, diagonal, none, above, BLOCK, WHOLE)
+        add_diagonals(vector, diagonal, none, above, BLOCK, WHOLE)
         tl.debug_barrier()  # the next block of queries may read by another thread
         ops.store_rows(D_Q, b, h, query, queries, d_q * scale, FEATURES, BLOCK_D)
         if MECHANISM == DMAN:
@@ -280,12 +280,12 @@ def differentiate_queries(
             of_head += tl.sum(d_row, 0)
     if MECHANISM == DMAN:
         tl.store(D_NUMBERS + 2 * tl.program_id(0), of_head)
-    close_line(TABLE, line, D_NUMBERS, h, queries, keys, MECHANISM, CHUNK)
+    reduce_in_program(TABLE, vector, D_NUMBERS, h, queries, keys, MECHANISM, CHUNK)
 
 
 @triton.jit(do_not_specialize=["queries", "keys"])
 def differentiate_keys(
-    Q, K, V, D_CONTEXT, LOG_SUM, DELTA, BIASES, LINE, PADDING, DROPOUT, D_K, D_V,
+    Q, K, V, D_CONTEXT, LOG_SUM, DELTA, BIASES, VECTOR, PADDING, DROPOUT, D_K, D_V,
     heads, queries, keys, scale,
     MECHANISM: tl.constexpr, CAUSAL: tl.constexpr, PRECISION: tl.constexpr,
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -293,7 +293,7 @@ def differentiate_keys(
     """Write gradients of a block of keys of one head and of their values."""
     block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     offset = keys - queries
-    cells = LINE.start + h * LINE.head + LINE.origin
+    cells = VECTOR.start + h * VECTOR.head + VECTOR.origin
     first_key = block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
     k = ops.load_rows(K, b, h, key, keys, FEATURES, BLOCK_D)

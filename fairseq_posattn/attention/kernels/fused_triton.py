@@ -1,6 +1,6 @@
 """Kernels of :mod:`fairseq_posattn.attention.fused`: sums of a layer, activations and layer norms.
 
-Programs of the backward pass sum gradients of vectors over their rows; :func:`fold_vectors` sums
+Programs of the backward pass sum gradients of vectors over their rows; :func:`reduce_vectors` sums
 over the programs. Every sum has a fixed order.
 """
 
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.gradients import once
 from fairseq_posattn.attention.kernels import launch, ops
-from fairseq_posattn.attention.kernels.launch import Kind, Launch
+from fairseq_posattn.attention.kernels.launch import Launch, Layout
 from fairseq_posattn.attention.kernels.tiles import block_of
 
 TILE = 2048  # numbers: 16 for each thread of four warps; the longest row
@@ -125,7 +125,7 @@ def differentiate_sums(
 
 
 @triton.jit
-def fold_vectors(PARTS, D_VECTORS, programs, NUMBERS: tl.constexpr, BLOCK: tl.constexpr):
+def reduce_vectors(PARTS, D_VECTORS, programs, NUMBERS: tl.constexpr, BLOCK: tl.constexpr):
     """Write the sums over programs of a block of numbers."""
     number = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)[None, :]
     total = tl.zeros((64, BLOCK), tl.float32)
@@ -136,11 +136,11 @@ def fold_vectors(PARTS, D_VECTORS, programs, NUMBERS: tl.constexpr, BLOCK: tl.co
     tl.store(D_VECTORS + number, tl.sum(total, 0)[None, :], mask=number < NUMBERS)
 
 
-class Plan:
-    """Launches for calls of one kind, of which the third tensor is ``[T, B, C]``."""
+class SumLaunches:
+    """Launches for calls of one layout, of which the third tensor is ``[T, B, C]``."""
 
-    def __init__(self, relu: bool, kind: Kind):
-        *lengths, features = kind.shapes[2]
+    def __init__(self, relu: bool, layout: Layout):
+        *lengths, features = layout.shapes[2]
         self.sizes = math.prod(lengths), lengths[1]  # rows and batch
         block = block_of(features, TILE)
         rows = min(16, TILE // block)
@@ -150,10 +150,10 @@ class Plan:
         self.add = Launch(add_and_normalize, blocks, tile)
         self.differentiate = Launch(differentiate_sums, self.programs, tile)
         sums = {"NUMBERS": 3 * features, "BLOCK": 64}
-        self.fold = Launch(fold_vectors, triton.cdiv(3 * features, 64), sums)
+        self.reduce = Launch(reduce_vectors, triton.cdiv(3 * features, 64), sums)
 
 
-plan_of = lru_cache(maxsize=1024)(Plan)
+launches_of = lru_cache(maxsize=1024)(SumLaunches)
 
 
 class LayerSum(torch.autograd.Function):
@@ -164,23 +164,24 @@ class LayerSum(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, masks, x, output, bias, dropout_p, relu, weight, shift, eps):
+    def forward(ctx, streams, x, output, bias, dropout_p, relu, weight, shift, eps):
         ctx.set_materialize_grads(False)
         like = x if output is None else output
         x, output = _rows(x), _rows(output)
         total = x if output is None else _empty_like(like)
         normalized = None if weight is None else _empty_like(like)
-        seed, kept = launch.draw_dropout(dropout_p, like.device, masks.seed)
-        masks.seed, masks.streams = seed if masks.seed is None else masks.seed, masks.streams + 1
-        ctx.dropout = kept, masks.streams
-        kind = launch.kind_of(x, output, total, bias, weight, shift, normalized, seed)
-        plan = plan_of(relu, kind)
-        dropout = launch.drawn(seed, kept), masks.streams
-        given = _plane(x), _plane(output), bias, weight, shift
+        seed, kept = launch.draw_dropout(dropout_p, like.device, streams.seed)
+        streams.seed = seed if streams.seed is None else streams.seed
+        streams.count += 1
+        ctx.dropout = kept, streams.count
+        layout = launch.layout_of(x, output, total, bias, weight, shift, normalized, seed)
+        launches = launches_of(relu, layout)
+        dropout = launch.drawn(seed, kept), streams.count
+        terms = _plane(x), _plane(output), bias, weight, shift
         with torch.cuda.device_of(like):
-            plan.add(*given, _plane(total), _plane(normalized), *dropout, *plan.sizes, eps)
+            launches.add(*terms, _plane(total), _plane(normalized), *dropout, *launches.sizes, eps)
         ctx.relu, ctx.eps = relu, eps
-        ctx.given = x is not None, output is not None, bias is not None
+        ctx.present = x is not None, output is not None, bias is not None
         ctx.save_for_backward(total, weight, seed)
         return total, normalized
 
@@ -189,26 +190,26 @@ class LayerSum(torch.autograd.Function):
     def backward(ctx, d_total, d_normalized):
         total, weight, seed = ctx.saved_tensors
         d_total, d_normalized, total = map(_rows, (d_total, d_normalized, total))
-        d_x, d_output = (_empty_like(total) if given else None for given in ctx.given[:2])
+        d_x, d_output = (_empty_like(total) if present else None for present in ctx.present[:2])
         kept, stream = ctx.dropout
-        kind = launch.kind_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
-        plan = plan_of(ctx.relu, kind)
-        has_vectors = weight is not None or ctx.given[2]
+        layout = launch.layout_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
+        launches = launches_of(ctx.relu, layout)
+        has_vectors = weight is not None or ctx.present[2]
         parts: Any = None
         d_vectors: Any = (None, None, None)
         if has_vectors:
-            parts = total.new_empty(plan.programs, 3, total.size(-1), dtype=torch.float32)
+            parts = total.new_empty(launches.programs, 3, total.size(-1), dtype=torch.float32)
             d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
         planes = map(_plane, (d_total, d_normalized, total))
         results = _plane(d_x), _plane(d_output), parts
         dropout = launch.drawn(seed, kept), stream
         with torch.cuda.device_of(total):
-            plan.differentiate(*planes, weight, *results, *dropout, *plan.sizes, ctx.eps)
+            launches.differentiate(*planes, weight, *results, *dropout, *launches.sizes, ctx.eps)
             if has_vectors:
-                plan.fold(parts, d_vectors, plan.programs)
+                launches.reduce(parts, d_vectors, launches.programs)
         d_weight, d_shift, d_bias = d_vectors
         of_norm = (None, None) if weight is None else (d_weight, d_shift)
-        return None, d_x, d_output, d_bias if ctx.given[2] else None, None, None, *of_norm, None
+        return None, d_x, d_output, d_bias if ctx.present[2] else None, None, None, *of_norm, None
 
 
 def _empty_like(tensor: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Kernel launches prepared by kind of call, and kernels as differentiable functions."""
+"""Kernel launches prepared by layout of their tensors, and kernels as differentiable functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
@@ -47,8 +47,8 @@ def plane_of(tensor: Tensor) -> Plane:
     return Plane(tensor, *tensor.stride()[:2])
 
 
-class Kind(NamedTuple):
-    """Properties of a call on which its launches depend."""
+class Layout(NamedTuple):
+    """Properties of tensors on which launches depend."""
 
     device: torch.device
     dtype: torch.dtype
@@ -66,28 +66,28 @@ class Kind(NamedTuple):
         return {"PRECISION": self.precision, "FEATURES": features, "BLOCK_D": block}
 
 
-def kind_of(*tensors: Tensor | None) -> Kind:
-    """Return the kind of a call; the third tensor has the vectors' type and device."""
+def layout_of(*tensors: Tensor | None) -> Layout:
+    """Return the layout of tensors, of which the third has the vectors' type and device."""
     vectors = tensors[2]
     assert vectors is not None
     # Full precision for float32, unless PyTorch allows TF32.
     full = vectors.dtype == torch.float32 and not tf32_allowed()
     described = [
-        None if one is None else (one.dtype, one.shape, one.stride(), one.data_ptr() % 16 == 0)
-        for one in tensors
+        None if x is None else (x.dtype, x.shape, x.stride(), x.data_ptr() % 16 == 0)
+        for x in tensors
     ]
-    return Kind(vectors.device, vectors.dtype, "ieee" if full else "tf32", tuple(described))
+    return Layout(vectors.device, vectors.dtype, "ieee" if full else "tf32", tuple(described))
 
 
-def layout_of(*tensors: Tensor | None) -> object:
+def strides_of(*tensors: Tensor | None) -> object:
     """Return strides and alignments, which hooks on saved tensors may change."""
-    present = [one for one in tensors if one is not None]
+    present = [tensor for tensor in tensors if tensor is not None]
     strides = tuple(map(Tensor.stride, present))
     return strides, tuple([address % 16 == 0 for address in map(Tensor.data_ptr, present)])
 
 
 class Launch:
-    """Kernel launch for calls of one :class:`Kind`, with constants and those of a tile, if any.
+    """Kernel launch for tensors of one :class:`Layout`, with constants and those of a tile, if any.
 
     The compiled variant of the first launch is cached for the others, which pass by Triton's
     choice of it and its launch hooks: they are most of a launch's host time.
@@ -119,18 +119,19 @@ class Launch:
                 self.constants = [self.options[n] for n in self.kernel.arg_names[len(args) :]]
             return
         gpu = driver.active
-        given = gpu.get_current_stream(gpu.get_current_device()), compiled.function
+        stream = gpu.get_current_stream(gpu.get_current_device())
         hooks = None, None, None
-        compiled.run(*self.grid, *given, compiled.packed_metadata, *hooks, *args, *self.constants)
+        launched = stream, compiled.function, compiled.packed_metadata
+        compiled.run(*self.grid, *launched, *hooks, *args, *self.constants)
 
 
-class Prepared(NamedTuple):
-    """Preparation of calls of one kind."""
+class KernelPlan(NamedTuple):
+    """Prepared launches of calls of one kind."""
 
-    plan: Any
+    launches: Any
     are_rows: bool  # the arguments are as kernels read them
     results: list[tuple[torch.Size, tuple[int, ...], torch.dtype]]  # sizes, strides and types
-    backward: dict[object, Any]  # plans by layout_of
+    backward: dict[object, Any]  # launches by strides_of
 
 
 SCHEMAS: dict[Any, str] = {kind: kind.__name__ for kind in (Tensor, int, float, bool, str)}
@@ -147,13 +148,13 @@ class DifferentiableKernels:
 
     Args:
         name: of the operator; its gradient is ``posattn::NAME_backward``.
-        arguments: a ``NamedTuple`` class of the arguments, tensors first, given to the functions
+        inputs: a ``NamedTuple`` class of the arguments, tensors first, which the functions get
             :func:`in_rows`.
         differentiable: number of its first fields that get gradients.
-        plan: class of the launches of calls of one kind, built from the :class:`Kind` and the
+        launches: class of the launches for one layout, built from the :class:`Layout` and the
             arguments behind the tensors but the first, the number kept by dropout. Its method
-            ``forward(arguments, results)`` writes the context and what the backward pass needs;
-            ``backward(gradient of the context, arguments, results)`` returns the gradients of the
+            ``forward(inputs, results)`` writes the context and what the backward pass needs;
+            ``backward(gradient of the context, inputs, results)`` returns the gradients of the
             differentiable arguments that are not None.
         allocate: returns the results without values.
     """
@@ -161,103 +162,107 @@ class DifferentiableKernels:
     def __init__(
         self,
         name: str,
-        arguments: Any,
+        inputs: Any,
         differentiable: int,
-        plan: Callable[..., Any],
+        launches: Callable[..., Any],
         allocate: Callable[[Any], Results],
     ):
-        self.arguments, self.differentiable = arguments, differentiable
-        self.plan_of, self.allocate = lru_cache(maxsize=1024)(plan), allocate
-        count = len(arguments._fields)
-        types = get_type_hints(arguments)
+        self.inputs, self.differentiable = inputs, differentiable
+        self.launches_of, self.allocate = lru_cache(maxsize=1024)(launches), allocate
+        count = len(inputs._fields)
+        types = get_type_hints(inputs)
         self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
-        inputs = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types.items())
+        declared = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types.items())
         outputs = len(get_type_hints(allocate)["return"].__args__)
         self.operator: Any = torch.library.custom_op(
             f"posattn::{name}",
-            lambda *given: self.run_forward(self.prepare(given), self.in_rows(given)),
+            lambda *inputs: self.run_forward(self.prepare(inputs), self.in_rows(inputs)),
             mutates_args=(),
-            schema=f"({inputs}) -> ({', '.join(['Tensor'] * outputs)})",
+            schema=f"({declared}) -> ({', '.join(['Tensor'] * outputs)})",
         )
-        self.operator.register_fake(lambda *given: allocate(self.in_rows(given)))
+        self.operator.register_fake(lambda *inputs: allocate(self.in_rows(inputs)))
         results = "".join(f", Tensor result{number}" for number in range(outputs))
         gradient: Any = torch.library.custom_op(
             f"posattn::{name}_backward",
-            lambda d_context, *given: self.run_backward(
-                {}, d_context, given[:count], given[count:]
+            lambda d_context, *inputs: self.run_backward(
+                {}, d_context, inputs[:count], inputs[count:]
             ),
             mutates_args=(),
-            schema=f"(Tensor gradient, {inputs}{results}) -> Tensor[]",
+            schema=f"(Tensor gradient, {declared}{results}) -> Tensor[]",
         )
         gradient.register_fake(
-            lambda d_context, *given: [
-                torch.empty_like(one)
-                for one in self.in_rows(given[:count])[:differentiable]
-                if one is not None
+            lambda d_context, *inputs: [
+                torch.empty_like(x)
+                for x in self.in_rows(inputs[:count])[:differentiable]
+                if x is not None
             ]
         )
 
         def differentiate(ctx: Any, d_context: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-            given, saved = self.restore(ctx)
-            return self.gradients(given, gradient(d_context, *given, *saved))
+            inputs, saved = self.restore(ctx)
+            return self.gradients(inputs, gradient(d_context, *inputs, *saved))
 
         self.operator.register_autograd(differentiate, setup_context=self.save)
 
-    def __call__(self, call: Call, *given: Any) -> Tensor:
+    def __call__(self, call: Call, *inputs: Any) -> Tensor:
         """Return the context."""
         context: Tensor
         if torch.compiler.is_compiling():
-            context = self.operator(*given)[0]
+            context = self.operator(*inputs)[0]
             return context
-        tensors = given[: self.tensors]
-        aligned = [None if one is None else one.data_ptr() % 16 == 0 for one in tensors]
-        kind = given[2].dtype == torch.float32 and tf32_allowed(), *aligned
-        prepared = call.plans.get(kind)
-        if prepared is None:
-            prepared = call.plans[kind] = self.prepare(given)
-        if not prepared.are_rows:
-            given = self.in_rows(given)
-        context = _Function.apply(self, prepared, *given)  # type: ignore[no-untyped-call]
+        tensors = inputs[: self.tensors]
+        aligned = [None if x is None else x.data_ptr() % 16 == 0 for x in tensors]
+        alignment = inputs[2].dtype == torch.float32 and tf32_allowed(), *aligned
+        plan = call.plans.get(alignment)
+        if plan is None:
+            plan = call.plans[alignment] = self.prepare(inputs)
+        if not plan.are_rows:
+            inputs = self.in_rows(inputs)
+        context = _Function.apply(self, plan, *inputs)  # type: ignore[no-untyped-call]
         return context
 
-    def in_rows(self, given: Sequence[Any]) -> Any:
+    def in_rows(self, inputs: Sequence[Any]) -> Any:
         """Return the arguments as kernels read them: by :func:`in_rows`, unless in STRIDED."""
-        named = zip(self.arguments._fields, given, strict=True)
-        return self.arguments(*[one if name in STRIDED else in_rows(one) for name, one in named])
+        named = zip(self.inputs._fields, inputs, strict=True)
+        return self.inputs(*[x if name in STRIDED else in_rows(x) for name, x in named])
 
-    def find_plan(self, given: Sequence[Any], *others: Tensor) -> Any:
-        """Return the plan for arguments in rows, and other tensors that it reads."""
-        kind = kind_of(*given[: self.tensors], *others)
-        return self.plan_of(kind, *given[self.tensors + 1 :])
+    def find_launches(self, inputs: Sequence[Any], *others: Tensor) -> Any:
+        """Return the launches for arguments in rows, and other tensors that they read."""
+        layout = layout_of(*inputs[: self.tensors], *others)
+        return self.launches_of(layout, *inputs[self.tensors + 1 :])
 
-    def prepare(self, given: Sequence[Any]) -> Prepared:
+    def prepare(self, inputs: Sequence[Any]) -> KernelPlan:
         """Prepare calls with arguments of this kind."""
-        rows = self.in_rows(given)
-        results = [(one.size(), one.stride(), one.dtype) for one in self.allocate(rows)]
-        are_rows = all(one is row for one, row in zip(given, rows, strict=True))
-        return Prepared(self.find_plan(rows), are_rows, results, {})
+        rows = self.in_rows(inputs)
+        results = [(x.size(), x.stride(), x.dtype) for x in self.allocate(rows)]
+        are_rows = all(x is row for x, row in zip(inputs, rows, strict=True))
+        return KernelPlan(self.find_launches(rows), are_rows, results, {})
 
-    def run_forward(self, prepared: Prepared, given: Any) -> Results:
+    def run_forward(self, plan: KernelPlan, inputs: Any) -> Results:
         """Run the forward kernels on the GPU of the arguments, which are in rows."""
-        first: Tensor = given[0]
+        first: Tensor = inputs[0]
         results = tuple(
-            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in prepared.results]
+            [first.new_empty_strided(size, at, dtype=dtype) for size, at, dtype in plan.results]
         )
         with torch.cuda.device_of(first):
-            prepared.plan.forward(given, results)
+            plan.launches.forward(inputs, results)
         return results
 
     def run_backward(
-        self, plans: dict[object, Any], d_context: Tensor, given: Sequence[Any], results: Results
+        self,
+        cached: dict[object, Any],
+        d_context: Tensor,
+        inputs: Sequence[Any],
+        results: Results,
     ) -> list[Tensor]:
-        """Run the backward kernels on the GPU of the arguments; ``plans`` are by layout."""
-        plan = plans.get(layout_of(d_context, *given[: self.tensors], *results))
-        if plan is None:
-            d_context, given = in_rows(d_context), self.in_rows(given)
-            layout = layout_of(d_context, *given[: self.tensors], *results)
-            plan = plans[layout] = self.find_plan(given, d_context, *results)
+        """Run the backward kernels on the GPU of the arguments; ``cached`` is by strides_of."""
+        launches = cached.get(strides_of(d_context, *inputs[: self.tensors], *results))
+        if launches is None:
+            d_context, inputs = in_rows(d_context), self.in_rows(inputs)
+            launches = self.find_launches(inputs, d_context, *results)
+            cached[strides_of(d_context, *inputs[: self.tensors], *results)] = launches
         with torch.cuda.device_of(d_context):
-            gradients: list[Tensor] = plan.backward(d_context, self.arguments(*given), results)
+            gradients: list[Tensor] = launches.backward(d_context, self.inputs(*inputs), results)
         return gradients
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
@@ -270,20 +275,20 @@ class DifferentiableKernels:
         saved = ctx.saved_tensors  # read once: a second read fails under checkpointing
         return [*saved[: self.tensors], *ctx.constants], saved[self.tensors :]
 
-    def gradients(self, given: Sequence[Any], computed: list[Tensor]) -> tuple[Tensor | None, ...]:
+    def gradients(self, inputs: Sequence[Any], computed: list[Tensor]) -> tuple[Tensor | None, ...]:
         """Return a gradient or None for each argument."""
         left = iter(computed)
-        wanted = given[: self.differentiable]
-        others = [None] * (len(given) - len(wanted))
-        return *(None if one is None else next(left) for one in wanted), *others
+        wanted = inputs[: self.differentiable]
+        others = [None] * (len(inputs) - len(wanted))
+        return *(None if x is None else next(left) for x in wanted), *others
 
 
 class _Function(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, kernels: Any, prepared: Prepared, *given: object) -> Tensor:
-        results: Results = kernels.run_forward(prepared, kernels.arguments(*given))
-        kernels.save(ctx, given, results)
-        ctx.kernels, ctx.plans = kernels, prepared.backward
+    def forward(ctx: Any, kernels: Any, plan: KernelPlan, *inputs: object) -> Tensor:
+        results: Results = kernels.run_forward(plan, kernels.inputs(*inputs))
+        kernels.save(ctx, inputs, results)
+        ctx.kernels, ctx.launches = kernels, plan.backward
         return results[0]
 
     @staticmethod
@@ -294,14 +299,14 @@ class _Function(torch.autograd.Function):
 
 def _differentiate(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
     kernels = ctx.kernels
-    given, saved = kernels.restore(ctx)
-    computed = kernels.run_backward(ctx.plans, d_context, given, saved)
-    return None, None, *kernels.gradients(given, computed)
+    inputs, saved = kernels.restore(ctx)
+    computed = kernels.run_backward(ctx.launches, d_context, inputs, saved)
+    return None, None, *kernels.gradients(inputs, computed)
 
 
-def in_rows(one: Any) -> Any:
+def in_rows(x: Any) -> Any:
     """Return a tensor with last stride 1 if it has four dimensions, else contiguous."""
-    is_tensor = isinstance(one, Tensor)
-    if not is_tensor or one.is_contiguous() or one.dim() == 4 and one.stride(-1) == 1:
-        return one
-    return one.contiguous()
+    is_tensor = isinstance(x, Tensor)
+    if not is_tensor or x.is_contiguous() or x.dim() == 4 and x.stride(-1) == 1:
+        return x
+    return x.contiguous()

@@ -1,6 +1,6 @@
-"""Masks inside kernels, and lines by distance.
+"""Masks inside kernels, and vectors by distance.
 
-A mask that is a function of the distance is a line for each head with its reach, the range of
+A mask that is a function of the distance is a vector for each head with its reach, the range of
 allowed distances; tiles beyond it are skipped. Any other mask is read tile by tile.
 """
 
@@ -14,18 +14,18 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.cpu import is_recorded
 from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.launch import drawn
 from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.masks import DistanceMask
+from fairseq_posattn.attention.tracing import is_traced
 
-# Entries of lines beyond the sentence, for the last tile: the largest block.
+# Entries of vectors beyond the sentence, for the last tile: the largest block.
 MARGIN = 128
 
 
 class Mask(NamedTuple):
-    """Mask as a kernel argument: :func:`mask_arguments`, strides, and the entry of distance 0."""
+    """Mask as a kernel argument: :func:`mask_inputs`, strides, and the entry of distance 0."""
 
     start: Any
     reach: Any
@@ -36,8 +36,8 @@ class Mask(NamedTuple):
     origin: int = 0
 
 
-def line_sizes(queries: int, keys: int) -> tuple[int, int]:
-    """Return a line's entry of distance 0, and its entries: all distances of tiles in use."""
+def vector_sizes(queries: int, keys: int) -> tuple[int, int]:
+    """Return a vector's entry of distance 0, and its entries: all distances of tiles in use."""
     origin = -(-keys // MARGIN) * MARGIN + max(queries - keys, 0)
     return origin, origin - (-queries // MARGIN) * MARGIN + max(keys - queries, 0)
 
@@ -59,17 +59,17 @@ def mask_arguments(
         return None, None
     if isinstance(mask, Tensor):
         return _scaled(mask, multiplies).expand(*shape, keys), None
-    recorded = is_recorded()
-    prepared = {} if recorded else mask.prepared
+    traced = is_traced()
+    prepared = {} if traced else mask.prepared
     # Autograd refuses tensors made in inference mode, which compilers cannot ask for.
-    kind = multiplies, not recorded and torch.is_inference_mode_enabled()
+    kind = multiplies, not traced and torch.is_inference_mode_enabled()
     if kind not in prepared:
-        origin, width = line_sizes(shape[2], keys)
+        origin, width = vector_sizes(shape[2], keys)
         before = origin - (shape[2] - 1)
-        after = width - before - mask.line.size(-1)
+        after = width - before - mask.vector.size(-1)
         beyond = 0.0 if multiplies else -math.inf
-        line = F.pad(_scaled(mask.line, multiplies), (before, after), value=beyond)
-        prepared[kind] = line
+        vector = F.pad(_scaled(mask.vector, multiplies), (before, after), value=beyond)
+        prepared[kind] = vector
     return prepared[kind], mask.reach
 
 
@@ -77,14 +77,14 @@ def _scaled(values: Tensor, multiplies: bool) -> Tensor:
     return values.float().exp() if multiplies else values.float() * ops.LOG2_E.value
 
 
-def mask_operands(given: Any, origin: int) -> tuple[Mask, Tensor | None, Drawn]:
-    """Return mask (:func:`mask_arguments`), padding and dropout as kernel arguments."""
-    values, reach = given.mask, given.reach
+def mask_operands(inputs: Any, origin: int) -> tuple[Mask, Tensor | None, Drawn]:
+    """Return mask (:func:`mask_inputs`), padding and dropout as kernel arguments."""
+    values, reach = inputs.mask, inputs.reach
     if reach is not None:
         mask = Mask(values, reach, 0, values.stride(0), 0, 0, origin)
     else:
         mask = Mask(values, None, *(() if values is None else values.stride()))
-    return mask, given.padding, drawn(given.seed, given.kept)
+    return mask, inputs.padding, drawn(inputs.seed, inputs.kept)
 
 
 @triton.jit

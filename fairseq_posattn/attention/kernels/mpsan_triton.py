@@ -3,7 +3,7 @@
 The score of a pair is ``ELU(x) + M``, ``x = (U h_i + V h_j + b) / c``: a sum of two numbers
 instead of a dot product. Values may have any number of features; for each block of features the
 weights are recomputed. In the backward pass each program takes blocks of queries in turn and adds
-the gradients of the keys' scores to its own line. Every sum has a fixed order.
+the gradients of the keys' scores to its own vector. Every sum has a fixed order.
 """
 
 from typing import NamedTuple
@@ -14,12 +14,12 @@ import triton.language as tl
 from torch import Tensor
 
 from fairseq_posattn.attention.kernels import masks, ops
-from fairseq_posattn.attention.kernels.distance_lines import clear_line
+from fairseq_posattn.attention.kernels.distance_lines import clear_vector
 from fairseq_posattn.attention.kernels.launch import (
     PROGRAMS,
     DifferentiableKernels,
-    Kind,
     Launch,
+    Layout,
     draw_dropout,
     rows_of,
 )
@@ -83,7 +83,7 @@ def attend(
 
 @triton.jit(do_not_specialize=["queries", "keys", "parts"])
 def differentiate_scores(
-    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_QUERY, LINES,
+    QUERY, KEY, V, CONTEXT, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_QUERY, VECTORS,
     heads, heads_per_mask, queries, keys, inverse, parts,
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
@@ -91,8 +91,8 @@ def differentiate_scores(
     """Write gradients of the queries' scores in every PARTS-th block, and their keys' part."""
     part, b, h, head_index = ops.block_and_head(parts, heads)
     before = head_index.to(tl.int64)
-    line = LINES + tl.program_id(0).to(tl.int64) * keys
-    clear_line(line, 0, keys - 1, BLOCK_K)
+    vector = VECTORS + tl.program_id(0).to(tl.int64) * keys
+    clear_vector(vector, 0, keys - 1, BLOCK_K)
     mask_head = h // heads_per_mask
     for block in range(part, tl.cdiv(queries, BLOCK_Q), parts):
         first_query = block * BLOCK_Q
@@ -124,20 +124,20 @@ def differentiate_scores(
             d_weight = ops.drop(d_weight, DROPOUT.scale, DROPOUT, 0, head_index, query, first_key)
             d_x = weight * (d_weight - delta[:, None]) * slope
             d_query += tl.sum(d_x, 1)
-            earlier = tl.load(line + key, mask=key < keys, other=0.0)
-            tl.store(line + key, earlier + tl.sum(d_x, 0) * inverse, mask=key < keys)
+            earlier = tl.load(vector + key, mask=key < keys, other=0.0)
+            tl.store(vector + key, earlier + tl.sum(d_x, 0) * inverse, mask=key < keys)
         tl.debug_barrier()  # the next block of queries may read by another thread
         tl.store(D_QUERY + before * queries + query, d_query * inverse, mask=inside)
 
 
 @triton.jit(do_not_specialize=["queries", "keys", "parts"])
 def differentiate_values(
-    QUERY, KEY, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_V, LINES, D_KEY,
+    QUERY, KEY, D_CONTEXT, LOG_SUM, MASK, PADDING, DROPOUT, D_V, VECTORS, D_KEY,
     heads, heads_per_mask, queries, keys, inverse, parts,
     PRECISION: tl.constexpr, FEATURES: tl.constexpr,
     BLOCK_D: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    """Write gradients of a block of features of values, and of keys' scores from the LINES."""
+    """Write gradients of a block of features of values, and of keys' scores from the VECTORS."""
     block, b, h, head_index = ops.block_and_head(tl.cdiv(keys, BLOCK_K), heads)
     first_feature, first_key = tl.program_id(1) * BLOCK_D, block * BLOCK_K
     key = first_key + tl.arange(0, BLOCK_K)
@@ -164,12 +164,12 @@ def differentiate_values(
     if first_feature == 0:
         d_key = tl.zeros((BLOCK_K,), tl.float32)
         for part in range(0, parts):
-            line = LINES + (before * parts + part) * keys
-            d_key += tl.load(line + key, mask=key < keys, other=0.0)
+            vector = VECTORS + (before * parts + part) * keys
+            d_key += tl.load(vector + key, mask=key < keys, other=0.0)
         tl.store(D_KEY + before * keys + key, d_key, mask=key < keys)
 
 
-class Given(NamedTuple):
+class Inputs(NamedTuple):
     """Arguments of the kernels."""
 
     query_score: Tensor  # [B, H, Tq]
@@ -184,18 +184,18 @@ class Given(NamedTuple):
     constant: float  # divides the scores
 
 
-class Plan:
-    """Launches for calls of one kind, of tensors in the order of :class:`Given`."""
+class AdditiveLaunches:
+    """Launches for calls of one layout, of tensors in the order of :class:`Inputs`."""
 
-    def __init__(self, kind: Kind, constant: float):
-        (batch, heads, queries), _, value, _, reach, *_ = kind.shapes
+    def __init__(self, layout: Layout, constant: float):
+        (batch, heads, queries), _, value, _, reach, *_ = layout.shapes
         keys, features = value[2:]
-        block = 32 if kind.dtype == torch.float32 else 64
+        block = 32 if layout.dtype == torch.float32 else 64
         tile = Tile(block, block, 4, 2).fit(queries, keys)
         heads_per_mask = heads // reach[0] if reach else 1
         self.numbers = heads, heads_per_mask, queries, keys, 1 / constant
-        self.origin, _ = masks.line_sizes(queries, keys)
-        constants, pairs = kind.matrices(features, block=64), batch * heads
+        self.origin, _ = masks.vector_sizes(queries, keys)
+        constants, pairs = layout.matrices(features, block=64), batch * heads
         feature_blocks = triton.cdiv(features, block_of(features, 64))
         query_blocks = triton.cdiv(queries, tile.queries)
         programs = query_blocks * pairs, feature_blocks
@@ -205,40 +205,44 @@ class Plan:
         programs = triton.cdiv(keys, tile.keys) * pairs, feature_blocks
         self.of_values = Launch(differentiate_values, programs, constants, tile)
 
-    def forward(self, given: Given, results: tuple[Tensor, ...]) -> None:
+    def forward(self, inputs: Inputs, results: tuple[Tensor, ...]) -> None:
         """Write the context and logarithms of sums."""
         context, log_sum = results
-        vectors = rows_of(given.value), rows_of(context)
+        vectors = rows_of(inputs.value), rows_of(context)
         self.attend(
-            *given[:2], *vectors, log_sum, *masks.mask_operands(given, self.origin), *self.numbers
+            *inputs[:2],
+            *vectors,
+            log_sum,
+            *masks.mask_operands(inputs, self.origin),
+            *self.numbers,
         )
 
     def backward(
-        self, d_context: Tensor, given: Given, results: tuple[Tensor, ...]
+        self, d_context: Tensor, inputs: Inputs, results: tuple[Tensor, ...]
     ) -> list[Tensor]:
         """Return the gradients of the scores and of the value."""
         context, log_sum = results
-        operands = masks.mask_operands(given, self.origin)
-        *scores, value = given[:3]
-        gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in given[:3]]
+        operands = masks.mask_operands(inputs, self.origin)
+        *scores, value = inputs[:3]
+        gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in inputs[:3]]
         shape = (*log_sum.shape[:2], self.parts, value.size(2))
-        lines = log_sum.new_empty(shape)
+        vectors = log_sum.new_empty(shape)
         v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
         numbers = *self.numbers, self.parts
-        inputs = *scores, v, c, g, log_sum, *operands
-        self.of_scores(*inputs, d_query, lines, *numbers)
-        inputs = *scores, g, log_sum, *operands
-        self.of_values(*inputs, d_v, lines, d_key, *numbers)
+        tensors = *scores, v, c, g, log_sum, *operands
+        self.of_scores(*tensors, d_query, vectors, *numbers)
+        tensors = *scores, g, log_sum, *operands
+        self.of_values(*tensors, d_v, vectors, d_key, *numbers)
         return gradients
 
 
-def allocate(given: Given) -> tuple[Tensor, Tensor]:
+def allocate(inputs: Inputs) -> tuple[Tensor, Tensor]:
     """Return empty context and logarithms of sums."""
-    log_sum = torch.empty_like(given.query_score, dtype=torch.float32)
-    return given.value.new_empty(*log_sum.shape, given.value.size(3)), log_sum
+    log_sum = torch.empty_like(inputs.query_score, dtype=torch.float32)
+    return inputs.value.new_empty(*log_sum.shape, inputs.value.size(3)), log_sum
 
 
-differentiable = DifferentiableKernels("additive_attention", Given, 3, Plan, allocate)
+differentiable = DifferentiableKernels("additive_attention", Inputs, 3, AdditiveLaunches, allocate)
 
 
 def additive_attention_triton(call, key_score, query_score, value, mask, constant):
@@ -252,9 +256,9 @@ def additive_attention_triton(call, key_score, query_score, value, mask, constan
         inputs = tuple(
             tensor.reshape(batch, -1, *tensor.shape[1 + len(heads) :]) for tensor in inputs
         )
-    given = masks.mask_arguments(mask, inputs[0].shape, keys, multiplies=False)
+    by_unit = masks.mask_arguments(mask, inputs[0].shape, keys, multiplies=False)
     dropout = draw_dropout(call.dropout_p, value.device)
     context = differentiable(
-        call, *inputs, *given, call.key_padding_mask, *dropout, float(constant)
+        call, *inputs, *by_unit, call.key_padding_mask, *dropout, float(constant)
     )
     return context if len(heads) == 1 else context.view(batch, *heads, queries, features)

@@ -60,8 +60,8 @@ def approximate(x, INSTRUCTION: tl.constexpr):
 
 
 @triton.jit
-def hidden(x):
-    """Return x, of which LLVM does not see the origin."""
+def optimization_barrier(x):
+    """Return x behind an optimization barrier."""
     return x if INTERPRETED else approximate(x, "mov.f32 $0, $1;")
 
 
@@ -116,9 +116,9 @@ def log_sigmoid(x):
 
 
 @triton.jit
-def load_diagonals(line, distance):
-    """Load the entries of ``line``, which points at distance 0 and covers all tiles."""
-    pointers = line + distance
+def load_diagonals(vector, distance):
+    """Load the entries of ``vector``, which points at distance 0 and covers all tiles."""
+    pointers = vector + distance
     if INTERPRETED:
         return tl.load(pointers)
     else:  # kept out of Triton's software pipeline, which would use shared memory
@@ -208,13 +208,13 @@ def store_context(
     FEATURES: tl.constexpr, BLOCK_D: tl.constexpr, first=0,
 ):  # fmt: skip
     """Write contexts divided by their ``total`` of weights, and its logarithms to the base 2."""
-    dead = total == 0.0
-    total = tl.where(dead, 1.0, total)
+    fully_masked = total == 0.0
+    total = tl.where(fully_masked, 1.0, total)
     context *= (DROPOUT.scale / total)[:, None]
     store_rows(CONTEXT, b, h, query, queries, context, FEATURES, BLOCK_D, first)
     if first == 0:
         # An infinite sum makes every weight of a row zero in the backward pass.
-        log_sum = tl.where(dead, float("inf"), largest + tl.log2(total))
+        log_sum = tl.where(fully_masked, float("inf"), largest + tl.log2(total))
         tl.store(LOG_SUM + head_index.to(tl.int64) * queries + query, log_sum, mask=query < queries)
 
 
@@ -250,7 +250,7 @@ def drop(tile, scale, DROPOUT, stream, head, query, first_key):
 def keep_only(tile, keep):
     """Return a float32 tile, 0 where ``keep`` is not true."""
     # Else LLVM would convert to 16 bits first, and then select each half of a register apart.
-    return hidden(tl.where(keep, tile, 0.0))
+    return optimization_barrier(tl.where(keep, tile, 0.0))
 
 
 @triton.jit

@@ -3,13 +3,12 @@
 import functools
 import importlib.util
 import os
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
+from fairseq_posattn.attention.private import constant
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -20,17 +19,6 @@ OLDEST_GPU = (8, 0)
 # Vectors of one head; they must have one type.
 VECTORS = ("query", "key", "value", "source_scores")
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def constant(function: Function) -> Function:
-    """Have ``torch.compile`` call a function while it traces, and store the result in the graph.
-
-    The public :func:`torch.compiler.assume_constant_result` imports the compiler, for a second.
-    """
-    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
-    return function
-
 
 def kernel_reason(arguments: Arguments) -> str | None:
     """Return why kernels cannot serve a call with these arguments, or None if they can."""
@@ -38,7 +26,7 @@ def kernel_reason(arguments: Arguments) -> str | None:
     reason: str | None = _device_reason(value.device)
     if reason is not None:
         return reason
-    tensors = {n: one for n, one in arguments.items() if isinstance(one, Tensor)}
+    tensors = {n: x for n, x in arguments.items() if isinstance(x, Tensor)}
     mask = tensors.pop("mask", None)
     for tensor in tensors.values():
         if tensor.dtype not in DTYPES:

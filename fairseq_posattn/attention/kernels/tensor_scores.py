@@ -84,8 +84,8 @@ def find_largest(
     if LOG_SIGMOID:
         scores = ops.log_sigmoid(scores)
     scores = ops.at_most(scores, ops.key_bounds(PADDING, b, key, keys)[:, None])
-    line = LARGEST + tl.program_id(0).to(tl.int64) * BLOCK_D
-    tl.store(line + tl.arange(0, BLOCK_D), tl.max(scores, 0))
+    vector = LARGEST + tl.program_id(0).to(tl.int64) * BLOCK_D
+    tl.store(vector + tl.arange(0, BLOCK_D), tl.max(scores, 0))
 
 
 @triton.jit

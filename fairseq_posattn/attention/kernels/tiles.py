@@ -14,7 +14,7 @@ SEARCHED = Path(__file__).with_name("tiles.json")
 HOPPER = (90, 100)
 # Tiles of 16-bit types that spill at most 64 instructions in a loop, by kernels, whether weights
 # are in two parts (float16), whether heads have more than 64 features, and whether for HOPPER.
-# Of those for HOPPER, distance_scores, and tensor_scores in bfloat16 with small heads, were the
+# For HOPPER, those of distance_scores, and of tensor_scores in bfloat16 with small heads, were the
 # fastest on an H200, where three programs at a time on a multiprocessor beat two with larger tiles.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {

@@ -60,7 +60,7 @@ def of_place(place: Place) -> dict | None:
         mask = masks.of_distance(length, length, device=torch.device("cpu"))
     if mask is not None:
         about = "multiplies attention before normalization: 0 hides a word"
-        return _plot("Positional mask, exp(M)", about, mask.line.flip(-1).exp().tolist())
+        return _plot("Positional mask, exp(M)", about, mask.vector.flip(-1).exp().tolist())
     return None
 
 

@@ -6,6 +6,8 @@ from the flags and ``dim``, the features of its input, and a line in ``ENCODERS`
 """
 
 from argparse import Namespace
+from collections.abc import Callable
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -56,7 +58,7 @@ def build_mpsan(cfg: Namespace, dim: int) -> MultiplePositionalSelfAttention:
     )
 
 
-ENCODERS = {
+ENCODERS: dict[str, Callable[[Namespace, int], Any]] = {
     "none": lambda cfg, dim: NoEncoder(dim),
     "transformer": transformer.TransformerEncoder,
     "attention": transformer.AttentionEncoder,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.attention import Source2TokenPooling
+from fairseq_posattn.attention.call import context_of
 from fairseq_posattn.attention.cpu import drop
 from fairseq_posattn.attention.disan import directional_attention
 from fairseq_posattn.attention.headwise import FusionGate, glorot_linear
@@ -75,7 +76,8 @@ class MaskedSelfAttention(nn.Module):
         seen, length = drop(x, self.dropout, self.training), x.size(1)
         mask = self.masks(length, length, device=x.device, dtype=x.dtype)
         scores = self.key_map(seen), self.query_map(seen)
-        return directional_attention(*scores, x, mask=mask, key_padding_mask=key_padding_mask)
+        attended = directional_attention(*scores, x, mask=mask, key_padding_mask=key_padding_mask)
+        return context_of(attended)
 
 
 class BlockSelfAttention(nn.Module):
@@ -128,4 +130,4 @@ class BiBloSAN(nn.Module):
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if key_padding_mask is None:
             key_padding_mask = tokens.new_zeros(tokens.shape[:2], dtype=torch.bool)
-        return torch.cat([one(tokens, key_padding_mask) for one in self.directions], dim=-1)
+        return torch.cat([block(tokens, key_padding_mask) for block in self.directions], dim=-1)

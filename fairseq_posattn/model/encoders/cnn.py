@@ -13,7 +13,7 @@ from fairseq_posattn.attention.headwise import glorot_linear
 class NGramConvolutions(nn.Module):
     """Convolutions of several widths in tokens, concatenated: Multi-CNN in MTSA section 4.
 
-    Of ``output_dim`` features each has equally many. Tokens beyond the ends are zero.
+    Each has an equal share of the ``output_dim`` features. Tokens beyond the ends are zero.
     """
 
     def __init__(self, cfg: Namespace, dim: int):
@@ -60,21 +60,25 @@ class HierarchicalCNN(nn.Module):
                 x = x.masked_fill(key_padding_mask.unsqueeze(1), 0.0)
             seen = drop(x, self.dropout, self.training)
             x = x + F.glu(convolve(layer, seen), dim=1)
-        return self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
+        output: Tensor = self.output_map(drop(x.transpose(1, 2), self.dropout, self.training))
+        return output
 
 
 def build_convolution(input_dim: int, output_dim: int, width: int) -> nn.Conv1d:
     """Build a convolution with Xavier uniform weights and zero bias."""
     layer = nn.Conv1d(input_dim, output_dim, width)
     nn.init.xavier_uniform_(layer.weight)
+    assert layer.bias is not None
     nn.init.zeros_(layer.bias)
     return layer
 
 
-def convolve(layer: nn.Conv1d, tokens: Tensor) -> Tensor:
+def convolve(layer: nn.Module, tokens: Tensor) -> Tensor:
     """Convolve ``[B, C, T]`` with zeros at both ends; an even width looks ahead one more token."""
+    assert isinstance(layer, nn.Conv1d)
     (width,) = layer.kernel_size
-    return layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
+    convolved: Tensor = layer(F.pad(tokens, ((width - 1) // 2, width // 2)))
+    return convolved
 
 
 def parse_widths(text: str) -> list[int]:

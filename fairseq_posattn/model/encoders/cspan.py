@@ -57,8 +57,11 @@ class SemanticPositionalAttention(nn.Module):
         self.impl = select_implementation(dot_product_attention, cfg)
         self.output_dim = dim
         self.semantic_norm = nn.LayerNorm(dim)
-        self.relative = self.semantic_attention = self.lstm = None
-        self.positional_attention = self.positional_norm = None
+        self.relative: RelativePositionAttention | None = None
+        self.semantic_attention: AttentionFunction | None = None
+        self.lstm: BiLSTM | None = None
+        self.positional_attention: AttentionFunction | None = None
+        self.positional_norm: nn.LayerNorm | None = None
         if fusion == "relative_position":
             self.relative = RelativePositionAttention(dim, 1, cfg.rpr_max_distance)
         else:
@@ -74,13 +77,14 @@ class SemanticPositionalAttention(nn.Module):
             heads = [tokens.unsqueeze(1)] * 3  # [B, 1, T, C] each
             attended = self.relative(tokens, *heads, key_padding_mask=key_padding_mask).squeeze(1)
         else:
+            assert self.semantic_attention is not None
             placed = with_positions(tokens) if self.fusion == "position" else tokens
             attended = self.semantic_attention(placed, key_padding_mask, self.impl)
         semantic = drop(self.semantic_norm(attended), self.dropout, self.training)  # S
         if self.lstm is None:
             return semantic
         positional = self.lstm(semantic if self.fusion == "cascaded" else tokens, key_padding_mask)
-        if self.positional_norm is not None:
+        if self.positional_attention is not None and self.positional_norm is not None:
             attended = self.positional_attention(positional, key_padding_mask, self.impl)
             positional = self.positional_norm(attended)  # P
         positional = drop(positional, self.dropout, self.training)

@@ -42,7 +42,9 @@ class TensorizedEncoder(nn.Module):
         self.value_map = glorot_linear(dim, self.output_dim)
         for weight in self.value_map.weight.chunk(num_heads):
             nn.init.xavier_uniform_(weight)
-        self.attention, self.query_map, self.key_map = attention, None, None
+        self.attention = attention
+        self.query_map: HeadwiseLinear | None = None
+        self.key_map: HeadwiseLinear | None = None
         if scores in ("both", "token2token"):
             head_dim, bias = self.output_dim // num_heads, None if cfg.no_attention_bias else 0.0
             sizes = num_heads, head_dim, head_dim
@@ -51,13 +53,14 @@ class TensorizedEncoder(nn.Module):
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         dropout = self.map_dropout
-        value = map_to_heads(self.value_map, tokens, self.num_heads, dropout, self.training)
-        value = self.activation(value)  # [B, H, T, D]
+        mapped = map_to_heads(self.value_map, tokens, self.num_heads, dropout, self.training)
+        value: Tensor = self.activation(mapped)  # [B, H, T, D]
         if self.attention is None:
             return value.transpose(1, 2).flatten(2)
-        if self.query_map is None:  # zero scores weigh all pairs alike
+        if self.query_map is None or self.key_map is None:  # zero scores weigh all pairs alike
             query = key = torch.zeros_like(value)
         else:
             query, key = self.query_map(value), self.key_map(value)
         context = self.attention(tokens, query, key, value, key_padding_mask=key_padding_mask)
-        return context.transpose(1, 2).flatten(2)
+        heads: Tensor = context.transpose(1, 2)
+        return heads.flatten(2)

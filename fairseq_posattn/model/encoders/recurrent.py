@@ -5,7 +5,9 @@ network (HAN, Yang et al., 2016).
 """
 
 from argparse import Namespace
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +26,8 @@ def run_network(
     The first position of a row of padding alone is not zero.
     """
     if key_padding_mask is None:
-        return network(tokens)[0]
+        unpadded: Tensor = network(tokens)[0]
+        return unpadded
     lengths = (~key_padding_mask).sum(1).clamp(min=1)
     if torch.onnx.is_in_onnx_export():  # ONNX has no packed sequences
         return _run_in_onnx(network, tokens, lengths)
@@ -36,7 +39,7 @@ def run_network(
 def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor:
     """Return the same as a graph node: the LSTM or GRU of ONNX, which takes lengths ``[B]``."""
     directions = 1 + network.bidirectional
-    attributes = {
+    attributes: dict[str, Any] = {
         "hidden_size": network.hidden_size,
         "direction": "bidirectional" if network.bidirectional else "forward",
         **({"linear_before_reset": 1} if network.mode == "GRU" else {}),
@@ -45,8 +48,8 @@ def _run_in_onnx(network: nn.RNNBase, tokens: Tensor, lengths: Tensor) -> Tensor
     for layer in range(network.num_layers):
         weights = network.all_weights[layer * directions : (layer + 1) * directions]
         stacked = [torch.stack(kind) for kind in zip(*weights, strict=True)]
-        by_gate = (one.unflatten(1, (-1, network.hidden_size)) for one in stacked)
-        ordered = (one[:, ONNX_GATES[network.mode]].flatten(1, 2) for one in by_gate)
+        by_gate = (x.unflatten(1, (-1, network.hidden_size)) for x in stacked)
+        ordered = (x[:, ONNX_GATES[network.mode]].flatten(1, 2) for x in by_gate)
         input_weight, state_weight, *biases = ordered
         states = torch.onnx.ops.symbolic(
             network.mode,
@@ -74,7 +77,7 @@ class Recurrent(nn.Module):
 
     def __init__(
         self,
-        kind: type[nn.RNNBase],
+        kind: Callable[..., nn.RNNBase],
         input_dim: int,
         output_dim: int,
         layers: int = 1,
@@ -96,6 +99,7 @@ class Recurrent(nn.Module):
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         (network,) = self.children()
+        assert isinstance(network, nn.RNNBase)
         return run_network(network, tokens, key_padding_mask)
 
 
@@ -106,7 +110,7 @@ class BiLSTM(Recurrent):
         super().__init__(nn.LSTM, input_dim, output_dim, layers, dropout, True, name="lstm")
 
 
-NETWORKS = {
+NETWORKS: dict[str, Callable[..., Recurrent]] = {
     "lstm": partial(Recurrent, nn.LSTM),
     "bilstm": BiLSTM,
     "bigru": partial(Recurrent, nn.GRU, bidirectional=True),

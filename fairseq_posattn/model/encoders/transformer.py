@@ -7,6 +7,7 @@ and MPSAN compare with.
 """
 
 from argparse import Namespace
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
@@ -50,7 +51,9 @@ class TransformerEncoder(nn.Module):
         return x if self.layer_norm is None else self.layer_norm(x)
 
 
-def describe_encoder_layer(cfg: Namespace, hidden_dim: int, names) -> mechanisms.LayerDescription:
+def describe_encoder_layer(
+    cfg: Namespace, hidden_dim: int, names: Sequence[str]
+) -> mechanisms.LayerDescription:
     """Return the description of a layer of C = ``hidden_dim`` features with these sublayers."""
     heads = cfg.encoder_attention_heads
     if hidden_dim % heads:

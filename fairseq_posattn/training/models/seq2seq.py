@@ -13,9 +13,9 @@ from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.model import seq2seq
+from fairseq_posattn.model.caches import is_identity_order, reorder_caches, select_sentences
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
-from fairseq_posattn.model.multihead import is_identity_order, reorder_caches, select_sentences
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig, flag
 from fairseq_posattn.training.models.registration import all_options

@@ -1,0 +1,73 @@
+"""Private names of PyTorch in use, each with the condition under which to remove it."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def constant(function: Function) -> Function:
+    """Have ``torch.compile`` call a function while it traces, and store the result in the graph."""
+    # Remove when torch.compiler.assume_constant_result no longer imports the compiler, for a
+    # second.
+    function._dynamo_marked_constant = True  # type: ignore[attr-defined]
+    return function
+
+
+def is_surely(condition: Any) -> bool:
+    """Return whether a condition on symbolic sizes is known to hold."""
+    # Remove when torch.export has a public function for it.
+    from torch.fx.experimental.symbolic_shapes import guard_or_false
+
+    return guard_or_false(condition)
+
+
+# Remove the oneDNN and MKL operators when torch.nn.functional.linear chooses the faster library for
+# float32 and caches packed weights.
+def has_onednn_linear() -> bool:
+    """Return whether this PyTorch has :func:`onednn_linear`."""
+    return torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """Return ``x W' + b`` by oneDNN; the weight may be one of :func:`pack_for_onednn`."""
+    result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
+    return result
+
+
+def pack_for_onednn(weight: Tensor, rows: int) -> Tensor:
+    """Return a weight in oneDNN's layout for so many rows of inputs."""
+    packed: Tensor = torch.ops.mkldnn._reorder_linear_weight(weight, rows)
+    return packed
+
+
+def pack_for_mkl(weight: Tensor, rows: int) -> Tensor:
+    """Return a weight in MKL's layout for so many rows of inputs."""
+    packed: Tensor = torch.ops.mkl._mkl_reorder_linear_weight(weight, rows)
+    return packed
+
+
+def mkl_linear(x: Tensor, packed: Tensor, weight: Tensor, bias: Tensor | None, rows: int) -> Tensor:
+    """Return ``x W' + b`` by MKL; a packed weight is ignored for another number of ``rows``."""
+    result: Tensor = torch.ops.mkl._mkl_linear(x, packed, weight, bias, rows)
+    return result
+
+
+def has_vnni() -> bool:
+    """Return whether this CPU adds int8 products in 32 bits."""
+    # Remove when torch.cpu has a public function for it.
+    return bool(getattr(torch.cpu, "_is_vnni_supported", lambda: False)())
+
+
+def int8_linear(x: Tensor, packed: Any, reduce_range: bool) -> Tensor:
+    """Return ``x W' + b`` in int8 for a weight of ``torch.ops.quantized.linear_prepack``."""
+    # Remove when calls of torch.ops do not search packed weights for __torch_function__, which
+    # throws an exception of C++; _op leaves out the search for fake objects of torch.export.
+    with torch._C.DisableTorchFunctionSubclass():
+        result: Tensor = torch.ops.quantized.linear_dynamic._op(
+            x, packed, reduce_range=reduce_range
+        )
+    return result
