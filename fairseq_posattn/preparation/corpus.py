@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fairseq_posattn.preparation.pairs import fingerprint
+from fairseq_posattn.preparation.parallel import fingerprint
 from fairseq_posattn.text.moses import RATIO
 
 INPUTS = ("input0", "input1")

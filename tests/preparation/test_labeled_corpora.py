@@ -11,7 +11,7 @@ from archive_files import write_archive, write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents
-from fairseq_posattn.preparation.labeled_text import write_splits
+from fairseq_posattn.preparation.examples import write_splits
 from fairseq_posattn.text import lines as text_lines
 
 FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")

@@ -12,9 +12,9 @@ import corpora
 import pytest
 from archive_files import tarred, tree, write_folder
 
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.preparation.kinds.pairs import clean_in_words, run_subwords, text_files
+from fairseq_posattn.preparation.kinds.translation import clean_in_words, run_subwords, text_files
 from fairseq_posattn.preparation.segmentation import BytePairs
 from fairseq_posattn.preparation.stages import Stages
 

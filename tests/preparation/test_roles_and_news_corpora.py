@@ -8,8 +8,8 @@ from archive_files import gzipped, write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import mind, roles
-from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.props import readable
 
 CONLLU = """\

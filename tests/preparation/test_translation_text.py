@@ -9,7 +9,8 @@ import pytest
 from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpora import iwslt14, short_pairs, wmt14
+from fairseq_posattn.preparation.corpora import iwslt14, wmt14
+from fairseq_posattn.preparation.corpora import multi30k as short_pairs
 
 multi30k, tatoeba = short_pairs.CORPORA
 

@@ -9,7 +9,7 @@ from archive_files import write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, TRANSLATION
-from fairseq_posattn.preparation.labeled_text import write_splits
+from fairseq_posattn.preparation.examples import write_splits
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]

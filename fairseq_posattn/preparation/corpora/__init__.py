@@ -8,8 +8,8 @@ def _by_name(*modules):
     return {corpus.name: corpus for module in modules for corpus in module.CORPORA}
 
 
-TRANSLATION = _by_name("iwslt14", "wmt14", "short_pairs")
+TRANSLATION = _by_name("iwslt14", "wmt14", "multi30k")
 SUMMARIZATION = _by_name("cnn_dailymail", "gigaword")
-CLASSIFICATION = _by_name("sst", "sentences", "documents", "sentence_pairs")
+CLASSIFICATION = _by_name("sst", "sentences", "documents", "snli")
 TAGGING = _by_name("roles")
 RECOMMENDATION = _by_name("mind")

@@ -15,8 +15,8 @@ from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
-from fairseq_posattn.preparation.labeled_text import checked_text
-from fairseq_posattn.preparation.pairs import write_pairs
+from fairseq_posattn.preparation.examples import checked_text
+from fairseq_posattn.preparation.parallel import write_pairs
 from fairseq_posattn.text.lines import LONGEST, read_lines
 from fairseq_posattn.text.words import spaces
 

@@ -11,10 +11,10 @@ import re
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import labeled_text
+from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example
+from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
 
 NEWS = ("World", "Sports", "Business", "Sci/Tech")
@@ -61,7 +61,7 @@ def numbered_rows(read, archive, member, classes):
     for place, row in read(archive, member):
         if len(row) < 2:
             raise UsageError(f"{place}: a row without a text")
-        label = labeled_text.numbered_class(row[0].strip(), classes, place, first=1)
+        label = examples.numbered_class(row[0].strip(), classes, place, first=1)
         yield Example(label, (" ".join(row[1:]),), place)
 
 
@@ -121,14 +121,14 @@ def drawn_examples(archive, member, count, seed):
     with archive.open(member) as stream:
         total = sum(1 for _ in raw_lines(stream, archive.label(member)))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
-    rows = labeled_text.read_objects(archive, member, "review", "overall", "reviewText")
+    rows = examples.read_objects(archive, member, "review", "overall", "reviewText")
     for number, (place, (rating, text)) in enumerate(rows):
         if number in drawn:
-            yield _rated(str(rating), labeled_text.checked_text(text, place), place)
+            yield _rated(str(rating), examples.checked_text(text, place), place)
 
 
 def _rated(rating, text, place):
-    label = labeled_text.known_class(rating.removesuffix(".0"), STARS, place)
+    label = examples.known_class(rating.removesuffix(".0"), STARS, place)
     return Example(label, (html.unescape(text),), place, float(label))
 
 

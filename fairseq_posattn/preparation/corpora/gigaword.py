@@ -10,7 +10,7 @@ from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import read_pairs, write_pairs
+from fairseq_posattn.preparation.parallel import read_pairs, write_pairs
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"

@@ -11,7 +11,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import PairWriter, map_pairs, read_pairs, write_tokenized
+from fairseq_posattn.preparation.parallel import PairWriter, map_pairs, read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokenizer, is_clean
 

@@ -10,7 +10,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example, known_class, numbered_class
+from fairseq_posattn.preparation.examples import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 SENTIMENTS = ("negative", "positive")

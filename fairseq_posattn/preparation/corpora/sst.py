@@ -11,7 +11,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example
+from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")

@@ -19,7 +19,7 @@ from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import TranslationCorpus
 from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import read_pairs, write_tokenized
+from fairseq_posattn.preparation.parallel import read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer
 

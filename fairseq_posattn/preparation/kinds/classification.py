@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import labeled_text, report, vectors
+from fairseq_posattn.preparation import examples, report, vectors
 from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.corpus import POSITIONS, SPLITS
 from fairseq_posattn.preparation.download import obtain_any
@@ -96,10 +96,10 @@ def _write_text(corpus, options, given, downloads, tokenizer, kind, work):
         folders[0].mkdir()
         kind.learn(partial(_training_lines, readers["train"], options.limit), work)
         cut = kind.encoder(work)
-    if labeled_text.WHOLE in readers:
-        labeled_text.write_divided(readers[labeled_text.WHOLE], folders, corpus, options, cut)
+    if examples.WHOLE in readers:
+        examples.write_divided(readers[examples.WHOLE], folders, corpus, options, cut)
     else:
-        labeled_text.write_splits(readers, *folders, corpus, options, cut)
+        examples.write_splits(readers, *folders, corpus, options, cut)
     for folder in folders if tokenizer else ():
         tokenizer.save(str(folder / gpt.TOKENIZER))
 
@@ -128,7 +128,7 @@ def _count_words(corpus, folder):
 
 
 def _describe(corpus, folder):
-    summary = labeled_text.read_summary(folder / corpus.texts[0])
+    summary = examples.read_summary(folder / corpus.texts[0])
     return {
         "examples": summary["written"],
         "classes": corpus.num_classes or len(summary["labels"]),
@@ -138,7 +138,7 @@ def _describe(corpus, folder):
 
 
 def _binarize(corpus, jobs, work):
-    occurrences = labeled_text.read_summary(work / corpus.texts[0])["labels"]
+    occurrences = examples.read_summary(work / corpus.texts[0])["labels"]
     labels = corpus.labels or sorted(occurrences)
     if not corpus.scored and len(labels) == 1:
         raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
@@ -156,7 +156,7 @@ def _binarize(corpus, jobs, work):
 
 def _report(corpus, options):
     dest = options.dest
-    summary = labeled_text.read_summary(dest / corpus.texts[0])
+    summary = examples.read_summary(dest / corpus.texts[0])
     if corpus.recipe is not None:
         report.report_counts(summary["read"], corpus.published, options.limit, "examples")
     if summary["unlabelled"]:
@@ -192,8 +192,8 @@ def _report_custom(corpus, text):
         return {split: file_lines(text / f"{split}.{kind}") for split in SPLITS}
 
     inputs = [columns(kind) for kind in corpus.inputs]
-    examples = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}
+    texts_of = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}
     unit = "subwords" if corpus.subwords else "words"
-    report.report_splits(examples, corpus.inputs if corpus.pairs else [unit])
+    report.report_splits(texts_of, corpus.inputs if corpus.pairs else [unit])
     if not corpus.scored:
         report.report_labels(columns("label"))

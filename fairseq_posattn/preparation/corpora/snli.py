@@ -11,11 +11,11 @@ from functools import partial
 from itertools import accumulate
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.preparation import labeled_text
+from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.corpus import ClassificationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example
-from fairseq_posattn.preparation.pairs import read_pairs
+from fairseq_posattn.preparation.examples import Example
+from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.words import MARK_WITHIN
 
@@ -83,8 +83,8 @@ def json_splits(files, archive, options):
 
 
 def json_examples(archive, member):
-    for place, (label, *parses) in labeled_text.read_objects(archive, member, "pair", *KEYS):
-        parses = [labeled_text.checked_text(parse, place, "a parse").split() for parse in parses]
+    for place, (label, *parses) in examples.read_objects(archive, member, "pair", *KEYS):
+        parses = [examples.checked_text(parse, place, "a parse").split() for parse in parses]
         texts = (" ".join(word for word in parse if word not in "()") for parse in parses)
         yield Example(_class(label, place), tuple(texts), place)
 
@@ -98,7 +98,7 @@ def separate_examples(archive, part):
 
 
 def _class(label, place):
-    return None if label == NO_AGREEMENT else labeled_text.known_class(label, LABELS, place)
+    return None if label == NO_AGREEMENT else examples.known_class(label, LABELS, place)
 
 
 def sick_splits(archive, options):
@@ -123,7 +123,7 @@ def sick_examples(archive, member, part=None):
             raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            label = labeled_text.known_class(row[ENTAILMENT], SICK_LABELS, place)
+            label = examples.known_class(row[ENTAILMENT], SICK_LABELS, place)
             text = row["relatedness_score"]
             if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
                 raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")

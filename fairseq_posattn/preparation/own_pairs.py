@@ -13,9 +13,9 @@ import regex
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import custom
+from fairseq_posattn.preparation import own_labels
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.pairs import PairWriter, say_left_out
+from fairseq_posattn.preparation.parallel import PairWriter, say_left_out
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
 from fairseq_posattn.preparation.segmentation import BY_TEXT, USUAL_MERGES
@@ -56,7 +56,7 @@ class PairedText:
         if self.columns:
             for place, values in read_rows(*self.paths, self.columns):
                 places = (place, place)
-                yield places, tuple(map(custom.text_of, values, self.columns, places))
+                yield places, tuple(map(own_labels.text_of, values, self.columns, places))
         else:
             first, second = self.paths
             with open_lines(first) as one, open_lines(second) as other:
@@ -66,7 +66,7 @@ class PairedText:
 
 
 def _add_file_options(parser, sides):
-    training = f"the training set: {custom.HELP}"
+    training = f"the training set: {own_labels.HELP}"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
     files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
     parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
@@ -74,8 +74,8 @@ def _add_file_options(parser, sides):
         "file with the same columns, or two files with --train; or how many pairs of the training "
         f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    given = {"nargs": "+", "type": custom.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
-    for split in reversed(custom.HELD_OUT):
+    given = {"nargs": "+", "type": own_labels.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
+    for split in reversed(own_labels.HELD_OUT):
         parser.add_argument(f"--{split}", help=held, **given)
     add_seed(parser)
     forms = "Unicode form of all text, in translation too: nfc composes letters and accents, nfkc "
@@ -115,7 +115,7 @@ def find_files(options):
     number, needed = (1, "a file with the same columns") if columns else (2, "two files")
     training = (options.file,) if columns else options.train
     sources = {"train": PairedText(tuple(training), columns)}
-    for split in custom.HELD_OUT:
+    for split in own_labels.HELD_OUT:
         given = getattr(options, split)
         if given is None or len(given) == 1 and _held_size(options, split):
             continue
@@ -188,7 +188,7 @@ def changes(options):
 
 
 def settings(options):
-    held = {split: _held_size(options, split) for split in custom.HELD_OUT}
+    held = {split: _held_size(options, split) for split in own_labels.HELD_OUT}
     form = {} if options.normalize == "none" else {"normalize": options.normalize}
     return {**held, "seed": options.seed, "columns": _columns(options), **form}
 
@@ -204,7 +204,7 @@ def _held_size(options, split):
 
 def fingerprint(sources):
     paths = [path for source in sources.values() for path in source.paths]
-    return custom.files_as_archive(paths).fingerprint()
+    return own_labels.files_as_archive(paths).fingerprint()
 
 
 def write_translations(sources, folder, options):
@@ -303,16 +303,16 @@ def divide(sources, options):
     readers = {split: source.pairs for split, source in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
-    keys = [(None, custom.identity(source)) for _, (source, _) in readers["train"]()]
+    keys = [(None, own_labels.identity(source)) for _, (source, _) in readers["train"]()]
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
-    for split in (split for split in custom.HELD_OUT if split not in readers):
+    for split in (split for split in own_labels.HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = custom.held_out_size(size, number)
+        sizes[split] = own_labels.held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
-    chosen = custom.hold_out(keys, options.seed, sizes, name)
+    chosen = own_labels.hold_out(keys, options.seed, sizes, name)
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split):

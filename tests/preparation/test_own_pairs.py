@@ -13,8 +13,8 @@ from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import segmentation
-from fairseq_posattn.preparation.custom_pairs import languages
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.own_pairs import languages
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words

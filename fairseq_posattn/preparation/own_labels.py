@@ -1,6 +1,6 @@
 """Custom data, called ``own``: held-out examples, labeled text.
 
-:mod:`.tables` reads it. :mod:`.custom_pairs` has translations and summaries.
+:mod:`.tables` reads it. :mod:`.own_pairs` has translations and summaries.
 """
 
 import json
@@ -19,7 +19,7 @@ from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.archives import Archives
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus
-from fairseq_posattn.preparation.labeled_text import Example, checked_text, stratified_sample
+from fairseq_posattn.preparation.examples import Example, checked_text, stratified_sample
 from fairseq_posattn.preparation.tables import open_file, read_rows
 from fairseq_posattn.preparation.vectors import fraction
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols

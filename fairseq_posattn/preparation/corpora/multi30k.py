@@ -13,7 +13,7 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS, TranslationCorpus
 from fairseq_posattn.preparation.download import obtain, published_at
-from fairseq_posattn.preparation.pairs import read_pairs, write_tokenized
+from fairseq_posattn.preparation.parallel import read_pairs, write_tokenized
 from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.moses import RULES
 

@@ -11,9 +11,9 @@ from archive_files import lines
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.custom import hold_out
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation import examples as labeled_text
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.own_labels import hold_out
 from fairseq_posattn.preparation.tables import read_rows
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter

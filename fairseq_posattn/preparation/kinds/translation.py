@@ -14,7 +14,7 @@ from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import binarize, report, round_trip
 from fairseq_posattn.preparation.corpus import SIDES, SPLITS
-from fairseq_posattn.preparation.pairs import map_pairs, write_pairs
+from fairseq_posattn.preparation.parallel import map_pairs, write_pairs
 from fairseq_posattn.preparation.segmentation import BY_TEXT, KINDS
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.text.lines import file_lines
