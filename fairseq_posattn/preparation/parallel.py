@@ -1,47 +1,62 @@
-"""Pairs of lines: a text and its translation or summary."""
+"""Parallel text: pairs of lines, a text and its translation or summary."""
 
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import chain, islice
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
 
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
+from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
-
-def fingerprint(files):
-    """Return a value that changes when the files do; see :meth:`.Stages.run`."""
-    members = chain.from_iterable(chain.from_iterable(files.values()))
-    return [archive.fingerprint(member) for archive, member in members]
+Pair = Sequence[str]
+Rule = Callable[[str], str]
 
 
-def read_pairs(corpora, reader=read_lines):
-    """Yield the pairs of corpora, each given as ``(archive, member)`` of each side."""
-    for sides in corpora:
+def read_pairs(
+    archive: Archive,
+    files: Iterable[Sequence[str]],
+    reader: Callable[[IO[bytes], str], Iterator[str]] = read_lines,
+) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of parallel files; ``files`` are the members of each part, side by side."""
+    for members in files:
         with ExitStack() as stack:
-            named = {}
-            for archive, member in sides:
+            sides = {}
+            for member in members:
                 name = archive.label(member)
-                named[name] = reader(stack.enter_context(archive.open(member)), name)
-            yield from parallel_lines(**named)
+                sides[name] = reader(stack.enter_context(archive.open(member)), name)
+            yield from parallel_lines(**sides)
 
 
-def write_tokenized(splits, tokenizers, folder, sides, options):
-    """Tokenize and write ``{split: pairs}``, without ``tokenizers`` as they are."""
-    for split, pairs in splits.items():
-        chosen = islice(pairs, options.limit)
-        if tokenizers:
-            chosen = map_pairs(tokenizers, chosen, options.jobs, f"tokenizing {split}")
-        write_pairs(chosen, folder / split, sides)
+def write_text(
+    readers: Mapping[str, Callable[[], Iterator[Any]]],
+    folder: Path,
+    corpus: Any,
+    options: Namespace,
+) -> None:
+    """Write ``{split}.{side}`` of the pairs that ``readers`` yield, tokenized by the corpus."""
+    for split, read in readers.items():
+        pairs: Iterable[Pair] = islice(read(), options.limit)
+        if rules := corpus.tokenizers(split, options):
+            pairs = map_pairs(rules, pairs, options.jobs, f"tokenizing {split}")
+        write_pairs(pairs, folder / split, corpus.sides, only_complete=split in corpus.complete)
 
 
-def map_pairs(functions, pairs, jobs, title):
+def map_pairs(
+    functions: Sequence[Rule], pairs: Iterable[Pair], jobs: int, title: str
+) -> Iterator[Pair]:
     """Yield pairs whose sides are mapped by the function of each side."""
     first, second = functions
     return map_lines(lambda pair: (first(pair[0]), second(pair[1])), pairs, jobs, title)
 
 
-def write_pairs(pairs, prefix, sides, only_complete=False):
+def write_pairs(
+    pairs: Iterable[Pair], prefix: Path, sides: Sequence[str], only_complete: bool = False
+) -> None:
     """Write the pairs to ``{prefix}.{side}``, perhaps without those with an empty side."""
     empty = 0
     with PairWriter(prefix, sides) as writer:
@@ -53,7 +68,7 @@ def write_pairs(pairs, prefix, sides, only_complete=False):
     say_left_out(prefix.name, empty, writer.count)
 
 
-def say_left_out(split, empty, written):
+def say_left_out(split: str, empty: int, written: int) -> None:
     """Print how many pairs of a split, and which share, have an empty side."""
     if empty:
         share = f"{empty / (empty + written):.1%}"
@@ -63,12 +78,12 @@ def say_left_out(split, empty, written):
 class PairWriter(ExitStack):
     """Writer of pairs of lines to ``{prefix}.{side}``; counts them."""
 
-    def __init__(self, prefix, sides):
+    def __init__(self, prefix: Path, sides: Sequence[str]) -> None:
         super().__init__()
         self.files = [self.enter_context(writing(f"{prefix}.{side}")) for side in sides]
         self.count = 0
 
-    def write(self, pair):
+    def write(self, pair: Pair) -> None:
         for file, line in zip(self.files, pair, strict=True):
             file.write(f"{one_line(line)}\n")
         self.count += 1

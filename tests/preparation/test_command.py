@@ -12,6 +12,7 @@ from fairseq_posattn.common.files import write_json
 from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.commands.prepare import KINDS, prepare
+from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.recipes.command import main as recipe
 
 RECIPES = {
@@ -29,12 +30,13 @@ def command(monkeypatch):
     seen = []
 
     def start(*arguments, error=None, runs=True):
-        def store(corpus, options):
-            seen.append(options)
-            if error:
-                raise error
+        class Recorder(Preparation):
+            def prepare(self):
+                seen.append(self.options)
+                if error:
+                    raise error
 
-        entry = dataclasses.replace(KINDS["classification"], prepare=store)
+        entry = dataclasses.replace(KINDS["classification"], preparation=Recorder)
         monkeypatch.setitem(KINDS, "classification", entry)
         status = prepare("classification", ["trec", *arguments])
         assert bool(seen) is runs

@@ -1,17 +1,19 @@
-"""Kinds of data sets, each with its corpora and how to prepare them; the command line."""
+"""``posattn prepare``: published and custom data sets of each kind, to data for training."""
 
-import argparse
 import os
-from collections.abc import Callable
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.cli import add_count, end
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import check_unsplit
+from fairseq_posattn.common.files import StrPath, check_unsplit
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, own_labels, own_pairs
 from fairseq_posattn.preparation.kinds import classification, recommendation, tagging, translation
+from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.stages import check_replaced
 from fairseq_posattn.preparation.vectors import add_word_options
@@ -24,46 +26,52 @@ class Kind:
     """Data sets that are prepared in one way."""
 
     summary: str  # one line for --help
-    corpora: dict  # the data sets by name
-    prepare: Callable  # takes corpus and parsed options, returns the words of posattn train
-    add_options: Callable  # takes the corpus and a parser
+    corpora: dict[str, Any]  # the data sets by name
+    preparation: Callable[[Any, Namespace], Preparation]  # of a corpus, with the parsed options
+    add_options: Callable[[Any, ArgumentParser], None]  # of a corpus, to a parser
 
 
 KINDS = {
     "translation": Kind(
         "Prepare translation data for fairseq-train: text, subwords, binarized data.",
         {**corpora.TRANSLATION, "own": own_pairs.TRANSLATION},
-        translation.prepare_translations,
+        translation.TranslationPreparation,
         translation.add_translation_options,
     ),
     "summarization": Kind(
         "Prepare summarization data for fairseq-train: text, subwords, binarized data.",
         {**corpora.SUMMARIZATION, "own": own_pairs.SUMMARIZATION},
-        translation.prepare_summaries,
+        translation.SummarizationPreparation,
         translation.add_summarization_options,
     ),
     "classification": Kind(
         "Prepare labeled sentences, pairs and documents for the task sentence_prediction.",
         {**corpora.CLASSIFICATION, "own": own_labels.CLASSIFICATION},
-        classification.prepare,
+        classification.ClassificationPreparation,
         classification.add_options,
     ),
     "tagging": Kind(
         "Prepare sentences with semantic roles for the task sequence_tagging.",
         corpora.TAGGING,
-        tagging.prepare,
+        tagging.TaggingPreparation,
         lambda corpus, parser: add_word_options(parser),
     ),
     "recommendation": Kind(
         "Prepare click logs of news for the task news_recommendation.",
         corpora.RECOMMENDATION,
-        recommendation.prepare,
+        recommendation.RecommendationPreparation,
         recommendation.add_options,
     ),
 }
 
 
-def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False):
+def prepare(
+    kind: str,
+    arguments: Sequence[str] | None = None,
+    prog: str | None = None,
+    data_bin: StrPath = "data-bin",
+    explains: bool = False,
+) -> int:
     """Prepare one data set of a kind, by ``arguments`` ``DATASET ...``; return the exit status.
 
     ``data_bin`` is the folder of data sets without ``--dest``. ``explains`` prints fairseq-train's
@@ -76,7 +84,7 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
     if options.dest is None:
         options.dest = Path(data_bin) / options.dataset
 
-    def run():
+    def run() -> None:
         corpus = entry.corpora[options.dataset]
         if corpus.licensed and options.source is None:
             raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
@@ -84,7 +92,7 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
         _check_dest(options.dest, options.source)
         check_replaced(options.dest, corpus, vars(options).values(), options.force)
         try:
-            train = entry.prepare(corpus, options)
+            train = entry.preparation(corpus, options).prepare()
         except KeyboardInterrupt:
             say(f"{parser.prog.removesuffix('.py')}: interrupted; rerun the same command to resume")
             raise
@@ -94,22 +102,22 @@ def prepare(kind, arguments=None, prog=None, data_bin="data-bin", explains=False
     return end(parser.prog, run, unnamed=options.dest)
 
 
-def _training_files(options):
+def _training_files(options: Namespace) -> tuple[str, ...]:
     """Return the training files of a custom corpus, relative to the destination."""
     files = getattr(options, "train", None) or [getattr(options, "file", None)]
     dest = os.path.realpath(options.dest)
     return tuple(os.path.relpath(os.path.realpath(file), dest) for file in files if file)
 
 
-def _check_dest(dest, source):
+def _check_dest(dest: Path, source: Path | None) -> None:
     """Raise :exc:`UsageError` if fairseq cannot use the destination, or the source contains it."""
     check_unsplit(dest, "--dest", ",:")
     if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
         raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
 
 
-def _make_parser(kind, prog, data_bin):
-    parser = argparse.ArgumentParser(
+def _make_parser(kind: Kind, prog: str | None, data_bin: Path) -> ArgumentParser:
+    parser = ArgumentParser(
         prog=prog,
         description=kind.summary,
         epilog="'%(prog)s DATASET --help' lists the options. Rerun the same command to resume; "
@@ -134,12 +142,13 @@ def _make_parser(kind, prog, data_bin):
     return parser
 
 
-def _cores():
+def _cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def main(arguments=None, prog="posattn prepare"):
-    parser = argparse.ArgumentParser(
+def main(arguments: Sequence[str] | None = None, prog: str = "posattn prepare") -> int:
+    """Run ``posattn prepare``."""
+    parser = ArgumentParser(
         prog=prog,
         description="Prepare a published data set, or your own data, for training.",
         epilog=f"'{prog} KIND --help' lists the data sets of a kind.",

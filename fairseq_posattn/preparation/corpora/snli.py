@@ -1,22 +1,23 @@
-"""Pairs of sentences: SNLI (Bowman et al., 2015), MultiNLI (Williams et al., 2018) and SICK.
+"""Pairs of sentences: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
 
 Words of SNLI and MultiNLI are the leaves of their parses. Pairs without agreement of the annotators
 have no class. MultiNLI's test sets have no labels: the matched development set is for validation,
-the mismatched one for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
+the mismatched one for testing.
 """
 
-import re
+from argparse import Namespace
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import accumulate
+from typing import Any
 
-from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation import examples
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Readers
 from fairseq_posattn.preparation.download import published_at
 from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.preparation.parallel import read_pairs
-from fairseq_posattn.text.lines import read_member
 from fairseq_posattn.text.words import MARK_WITHIN
 
 LABELS = ("contradiction", "neutral", "entailment")
@@ -40,17 +41,12 @@ MULTINLI = published_at(
     "https://cims.nyu.edu/~sbowman/multinli",
     sha256="049f507b9e36b1fcb756cfd5aeb3b7a0cfcb84bf023793652987f7e7e0957822",
 )
-TESTED = {"valid": 9_842, "test": 9_824}
-PAIRS = {"word_rule": "treebank", "labels": LABELS, "pairs": True}
-SICK_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
-WHOLE = "SICK.txt"
-PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
-ENTAILMENT = "entailment_judgment"
-SEMEVAL = "https://alt.qcri.org/semeval2014/task1/data/uploads"
+TESTED: dict[str, int | str] = {"valid": 9_842, "test": 9_824}
+PAIRS: dict[str, Any] = {"word_rule": "treebank", "labels": LABELS, "pairs": True}
 
 
-def snli_splits(archive, options):
-    readers = json_splits(SNLI_FILES, archive, options)
+def read_snli(archive: Archive, options: Namespace) -> Readers:
+    readers = dict(read_json(SNLI_FILES, archive, options))
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
         readers = {split: partial(separate_examples, archive, part) for split, part in parts}
@@ -61,7 +57,7 @@ def snli_splits(archive, options):
     return readers
 
 
-def without_longest(read):
+def without_longest(read: Callable[[], Iterator[Example]]) -> Iterator[Example]:
     """Yield the pairs whose sentences are among the shortest 97%; ``read`` yields all pairs."""
     counts = Counter(_length(text) for pair in read() for text in pair.inputs)
     lengths = sorted(counts)
@@ -73,96 +69,42 @@ def without_longest(read):
             yield pair
 
 
-def _length(text):
+def _length(text: str) -> int:
     """Return a length by MTSA's released code: a word with n marks within counts as 2 n + 1."""
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def json_splits(files, archive, options):
+def read_json(files: Mapping[str, str], archive: Archive, options: Namespace) -> Readers:
     return {split: partial(json_examples, archive, file) for split, file in files.items()}
 
 
-def json_examples(archive, member):
+def json_examples(archive: Archive, member: str) -> Iterator[Example]:
     for place, (label, *parses) in examples.read_objects(archive, member, "pair", *KEYS):
-        parses = [examples.checked_text(parse, place, "a parse").split() for parse in parses]
-        texts = (" ".join(word for word in parse if word not in "()") for parse in parses)
+        trees = [examples.checked_text(parse, place, "a parse").split() for parse in parses]
+        texts = (" ".join(word for word in tree if word not in "()") for tree in trees)
         yield Example(_class(label, place), tuple(texts), place)
 
 
-def separate_examples(archive, part):
-    sides = [(archive, f"{name}.{part}") for name in ("labels", "s1", "s2")]
+def separate_examples(archive: Archive, part: str) -> Iterator[Example]:
+    sides = [f"{name}.{part}" for name in ("labels", "s1", "s2")]
     name = archive.label(f"labels.{part}")
-    for number, (label, *pair) in enumerate(read_pairs([sides]), start=1):
+    for number, (label, *pair) in enumerate(read_pairs(archive, [sides]), start=1):
         place = f"{name}:{number}"
         yield Example(_class(label.strip(), place), tuple(pair), place)
 
 
-def _class(label, place):
+def _class(label: str, place: str) -> str | None:
     return None if label == NO_AGREEMENT else examples.known_class(label, LABELS, place)
 
 
-def sick_splits(archive, options):
-    files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
-    if archive.has(WHOLE) and not archive.has(files["train"]):
-        sets = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
-        return {split: partial(sick_examples, archive, WHOLE, one) for split, one in sets.items()}
-    return {split: partial(sick_examples, archive, file) for split, file in files.items()}
-
-
-def sick_examples(archive, member, part=None):
-    """Yield the pairs of a file, or only those of a part of SemEval."""
-    lines = read_member(archive, member)
-    place, header = next(lines)
-    columns = header.replace("entailment_label", ENTAILMENT).split("\t")
-    needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}
-    if missing := sorted(needed.union(["SemEval_set"] if part else []).difference(columns)):
-        raise UsageError(f"{place}: the columns {', '.join(missing)} are missing")
-    for place, line in lines:
-        fields = line.split("\t")
-        if len(fields) != len(columns):
-            raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
-        row = dict(zip(columns, map(str.strip, fields), strict=True))
-        if part is None or row["SemEval_set"] == part:
-            label = examples.known_class(row[ENTAILMENT], SICK_LABELS, place)
-            text = row["relatedness_score"]
-            if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
-                raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")
-            yield Example(label, (row["sentence_A"], row["sentence_B"]), place, float(text))
-
-
 CORPORA = (
-    ClassificationCorpus(
-        name="sick",
-        summary="SICK, pairs: relatedness from 1 to 5, and entailment",
-        source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
-        "SemEval's zips of them; or SICK.zip",
-        alternatives=(
-            tuple(published_at(f"sick_{part}.zip", SEMEVAL) for part in PARTS.values()),
-            (  # the authors', with some pairs fewer than SemEval's
-                published_at(
-                    "SICK.zip",
-                    "https://zenodo.org/records/2787612/files",
-                    sha256="da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
-                ),
-            ),
-        ),
-        splits=sick_splits,
-        word_rule="moses",
-        labels=SICK_LABELS,
-        published={"train": 4_500, "valid": 500, "test": 4_927},
-        recipe="mpsan/table7_sick",
-        metrics=("pearson", "spearman", "mse"),
-        pairs=True,
-        scored=True,
-        scores=5,
-    ),
     ClassificationCorpus(
         name="snli",
         summary="SNLI, pairs, three classes",
         source=f"{SNLI.name}, or a folder with its files, or with s1.train, s2.train, labels.train "
         "and the same of dev and test",
         alternatives=((SNLI,),),
-        splits=snli_splits,
+        read=read_snli,
         published={"train": 549_367, **TESTED},
         recipe="mtsa/table1_snli",
         flags={
@@ -182,7 +124,7 @@ CORPORA = (
         summary="MultiNLI, pairs, three classes; validation matched, test mismatched",
         source=f"{MULTINLI.name}, or a folder with its files",
         alternatives=((MULTINLI,),),
-        splits=partial(json_splits, MULTINLI_FILES),
+        read=partial(read_json, MULTINLI_FILES),
         published={"train": 392_702, "valid": 9_815, "test": 9_832},
         recipe="mtsa/table2_multinli",
         **PAIRS,
