@@ -74,8 +74,9 @@ def read(folder: StrPath) -> Manifest | None:
     return Manifest(**{**content, "languages": tuple(content.get("languages", ()))})
 
 
-def check_size(path: Path) -> None:
+def check_size(file: StrPath) -> None:
     """Raise UsageError if a prepared file has another size than its preparation recorded."""
+    path = Path(file)
     for folder in (*path.parents,)[:3]:  # a fold has folders of columns
         try:
             stages = json.loads(read_limited(folder / RECORD)).values()

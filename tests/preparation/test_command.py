@@ -87,6 +87,17 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
     assert f" error: --dest {dest}: {words}" in message
 
 
+CORPORA = [(kind, name) for kind, entry in KINDS.items() for name in entry.corpora]
+
+
+@pytest.mark.parametrize(("kind", "name"), CORPORA)
+def test_the_help_of_each_data_set_is_printed(kind, name, capsys):
+    with pytest.raises(SystemExit) as end:
+        prepare(kind, [name, "--help"])
+    assert end.value.code == 0
+    assert KINDS[kind].corpora[name].summary in " ".join(capsys.readouterr().out.split())
+
+
 @pytest.mark.parametrize(("kind", "name"), RECIPES)
 def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
     corpus, dest = RECIPES[kind, name], Path("data-bin") / name
