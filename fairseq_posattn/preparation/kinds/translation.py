@@ -9,6 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from fairseq_posattn.preparation.vectors import Vectors
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.manifest import read as read_manifest
-from fairseq_posattn.text.moses import RATIO, is_clean
+from fairseq_posattn.text.moses import is_clean
 from fairseq_posattn.text.vocabulary import SPECIAL, write_dictionary
 
 LONGEST = 1023  # tokens that fairseq's task of translation takes by default, besides the end symbol
@@ -93,7 +94,7 @@ class PairPreparation(Preparation):
         self.splits, self.sides = corpus.splits(options), corpus.sides
         self.prefix, self.is_own = kind.prefix if kind else "", corpus.recipe is None
         raw = [f"{name}.{side}" for side in self.sides for name in ("test", "text/sample")]
-        self.texts = [*text_files(self.sides, splits=self.splits), *(raw if self.is_own else ())]
+        self.texts = [*self._files("", self.splits), *(raw if self.is_own else ())]
         if self.is_own and options.normalize != "none":
             described["normalize"] = options.normalize
         self.described = {**described, "joined": joined}
@@ -102,18 +103,58 @@ class PairPreparation(Preparation):
         self.corpus.write(readers, work / "text", self.corpus, self.options)
 
     def run_stages(self, stages: Stages, glove: Vectors | None) -> None:
-        corpus, kind, train = self.corpus, self.kind, "train"
-        if corpus.longest_words is not None:
-            train = clean_in_words(stages, self.sides, corpus.longest_words, corpus.ratio)
-        if kind:
-            limits = {"longest": corpus.longest, "ratio": corpus.ratio}
-            options, splits = self.options, self.splits
-            run_subwords(stages, self.sides, splits, kind, options, train=train, **limits)
+        self.split_text(stages)
         pair = "-".join(self.sides)
         outputs = [f"dict.{side}.txt" for side in self.sides]
         for split, side in product(self.splits, self.sides):
             outputs += [f"{split}.{pair}.{side}.{ending}" for ending in ("bin", "idx")]
         stages.run("binarizing", outputs, self.binarize, joined=self.joined)
+
+    def split_text(self, stages: Stages) -> None:
+        """Split all text into subwords, learned on both sides of the training text together.
+
+        Training pairs that the corpus's limits of words or subwords exclude are left out.
+        """
+        corpus, kind, train = self.corpus, self.kind, "train"
+        if corpus.longest_words is not None:
+            train = "clean.train"
+            limits = {"longest_words": corpus.longest_words, "ratio": corpus.ratio}
+            stages.run("cleaning", self._files("", [train]), self._clean, **limits)
+        if kind:
+            learn, split = partial(self._learn, kind, train), partial(self._split, kind, train)
+            stages.run("learning subwords", kind.files, learn, **kind.settings)
+            limits = {"longest": corpus.longest, "ratio": corpus.ratio}
+            most = getattr(self.options, "max_pieces", None)
+            outputs = self._files(kind.prefix, self.splits)
+            stages.run("subwords", outputs, split, max_pieces=most, **limits)
+
+    def _files(self, prefix: str, splits: Sequence[str]) -> list[str]:
+        return [f"text/{prefix}{split}.{side}" for split in splits for side in self.sides]
+
+    def _pairs(self, folder: Path, name: str) -> Iterator[tuple[str, ...]]:
+        return zip(*(file_lines(folder / file) for file in self._files("", [name])), strict=True)
+
+    def _clean(self, work: Path) -> None:
+        longest, ratio = self.corpus.longest_words, self.corpus.ratio
+        pairs = (pair for pair in self._pairs(work, "train") if is_clean(pair, longest, ratio))
+        write_pairs(pairs, work / "text/clean.train", self.sides)
+
+    def _learn(self, kind: Subwords, train: str, work: Path) -> None:
+        files = [work / name for name in self._files("", [train])]
+        kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work)
+
+    def _split(self, kind: Subwords, train: str, work: Path) -> None:
+        longest, ratio = self.corpus.longest, self.corpus.ratio
+        most = getattr(self.options, "max_pieces", None)
+        encoder = kind.encoder(work)
+        for split in self.splits:
+            pairs: Iterable[Pair] = self._pairs(work, train if split == "train" else split)
+            pairs = map_pairs([encoder] * 2, pairs, self.options.jobs, f"splitting {split}")
+            if longest is not None and split == "train":
+                pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
+            if most is not None:
+                pairs = _cut(pairs, most, split, self.sides)
+            write_pairs(pairs, work / f"text/{kind.prefix}{split}", self.sides)
 
     def binarize(self, work: Path) -> None:
         source, target = self.sides
@@ -151,7 +192,7 @@ class PairPreparation(Preparation):
                 counts = {"raw": report.count_lines(dest / f"text/train.{sides[0]}"), **counts}
             report.report_counts(counts, corpus.published, self.options.limit, "pairs")
             return report.next_commands(corpus, dest)
-        texts = {split: _text_pairs(dest, f"{self.prefix}{split}", sides) for split in SPLITS}
+        texts = {split: self._pairs(dest, f"{self.prefix}{split}") for split in SPLITS}
         most = getattr(self.options, "max_pieces", LONGEST)
         report.report_splits(texts, sides, lambda pair: pair[0], most)  # compared by their sources
         if rules := read_manifest(dest):
@@ -183,56 +224,6 @@ class SummarizationPreparation(PairPreparation):
         super().__init__(corpus, options, kind, True, True, longest=options.max_pieces, **described)
 
 
-def clean_in_words(stages: Stages, sides: Sequence[str], longest: int, ratio: float | None) -> str:
-    """Drop training pairs of too many words or of another length ratio; return the text's name."""
-
-    def clean(work: Path) -> None:
-        pairs = _text_pairs(work, "train", sides)
-        kept = (pair for pair in pairs if is_clean(pair, longest, ratio))
-        write_pairs(kept, work / "text/clean.train", sides)
-
-    outputs = text_files(sides, "clean.", ["train"])
-    stages.run("cleaning", outputs, clean, longest_words=longest, ratio=ratio)
-    return "clean.train"
-
-
-def run_subwords(
-    stages: Stages,
-    sides: Sequence[str],
-    splits: Sequence[str],
-    kind: Subwords,
-    options: Namespace,
-    train: str = "train",
-    longest: int | None = None,
-    ratio: float | None = RATIO,
-) -> None:
-    """Learn subwords on the text called ``train``, all sides together, and split all text.
-
-    Training pairs of more than ``longest`` subwords or of a larger ``ratio`` are dropped.
-    """
-    most = getattr(options, "max_pieces", None)
-
-    def learn(work: Path) -> None:
-        files = [work / name for name in text_files(sides, "", [train])]
-        kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work)
-
-    def apply(work: Path) -> None:
-        encoder = kind.encoder(work)
-        for split in splits:
-            pairs: Iterable[Pair]
-            pairs = _text_pairs(work, train if split == "train" else split, sides)
-            pairs = map_pairs([encoder] * 2, pairs, options.jobs, f"splitting {split}")
-            if longest is not None and split == "train":
-                pairs = (pair for pair in pairs if is_clean(pair, longest, ratio))
-            if most is not None:
-                pairs = _cut(pairs, most, split, sides)
-            write_pairs(pairs, work / f"text/{kind.prefix}{split}", sides)
-
-    stages.run("learning subwords", kind.files, learn, **kind.settings)
-    outputs = text_files(sides, kind.prefix, splits)
-    stages.run("subwords", outputs, apply, max_pieces=most, longest=longest, ratio=ratio)
-
-
 def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> Iterator[list[str]]:
     """Yield pairs cut to ``most`` subwords a side; print at the end how many lines were cut."""
     number, cut = 0, Counter[str]()
@@ -244,11 +235,3 @@ def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> 
     for side, count in cut.items():
         share = f"{count:,} of {number:,} lines, {count / number:.1%}"
         say(f"warning: {split}.{side}: cut after {most} subwords ({share}): raise --max-pieces")
-
-
-def text_files(sides: Sequence[str], prefix: str = "", splits: Sequence[str] = SPLITS) -> list[str]:
-    return [f"text/{prefix}{split}.{side}" for split in splits for side in sides]
-
-
-def _text_pairs(folder: Path, name: str, sides: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    return zip(*(file_lines(folder / f"text/{name}.{side}") for side in sides), strict=True)
