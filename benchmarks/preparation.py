@@ -103,7 +103,7 @@ def metered(pipeline, stage, folder):
 
 def measure_ours(source, folder, jobs):
     """Return the measurements of each stage of ``posattn prepare translation wmt14_en_de``."""
-    from fairseq_posattn.preparation.kinds import prepare
+    from fairseq_posattn.preparation.commands.prepare import prepare
     from fairseq_posattn.preparation.stages import Stages
 
     rows, run = [], Stages.run

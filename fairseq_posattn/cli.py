@@ -34,7 +34,7 @@ COMMANDS = {
         "predict labels and scores of new text",
     ),
     "prepare": (
-        "fairseq_posattn.preparation.kinds:main",
+        "fairseq_posattn.preparation.commands.prepare:main",
         "prepare published or custom data for training",
     ),
     "rank": ("fairseq_posattn.inference.commands.rank", "rank the news of MIND's impressions"),

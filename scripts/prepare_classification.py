@@ -12,7 +12,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from fairseq_posattn.preparation.kinds import prepare  # noqa: E402
+from fairseq_posattn.preparation.commands.prepare import prepare  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(prepare("classification", data_bin=ROOT / "data-bin"))

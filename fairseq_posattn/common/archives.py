@@ -18,7 +18,11 @@ from typing import IO, Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 
-COMPRESSIONS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
+COMPRESSIONS: dict[bytes, Any] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
 DAMAGE = (
     *(EOFError, zlib.error, lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, struct.error),
     OverflowError,
@@ -62,7 +66,7 @@ def decompressed(stream: Any, name: object) -> IO[bytes]:
 
 def checked(stream: Any, name: object) -> IO[bytes]:
     """Return a buffered stream that reports damage as a :class:`UsageError`."""
-    return io.BufferedReader(_Checked(stream, name), 1 << 16)  # type: ignore[return-value]
+    return io.BufferedReader(_Checked(stream, name), 1 << 16)
 
 
 class _Checked(io.RawIOBase):
@@ -105,7 +109,7 @@ def unpack_tar(path: StrPath, folder: StrPath) -> None:
         stream = decompressed(file, path)
         with tarfile.open(fileobj=stream, mode="r|", tarinfo=Header) as archive:
             for member in archive:
-                archive.members.clear()  # else it stores every header
+                archive.members.clear()  # type: ignore[attr-defined]  # else it stores every header
                 left -= member.size + BLOCK
                 if left < 0:
                     raise UsageError(f"{path} is refused: it would become much larger than it is")

@@ -7,10 +7,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from typing import TypeVar
+from types import TracebackType
+from typing import Any, TypeVar
 
 from tqdm import tqdm
 
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 SECONDS_BETWEEN_LINES = 60
 _SET_PARENT_DEATH_SIGNAL = 1  # of Linux' prctl
 _system = ctypes.CDLL(None)
-_function = None  # the function of a worker process, set as it is forked
+_function: Callable[[Any], Any]  # the function of a worker process, set as it is forked
 
 
 def say(message: str) -> None:
@@ -40,32 +41,45 @@ class Progress:
     does not enter the rate.
     """
 
-    def __init__(self, title, unit="lines", total=None, start=0):
+    def __init__(
+        self, title: str, unit: str = "lines", total: int | None = None, start: int = 0
+    ) -> None:
         self.title, self.unit, self.start, self.count = title, unit, start, start
         self.started = self.reported = time.monotonic()
-        self.bar = tqdm(
-            **{"desc": title, "unit": f" {unit}", "unit_scale": True, "mininterval": 0.5},
-            **{"total": total, "initial": start, "disable": None, "leave": False},
+        self.bar: tqdm[Any] = tqdm(
+            desc=title,
+            unit=f" {unit}",
+            unit_scale=True,
+            mininterval=0.5,
+            total=total,
+            initial=start,
+            disable=None,
+            leave=False,
             file=sys.stderr,
         )
 
-    def add(self, count):
+    def add(self, count: int) -> None:
         self.count += count
         self.bar.update(count)
         if self.bar.disable and time.monotonic() - self.reported > SECONDS_BETWEEN_LINES:
             self.reported = time.monotonic()
             say(f"{self.title}: {self.count:,} {self.unit} so far")
 
-    def each(self, values):
+    def each(self, values: Iterable[Line]) -> Iterator[Line]:
         """Yield the values and count them."""
         for value in values:
             yield value
             self.add(1)
 
-    def __enter__(self):
+    def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(self, kind, error, traceback):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
         self.bar.close()
         if kind is None:
             seconds = max(time.monotonic() - self.started, 1e-3)
@@ -133,14 +147,16 @@ def map_lines(
             yield from results
 
 
-def _map_chunks(function, chunks, jobs):
+def _map_chunks(
+    function: Callable[[Line], Result], chunks: Iterator[list[Line]], jobs: int
+) -> Iterator[list[Result]]:
     if jobs == 1:
         yield from ([function(line) for line in chunk] for chunk in chunks)
         return
     # Forked, so that the function is not pickled; no other thread runs here yet.
     context = multiprocessing.get_context("fork")
     executor = ProcessPoolExecutor(jobs, context, _start_worker, (function,))
-    pending = deque()
+    pending: deque[Future[list[Result]]] = deque()
     try:
         for chunk in chunks:
             pending.append(executor.submit(_work, chunk))
@@ -156,12 +172,12 @@ def _map_chunks(function, chunks, jobs):
         executor.shutdown(cancel_futures=True)
 
 
-def _start_worker(function):
+def _start_worker(function: Callable[[Any], Any]) -> None:
     global _function
     _function = function
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     ending_with_this(signal.SIGKILL)()
 
 
-def _work(chunk):
+def _work(chunk: list[Any]) -> list[Any]:
     return [_function(line) for line in chunk]

@@ -8,16 +8,23 @@ import hashlib
 import os
 import tarfile
 import zipfile
-from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cached_property
+from pathlib import Path
+from typing import IO
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 
+Members = Iterator[tuple[str, IO[bytes]]]
+Opened = AbstractContextManager[IO[bytes]]
 
-def open_archive(path):
+
+def open_archive(path: StrPath) -> "Archive":
     """Return the :class:`Archive` of a file or folder; raise :exc:`UsageError` if it is damaged."""
     path = Path(path)
     if path.is_dir():
@@ -35,7 +42,7 @@ def open_archive(path):
     return file
 
 
-def joined(folder, paths):
+def joined(folder: StrPath, paths: Iterable[StrPath]) -> "Archive":
     """Return the archives of several files as one."""
     archives = [open_archive(path) for path in paths]
     return archives[0] if len(archives) == 1 else Archives(folder, archives)
@@ -49,97 +56,121 @@ class Archive:
     is found by its whole path or by the end of it, from a slash on.
     """
 
-    def __init__(self, path):
-        self.path, self.name = path, str(path)
+    def __init__(self, path: StrPath) -> None:
+        self.path, self.name = Path(path), str(path)
 
-    def names(self):
+    def members(self) -> Members:
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        return self._names
+
+    @cached_property
+    def _names(self) -> list[str]:
         return [name for name, _ in self.members()]
 
+    def open(self, member: str) -> Opened:
+        return self._open(member)
+
     @contextmanager
-    def open(self, member):
+    def _open(self, member: str) -> Iterator[IO[bytes]]:
         for name, stream in self.members():
             if _ends_in(name, member):
                 yield stream
                 return
         raise UsageError(f"{self.name}: holds no {member}")
 
-    def label(self, member):
+    def label(self, member: str) -> str:
         """Return the name of a file for messages."""
         return f"{self.name}/{member}"
 
-    def has(self, member):
+    def has(self, member: str) -> bool:
         return any(_ends_in(name, member) for name in self.names())
 
-    def first_of(self, *members):
+    def first_of(self, *members: str) -> str:
         """Return the first of some files that there is; raise :exc:`UsageError` if none is."""
         for member in members:
             if self.has(member):
                 return member
         raise UsageError(f"{self.name}: holds none of {', '.join(members)}")
 
-    def nested(self, member):
+    def nested(self, member: str) -> "Archive":
         """Return the tar archive inside this one, compressed or not; in a folder also a zip."""
 
         @contextmanager
-        def opener():
+        def opener() -> Iterator[IO[bytes]]:
             with self.open(member) as stream:
                 yield decompressed(stream, self.label(member))
 
         return Tar(self.label(member), opener, self)
 
-    def fingerprint(self, *members):
-        """Return text that changes with the archive, or with ``members`` (all) of a folder."""
+    def fingerprint(self) -> str:
+        """Return text that changes with the archive or the files of the folder."""
         return _state(self.path)
 
 
 class Archives(Archive):
-    def __init__(self, folder, archives):
+    """Several archives of one data set."""
+
+    def __init__(self, folder: StrPath, archives: Sequence[Archive]) -> None:
         super().__init__(folder)
         self.archives = archives
 
-    def members(self):
+    def members(self) -> Members:
         for archive in self.archives:
             yield from archive.members()
 
-    def label(self, member):
-        holding = (archive.label(member) for archive in self.archives if archive.has(member))
-        return next(holding, super().label(member))
+    @cached_property
+    def _names(self) -> list[str]:
+        return [name for archive in self.archives for name in archive.names()]
 
-    def fingerprint(self, *members):
+    def open(self, member: str) -> Opened:
+        holding = self._holding(member)
+        return holding.open(member) if holding else super().open(member)
+
+    def label(self, member: str) -> str:
+        holding = self._holding(member)
+        return holding.label(member) if holding else super().label(member)
+
+    def nested(self, member: str) -> Archive:
+        holding = self._holding(member)
+        return holding.nested(member) if holding else super().nested(member)
+
+    def fingerprint(self) -> str:
         return " ".join(archive.fingerprint() for archive in self.archives)
+
+    def _holding(self, member: str) -> Archive | None:
+        return next((archive for archive in self.archives if archive.has(member)), None)
 
 
 class Folder(Archive):
     """The regular files of a folder; of several that end alike, the one nearest to it is found."""
 
-    def __init__(self, path):
-        super().__init__(path)
-        files = (inner.relative_to(path) for inner in path.rglob("*") if inner.is_file())
-        self._names = sorted(map(PurePosixPath.as_posix, files))
+    @cached_property
+    def _names(self) -> list[str]:
+        files = (path for path in self.path.rglob("*") if path.is_file())
+        return sorted(path.relative_to(self.path).as_posix() for path in files)
 
-    def names(self):
-        return self._names
-
-    def members(self):
+    def members(self) -> Members:
         for name in self._names:
             with open(self.path / name, "rb") as stream:
                 yield name, stream
 
-    def open(self, member):
+    def open(self, member: str) -> Opened:
         return open(self._find(member), "rb")
 
-    def label(self, member):
+    def label(self, member: str) -> str:
         return str(self._find(member))
 
-    def nested(self, member):
+    def nested(self, member: str) -> Archive:
         return open_archive(self._find(member))
 
-    def fingerprint(self, *members):
-        paths = sorted({*map(self._find, members)} or {self.path / name for name in self._names})
+    def fingerprint(self) -> str:
+        paths = sorted(self.path / name for name in self._names)
         states = "".join(f"{path.relative_to(self.path)} {_state(path)}\n" for path in paths)
         return hashlib.sha256(states.encode("utf-8", "surrogateescape")).hexdigest()
 
-    def _find(self, member):
+    def _find(self, member: str) -> Path:
         matches = [name for name in self._names if _ends_in(name, member)]
         if not matches:
             raise UsageError(f"{self.name}: holds no {member}")
@@ -149,15 +180,18 @@ class Folder(Archive):
 class Tar(Archive):
     """A tar archive; ``opener`` opens its decompressed bytes, ``outer`` is the file it lies in."""
 
-    def __init__(self, path, opener, outer):
+    def __init__(self, path: StrPath, opener: Callable[[], Opened], outer: Archive) -> None:
         super().__init__(path)
-        self.opener, self.fingerprint = opener, outer.fingerprint
+        self.opener, self.outer = opener, outer
 
-    def members(self):
+    def fingerprint(self) -> str:
+        return self.outer.fingerprint()
+
+    def members(self) -> Members:
         with self.opener() as stream, damage_reported(self.name):
             tar = tarfile.TarFile.open(fileobj=stream, mode="r|", tarinfo=Header)
             for member in tar:
-                tar.members.clear()  # else it stores every header
+                tar.members.clear()  # type: ignore[attr-defined]  # else it stores every header
                 if member.isfile():
                     content = checked(tar.extractfile(member), self.name)
                     yield member.name.removeprefix("./"), content
@@ -166,7 +200,9 @@ class Tar(Archive):
 
 
 class Zip(Archive):
-    def members(self):
+    """A zip archive."""
+
+    def members(self) -> Members:
         with damage_reported(self.name), zipfile.ZipFile(self.path) as archive:
             for item in archive.infolist():
                 if not item.is_dir():
@@ -177,32 +213,33 @@ class Zip(Archive):
 class SingleFile(Archive):
     """One file, compressed or not, under its name without .gz and the like."""
 
-    def __init__(self, path):
+    def __init__(self, path: StrPath) -> None:
         super().__init__(path)
         with open(path, "rb") as file:
             self.is_compressed = decompressed(file, path) is not file
 
-    def label(self, member):
+    def label(self, member: str) -> str:
         return self.name
 
-    def names(self):
+    @cached_property
+    def _names(self) -> list[str]:
         shortened = self.is_compressed and self.path.suffix in COMPRESSED
         return [self.path.stem if shortened else self.path.name]
 
-    def members(self):
+    def members(self) -> Members:
         with self.open_only() as stream:
             yield self.names()[0], stream
 
     @contextmanager
-    def open_only(self):
+    def open_only(self) -> Iterator[IO[bytes]]:
         with open(self.path, "rb") as file:
             yield decompressed(file, self.name)
 
 
-def _ends_in(name, member):
+def _ends_in(name: str, member: str) -> bool:
     return name == member or name.endswith(f"/{member}")
 
 
-def _state(path):
+def _state(path: Path) -> str:
     status = os.stat(path)
     return f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
@@ -13,8 +14,18 @@ from fairseq_posattn.common.progress import ending_with_this, say
 
 SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 
+Tell = Callable[[str], object]  # prints a line
 
-def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=(("", "text"),)):
+
+def binarize_columns(
+    work: Path,
+    columns: Sequence[str],
+    dictionary: str,
+    splits: Sequence[str],
+    jobs: int,
+    tell: Tell = say,
+    parts: Iterable[tuple[str, str]] = (("", "text"),),
+) -> None:
     """Binarize ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
 
     ``parts`` are folders of binarized data and of text; ``dictionary`` is copied to each column.
@@ -28,7 +39,9 @@ def binarize_columns(work, columns, dictionary, splits, jobs, tell=say, parts=((
     binarize_files(work, targets, dictionary, jobs, tell)
 
 
-def binarize_files(work, targets, dictionary, jobs, tell=say):
+def binarize_files(
+    work: Path, targets: Mapping[Path, Path], dictionary: str, jobs: int, tell: Tell = say
+) -> None:
     """Binarize text files as ``targets`` (without endings) in one run, which starts slowly."""
     files, scratch = ",".join(map(str, targets)), work / "scratch"
     preprocess(scratch, jobs, tell, only_source=True, srcdict=work / dictionary, testpref=files)
@@ -39,14 +52,15 @@ def binarize_files(work, targets, dictionary, jobs, tell=say):
         shutil.copyfile(work / dictionary, target.parent / "dict.txt")
 
 
-def preprocess(dest, jobs, tell=say, **options):
+def preprocess(dest: Path, jobs: int, tell: Tell = say, **options: object) -> None:
     """Run fairseq-preprocess; ``tell`` prints its lines about sizes of dictionaries and data."""
     command = [sys.executable, "-m", "fairseq_cli.preprocess"]
     for name, value in {"destdir": dest, "workers": jobs, **options}.items():
         if value is not False:
             flag = f"--{name.replace('_', '-')}"
             command.append(flag if value is True else f"{flag}={value}")  # it may begin with -
-    last, shown = "", set()
+    last = ""
+    shown: set[str] = set()
     with subprocess.Popen(
         command,
         env={**os.environ, "PYTHONWARNINGS": "ignore", "PYTHONUNBUFFERED": "1"},
@@ -58,7 +72,7 @@ def preprocess(dest, jobs, tell=say, **options):
         preexec_fn=ending_with_this(signal.SIGKILL),
     ) as process:
         try:
-            for line in process.stdout:
+            for line in process.stdout or ():
                 last = line.strip() or last
                 if (match := SIZES.search(line)) and match[1] not in shown:
                     shown.add(match[1])

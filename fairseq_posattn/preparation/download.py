@@ -4,20 +4,23 @@ Downloads resume where they broke off.
 """
 
 import hashlib
+import http.client
 import ssl
 import time
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
+from typing import IO
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from fairseq_posattn.common.errors import UsageError, shown
 from fairseq_posattn.common.files import locked
 from fairseq_posattn.common.progress import Progress, say
-from fairseq_posattn.preparation.archives import SingleFile, joined, open_archive
+from fairseq_posattn.preparation.archives import Archive, SingleFile, joined, open_archive
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
 PATIENCE = 60.0  # seconds without a byte
@@ -35,11 +38,11 @@ class Source:
     """A published file, from the first of ``urls`` that works; without a checksum, all https."""
 
     name: str
-    urls: tuple
+    urls: tuple[str, ...]
     sha256: str | None = None
     is_archive: bool = True
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for url in self.urls:
             parts = urlsplit(url)
             is_trusted = self.sha256 or parts.hostname in LOCALHOST
@@ -47,18 +50,17 @@ class Source:
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
 
 
-def published_at(name, *folders, sha256=None, is_archive=True):
+def published_at(
+    name: str, *folders: str, sha256: str | None = None, is_archive: bool = True
+) -> Source:
     """Return the :class:`Source` of a file that several folders of the web have."""
     urls = tuple(f"{folder}/{name}" for folder in folders)
     return Source(name, urls, sha256, is_archive)
 
 
-def obtain(source, options):
-    """Return the archive that ``--source`` names or holds, or a download into ``--dest``."""
-    return obtain_any(((source,),), options.source, options.dest / "download")
-
-
-def obtain_any(alternatives, given, folder):
+def obtain_any(
+    alternatives: Sequence[Sequence[Source]], given: Path | None, folder: Path
+) -> Archive:
     """Return the archive of a data set, from the first alternative (sources) that works.
 
     ``given`` is the user's file or folder; None: download to ``folder``.
@@ -69,8 +71,9 @@ def obtain_any(alternatives, given, folder):
             if all(path.is_file() for path in paths):
                 return joined(given, paths)
         return open_archive(given)
-    failures = []
-    for sources in alternatives:
+    failures: list[str] = []
+    there = [all(Path(folder, source.name).exists() for source in one) for one in alternatives]
+    for _, sources in sorted(zip(there, alternatives, strict=True), key=lambda one: not one[0]):
         try:
             return joined(folder, [fetch(source, folder) for source in sources])
         except UsageError as failure:
@@ -80,7 +83,7 @@ def obtain_any(alternatives, given, folder):
     raise UsageError("; or else ".join(failures))
 
 
-def fetch(source, folder, pause=1.0) -> Path:
+def fetch(source: Source, folder: Path, pause: float = 1.0) -> Path:
     """Download a source, unless it is there; ``pause`` seconds double after failed attempts."""
     path, failures = Path(folder, source.name), []
     if path.exists():
@@ -106,7 +109,7 @@ def fetch(source, folder, pause=1.0) -> Path:
     return path
 
 
-def _fetch_from(url, part, source, pause):
+def _fetch_from(url: str, part: Path, source: Source, pause: float) -> None:
     """Fill the file ``part``; raise :exc:`Unavailable` if this mirror does not serve the file."""
     fruitless = largest = 0
     while True:
@@ -114,24 +117,24 @@ def _fetch_from(url, part, source, pause):
         largest = max(largest, before)
         try:
             _request(url, part, before, source.name)
-            problem = _find_fault(part, source)
-            if not problem:
+            fault = _find_fault(part, source)
+            if not fault:
                 return
             part.unlink()
             if not before:
-                raise Unavailable(problem)
-            problem += ", perhaps of two versions"  # fetched again from the start
+                raise Unavailable(fault)
+            problem = f"{fault}, perhaps of two versions"  # fetched again from the start
         except BROKEN_OFF as error:
-            problem = getattr(error, "reason", "") or str(error) or type(error).__name__
+            problem = str(getattr(error, "reason", "") or error) or type(error).__name__
         # Progress is more than at any time before: some servers start again for ever.
         fruitless = 0 if part.exists() and part.stat().st_size > largest else fruitless + 1
         if fruitless == ATTEMPTS:
             raise Unavailable(problem)
-        say(f"{url}: {shown(str(problem))[:200]}; trying again")
+        say(f"{url}: {shown(problem)[:200]}; trying again")
         time.sleep(pause * 2**fruitless)
 
 
-def _request(url, part, size, title):
+def _request(url: str, part: Path, size: int, title: str) -> None:
     """Append the bytes after the first ``size`` ones; ConnectionError: ask again."""
     headers = {"User-Agent": USER_AGENT} | ({"Range": f"bytes={size}-"} if size else {})
     request = urllib.request.Request(url, headers=headers)
@@ -164,14 +167,22 @@ def _request(url, part, size, title):
 class _Redirects(urllib.request.HTTPRedirectHandler):
     """Redirects that stay on https, or on http where the checksum is known."""
 
-    def redirect_request(self, request, answer, code, message, headers, url):
+    def redirect_request(
+        self,
+        request: urllib.request.Request,
+        answer: IO[bytes],
+        code: int,
+        message: str,
+        headers: http.client.HTTPMessage,
+        url: str,
+    ) -> urllib.request.Request | None:
         before, after = urlsplit(request.full_url).scheme, urlsplit(url).scheme
         if after not in ("https", before):
             raise Unavailable(f"it redirects from {before} to {url}, which is not followed")
         return super().redirect_request(request, answer, code, message, headers, url)
 
 
-def _find_fault(path, source):
+def _find_fault(path: Path, source: Source) -> str | None:
     """Return why a file cannot be the published one, or None."""
     with open(path, "rb") as file:
         if source.sha256:

@@ -5,26 +5,36 @@ import shlex
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from textwrap import indent
+from typing import Any
 
+from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.common.progress import say
 
 MOST_LABELS = 30  # lines of the table of classes
 
 
-def counted(number, noun):
+def counted(number: int, noun: str) -> str:
     """Return a number with its noun, such as ``1 pair`` or ``2,000 pairs``."""
     return f"{number:,} {noun}" + ("" if number == 1 else "s")
 
 
-def count_lines(path):
+def count_lines(path: Path) -> int:
+    """Return the number of lines of a file."""
     with open(path, "rb") as file:
         return sum(1 for _ in file)
 
 
-def report_counts(counts, published, limit=None, what="lines"):
+def report_counts(
+    counts: Mapping[str, int],
+    published: Mapping[str, int | str],
+    limit: int | None = None,
+    what: str = "lines",
+) -> None:
     """Print the counts of the splits; warn where published ones differ, unless of a part."""
     width, warnings = max(map(len, ["split", *counts])), []
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
@@ -42,7 +52,12 @@ def report_counts(counts, published, limit=None, what="lines"):
         say(f"warning: {warning}: scores cannot be compared with published ones")
 
 
-def report_splits(splits, sides, key=lambda texts: texts, most=math.inf):
+def report_splits(
+    splits: Mapping[str, Iterable[tuple[str, ...]]],
+    sides: Sequence[str],
+    key: Callable[[tuple[str, ...]], Hashable] = lambda texts: texts,
+    most: float = math.inf,
+) -> None:
     """Print size and lengths of each split, and warn of examples that training has, too.
 
     ``splits`` maps names, ``train`` first, to examples: tuples of tokenized texts, called
@@ -51,9 +66,11 @@ def report_splits(splits, sides, key=lambda texts: texts, most=math.inf):
     """
     columns = "  ".join(f"{side}: median, longest" for side in sides)
     print(f"{'split':<6} {'examples':>10} {'repeated':>10} {'in train':>10}   {columns}")
-    trained, warnings = frozenset(), []
+    trained: set[int] = set()
+    warnings: list[str] = []
     for split, examples in splits.items():
-        counts, known, shared, long = [Counter() for _ in sides], set(), 0, 0
+        counts, shared, long = [Counter[int]() for _ in sides], 0, 0
+        known: set[int] = set()
         for texts in examples:
             lengths = [len(text.split()) for text in texts]
             for count, length in zip(counts, lengths, strict=True):
@@ -64,7 +81,7 @@ def report_splits(splits, sides, key=lambda texts: texts, most=math.inf):
             shared += example in trained
         number = counts[0].total()
         each = [f"{median(count.elements()):g}, {max(count):,}" for count in counts]
-        cells = (f"{one:>{len(side) + 17}}" for side, one in zip(sides, each, strict=True))
+        cells = (f"{cell:>{len(side) + 17}}" for side, cell in zip(sides, each, strict=True))
         columns = "  ".join(cells)
         in_train = "-" if split == "train" else f"{shared:,}"
         print(f"{split:<6} {number:>10,} {number - len(known):>10,} {in_train:>10}   {columns}")
@@ -84,10 +101,10 @@ def report_splits(splits, sides, key=lambda texts: texts, most=math.inf):
         say(warning)
 
 
-def report_labels(labels):
+def report_labels(labels: Mapping[str, Iterable[str]]) -> None:
     """Print how often each class occurs in each split; ``labels``: ``{split: classes}``."""
     counts = {split: Counter(names) for split, names in labels.items()}
-    names = sorted(set().union(*counts.values()), key=lambda name: (-counts["train"][name], name))
+    names = sorted({*chain(*counts.values())}, key=lambda name: (-counts["train"][name], name))
     width = max(len("label"), *map(len, names[:MOST_LABELS]))
     print(f"{'label':<{width}}" + "".join(f" {split:>18}" for split in counts))
     for name in names[:MOST_LABELS]:
@@ -97,7 +114,13 @@ def report_labels(labels):
         print(f"(and {len(names) - MOST_LABELS:,} more)")
 
 
-def next_commands(corpus, dest, by_name=False, folder=None, extra=()):
+def next_commands(
+    corpus: Any,
+    dest: Path,
+    by_name: bool = False,
+    folder: Path | None = None,
+    extra: Sequence[str] = (),
+) -> list[str]:
     """Print the commands that train on prepared data; return the words of the first one.
 
     ``by_name`` is for recipes that find data sets by their folders' names.
@@ -113,7 +136,7 @@ def next_commands(corpus, dest, by_name=False, folder=None, extra=()):
     return train
 
 
-def explain(train):
+def explain(train: Sequence[str]) -> None:
     """Print the fairseq-train command of ``posattn train``, given as words, on this machine."""
     words = [sys.executable, "-m", "fairseq_posattn.cli", "train", "--dry-run", *train[2:]]
     result = subprocess.run(words, stdout=subprocess.PIPE, text=True)
@@ -121,7 +144,7 @@ def explain(train):
         print(f"posattn train stands for\n{indent(result.stdout.rstrip(), '    ')}")
 
 
-def shown(path):
+def shown(path: StrPath) -> str:
     """Return a path for a printed command, relative to the current folder if it lies in it."""
     path = Path(path)
     path = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

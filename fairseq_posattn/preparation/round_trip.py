@@ -4,11 +4,14 @@ It is what a perfect model would print: an upper bound of its scores.
 """
 
 import random
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import in_form, joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.vocabulary import SPECIAL
@@ -31,26 +34,27 @@ REMEDIES = {
 class Sample:
     """Random pairs of a stream, at most :data:`MOST`; the same ones each time."""
 
-    def __init__(self):
-        self.pairs, self.number, self.random = [], 0, random.Random(1)
+    def __init__(self) -> None:
+        self.pairs: list[Sequence[str]] = []
+        self.number, self.random = 0, random.Random(1)
 
-    def add(self, pair):
+    def add(self, pair: Sequence[str]) -> None:
         """Take a pair, perhaps instead of an earlier one."""
         self.number += 1
         if len(self.pairs) < MOST:
             self.pairs.append(pair)
-        elif (place := self.random.randrange(self.number)) < MOST:
-            self.pairs[place] = pair
+        elif (index := self.random.randrange(self.number)) < MOST:
+            self.pairs[index] = pair
 
 
-def write_sample(pairs, folder, sides):
+def write_sample(pairs: Iterable[Sequence[str]], folder: Path, sides: Sequence[str]) -> None:
     """Write raw pairs to ``sample.{side}``, for :func:`measure`, with single spaces."""
     for number, side in enumerate(sides):
         with writing(folder / f"sample.{side}") as file:
             file.writelines(f"{single_spaces(pair[number])}\n" for pair in pairs)
 
 
-def measure(folder, rules):
+def measure(folder: Path, rules: Manifest) -> dict[str, dict[str, float]]:
     """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
 
     The Unicode form that the user chose is no loss; unknown subwords are.
@@ -59,7 +63,7 @@ def measure(folder, rules):
         folder: of prepared text with a sample, the subwords' codes and the dictionaries.
         rules: its :class:`.Manifest`.
     """
-    measured = {}
+    measured: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, rules.languages, strict=True):
         split, join = splitter(folder, rules, language), joiner(rules, language)
         known = {line.rpartition(" ")[0] for line in file_lines(folder / f"dict.{language}.txt")}
@@ -81,9 +85,10 @@ def measure(folder, rules):
     return measured
 
 
-def _scores(back, lines):
+def _scores(back: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
     """Return BLEU and chrF in percent; BLEU of characters where words are not separated."""
-    from sacrebleu.metrics import BLEU, CHRF
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
     letters, spaces = sum(map(len, lines)), sum(line.count(" ") for line in lines)
     tokenize = "13a" if letters < SPACED * spaces else "char"
@@ -93,7 +98,7 @@ def _scores(back, lines):
     }
 
 
-def report(round_trip):
+def report(round_trip: Mapping[str, Mapping[str, float]]) -> None:
     """Print the shares and scores of :func:`measure`."""
     for side, one in round_trip.items():
         print(

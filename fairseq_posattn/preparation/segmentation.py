@@ -3,8 +3,12 @@
 import hashlib
 import re
 import shutil
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from itertools import islice
 from math import ceil, sqrt
+from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
@@ -23,28 +27,48 @@ BYTES = 256 + len(SPECIAL)  # SentencePiece's subwords of bytes and symbols
 PER_ROOT, FEWEST, MOST = 4, 1_000, 32_000
 BY_TEXT = f"{FEWEST:,} to {MOST:,} by the size of the training text"  # the default, for --help
 
+Lines = Callable[[], Iterator[str]]  # yields the training text each time
 
-class BytePairs:
-    """Byte-pair encoding of tokenized text."""
 
-    prefix = "bpe."  # of the segmented text files
-    files = ("text/bpe.codes",)  # learned files; ``settings`` are the options that affect them
+class Subwords:
+    """Subwords that are learned from text."""
+
+    prefix: str  # of the segmented text files
+    files: tuple[str, ...]  # learned files
+    settings: dict[str, Any]  # the options that affect them
     lower = accents = False  # text is not lowercased
 
-    def __init__(self, options):
+    def learn(self, lines: Lines, work: Path) -> None:
+        """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
+        raise NotImplementedError
+
+    def encoder(self, dest: Path) -> Callable[[str], str]:
+        """Return a function that splits a line by the files learned in ``dest``."""
+        raise NotImplementedError
+
+    def vocabulary(self, dest: Path) -> list[str]:
+        """Return all subwords, without special symbols."""
+        raise NotImplementedError
+
+
+class BytePairs(Subwords):
+    """Byte-pair encoding of tokenized text."""
+
+    prefix = "bpe."
+    files = ("text/bpe.codes",)
+
+    def __init__(self, options: Namespace) -> None:
         self.settings = {"operations": options.bpe_operations or USUAL_MERGES}
 
-    def learn(self, lines, work):
-        """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
+    def learn(self, lines: Lines, work: Path) -> None:
         subwords.learn_bpe(lines(), self.settings["operations"], work / self.files[0])
 
-    def encoder(self, dest):
-        """Return a function that splits a line by the files learned in ``dest``."""
+    def encoder(self, dest: Path) -> Callable[[str], str]:
         return subwords.BytePairEncoder(dest / self.files[0])
 
 
-class SentencePieces:
-    """SentencePiece's byte pairs of untokenized text, spaces included; see BytePairs.
+class SentencePieces(Subwords):
+    """SentencePiece's byte pairs of untokenized text, spaces included.
 
     Text comes back unchanged: it is not normalized, and characters that are too rare for a subword
     are split into bytes.
@@ -52,9 +76,8 @@ class SentencePieces:
 
     prefix = "spm."
     files = ("text/spm.model", "text/spm.vocab")
-    lower = accents = False
 
-    def __init__(self, options):
+    def __init__(self, options: Namespace) -> None:
         flag = "--cased" if options.cased else "--wordpiece-vocabulary"
         if options.cased or options.wordpiece_vocabulary:
             raise UsageError(f"{flag}: needs --subwords wordpiece")
@@ -62,10 +85,10 @@ class SentencePieces:
         if merges := getattr(options, "bpe_operations", None):
             self.settings = {"operations": merges}
 
-    def learn(self, lines, work):
+    def learn(self, lines: Lines, work: Path) -> None:
         given, merges = map(self.settings.get, ("vocabulary_size", "operations"))
         sample, size = _sample(lines, given)
-        alphabet = len(set().union(*sample()))
+        alphabet = len(set[str]().union(*sample()))
         if given is None:
             size = alphabet + (BYTES + merges if merges else size)
         say(f"learning {size:,} subwords")
@@ -91,22 +114,21 @@ class SentencePieces:
             character_coverage=0.9995 if BYTES + alphabet < size < RICH * alphabet else 1.0,
         )
 
-    def encoder(self, dest):
+    def encoder(self, dest: Path) -> Callable[[str], str]:
         return subwords.SentencePieceEncoder(dest / self.files[0])
 
-    def vocabulary(self, dest):
-        """Return all subwords, without special symbols."""
+    def vocabulary(self, dest: Path) -> list[str]:
         known = [line.partition("\t")[0] for line in file_lines(dest / self.files[1])]
         return [one for one in known if one not in SPECIAL]
 
 
-class WordPieces:
-    """BERT's WordPiece, with a learned or a given vocabulary; see BytePairs."""
+class WordPieces(Subwords):
+    """BERT's WordPiece, with a learned or a given vocabulary."""
 
     prefix = "wordpiece."
     files = ("text/vocab.txt",)
 
-    def __init__(self, options):
+    def __init__(self, options: Namespace) -> None:
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
         self.lower = not self.cased
         # A vocabulary of BERT's without capitals has no accents either.
@@ -119,7 +141,7 @@ class WordPieces:
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
-    def learn(self, lines, work):
+    def learn(self, lines: Lines, work: Path) -> None:
         if self.given:
             shutil.copyfile(self.given, work / self.files[0])
         else:
@@ -127,29 +149,33 @@ class WordPieces:
             path = work / self.files[0]
             subwords.learn_wordpiece(sample, size, self.cased, path, self.accents)
 
-    def encoder(self, dest):
+    def encoder(self, dest: Path) -> Callable[[str], str]:
         return subwords.WordPieceEncoder(dest / self.files[0], self.cased, self.accents)
 
-    def vocabulary(self, dest):
+    def vocabulary(self, dest: Path) -> list[str]:
         known = subwords.read_vocabulary(dest / self.files[0])
         return [one for one in known if one not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
 
 
-KINDS = {"subword_nmt": BytePairs, "sentencepiece": SentencePieces, "wordpiece": WordPieces}
+KINDS: dict[str, Callable[[Namespace], Subwords]] = {
+    "subword_nmt": BytePairs,
+    "sentencepiece": SentencePieces,
+    "wordpiece": WordPieces,
+}
 
 
-def choose_size(characters):
+def choose_size(characters: int) -> int:
     """Return the size of a vocabulary for a training text of so many characters."""
-    return round(min(max(PER_ROOT * sqrt(characters), FEWEST), MOST), -2)
+    return int(round(min(max(PER_ROOT * sqrt(characters), FEWEST), MOST), -2))
 
 
-def _sample(lines, size):
+def _sample(lines: Lines, size: int | None) -> tuple[Lines, int]:
     """Return a function that yields sentences to learn from, and how many subwords to learn.
 
     The sentences are the same each time. A ``size`` of None is chosen by the text.
     """
 
-    def sentences():
+    def sentences() -> Iterator[str]:
         for line in lines():
             yield from SENTENCE_END.split(line)
 
@@ -159,4 +185,4 @@ def _sample(lines, size):
     step = ceil(number / LEARN_FROM)
     if step > 1:
         say(f"learning subwords from every {step}th sentence")
-    return lambda: islice(sentences(), 0, None, step), size or int(choose_size(characters))
+    return lambda: islice(sentences(), 0, None, step), size or choose_size(characters)

@@ -6,16 +6,19 @@
 import json
 import os
 import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn import __version__
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import locked, write_json
+from fairseq_posattn.common.files import StrPath, locked, write_json
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.corpus import Corpus
 from fairseq_posattn.text import manifest
 
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt", "tokenizers")
@@ -25,6 +28,8 @@ FINISHED = ".finished"  # the same while they move to their places
 LOCK = ".lock"
 FILES = "training_files"  # in the settings of the last stage
 PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
+
+Record = dict[str, dict[str, Any]]  # settings, outputs and files of each finished stage
 
 
 class Stages:
@@ -36,14 +41,14 @@ class Stages:
     ``limit`` examples per split never replace the whole data set in ``dest``: UsageError.
     """
 
-    def __init__(self, dest, limit=None, force=False):
+    def __init__(self, dest: StrPath, limit: int | None = None, force: bool = False) -> None:
         self.dest, self.limit, self.force = Path(dest), limit, force
         self.work = self.dest / WORK
         self.home = self.dest  # holds the finished stages: dest, or work once one is redone
-        self.done = {}  # entries of the record, by name of the stage
+        self.done: Record = {}  # entries of the record, by name of the stage
 
     @contextmanager
-    def locked(self):
+    def locked(self) -> Iterator["Stages"]:
         """Hold the destination; a second run waits until the first one ends."""
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
@@ -70,7 +75,14 @@ class Stages:
                 self._publish()
             _remove(self.work)
 
-    def run(self, name, outputs, function, source=None, **settings):
+    def run(
+        self,
+        name: str,
+        outputs: Sequence[str],
+        function: Callable[[Path], object],
+        source: object = None,
+        **settings: object,
+    ) -> None:
         """Run one stage, unless it is done already.
 
         ``function`` makes ``outputs`` in a folder with the earlier ones. ``source`` identifies the
@@ -97,7 +109,7 @@ class Stages:
         if self.home == self.work:
             write_json(self.work / NAME, self.done, indent=1)
 
-    def _begin(self):
+    def _begin(self) -> None:
         """Resume the working folder, or link the outputs of the finished stages into a new one."""
         self.home, self.record = self.work, _read_record(self.work)
         if list(self.record.items())[: len(self.done)] != list(self.done.items()):
@@ -112,7 +124,7 @@ class Stages:
             except OSError:  # a file system without links
                 shutil.copyfile(self.dest / file, self.work / file)
 
-    def _refuse_foreign(self, outputs):
+    def _refuse_foreign(self, outputs: Iterable[str]) -> None:
         """Raise if a file that no stage made would be replaced."""
         known = _files_of(self.published)
         stale = [stage for name, stage in self.published.items() if stage != self.done.get(name)]
@@ -123,7 +135,7 @@ class Stages:
                     "away, or give another --dest"
                 )
 
-    def _publish(self):
+    def _publish(self) -> None:
         """Move finished outputs to their places, also those of a run that was killed here."""
         finished = self.dest / FINISHED
         if (finished / NAME).exists():
@@ -142,19 +154,27 @@ class Stages:
         _remove(finished)
 
 
-def write_manifests(stages, corpus, *, count, parts=(".",), **described):
+def write_manifests(
+    stages: Stages,
+    corpus: Corpus,
+    *,
+    count: Callable[[Path], Mapping[str, Any]],
+    parts: Sequence[str] = (".",),
+    **described: Any,
+) -> None:
     """Run the last stage, which writes ``preparation.json`` to each of the ``parts``.
 
     ``count`` takes the folder and returns the counted fields; ``described`` are other fields.
     """
     names = ("task", "word_rule", "subwords", "criterion")
-    fields = {"corpus": corpus.name, **{name: getattr(corpus, name) for name in names}}
+    fields: dict[str, Any] = {"corpus": corpus.name}
+    fields |= {name: getattr(corpus, name) for name in names}
     fields |= {"languages": list(corpus.sides), "metric": corpus.metrics[0], **described}
-    versions = {}
+    versions: dict[str, str] = {}
     if stages.home == stages.work:  # unknown for finished stages; a checkout need not be installed
         versions = {"fairseq-posattn": __version__} | {name: version(name) for name in PACKAGES}
 
-    def make(work):
+    def make(work: Path) -> None:
         rules = replace(manifest.Manifest(**fields, **count(work)), versions=versions)
         for part in parts:
             manifest.write(work / part, rules)
@@ -164,7 +184,9 @@ def write_manifests(stages, corpus, *, count, parts=(".",), **described):
     stages.run("manifest", outputs, make, **fields, **files)
 
 
-def check_replaced(dest, corpus, inputs, force=False):
+def check_replaced(
+    dest: Path, corpus: Corpus, inputs: Iterable[object], force: bool = False
+) -> None:
     """Raise :exc:`UsageError` if a preparation would replace another corpus or one of its inputs.
 
     ``inputs`` are the values of all options; ``force`` allows to replace the corpus.
@@ -177,8 +199,8 @@ def check_replaced(dest, corpus, inputs, force=False):
                 f"{path}: an earlier preparation made it, and this one would replace it; copy it "
                 "to another folder, or give another --dest"
             )
-    wanted = {"corpus": corpus.name, "task": corpus.task, "languages": list(corpus.sides)}
-    wanted[FILES] = list(corpus.files)
+    wanted: dict[str, Any] = {"corpus": corpus.name, "task": corpus.task}
+    wanted |= {"languages": list(corpus.sides), FILES: list(corpus.files)}
     settings = record.get("manifest", {}).get("settings", {})
     present = wanted | settings  # older records lack some
     if {present["task"], corpus.task} == PAIR_TASKS:
@@ -192,7 +214,7 @@ def check_replaced(dest, corpus, inputs, force=False):
         )
 
 
-def _read_record(folder):
+def _read_record(folder: Path) -> Record:
     """Return the record of a folder; stages of 0.1.0 had names in British spelling."""
     path = Path(folder) / NAME
     try:
@@ -202,7 +224,9 @@ def _read_record(folder):
         raise UsageError(f"{path}: damaged; remove it, and prepare the data again") from None
 
 
-def _entry_if_done(entry, folder, settings, outputs):
+def _entry_if_done(
+    entry: dict[str, Any] | None, folder: Path, settings: dict[str, Any], outputs: list[str]
+) -> dict[str, Any] | None:
     """Return a stage's entry of the record if its settings and files are the same."""
     if entry and settings["source"] is None:
         settings = {**settings, "source": entry["settings"].get("source")}
@@ -210,15 +234,15 @@ def _entry_if_done(entry, folder, settings, outputs):
     return entry if entry == state else None
 
 
-def _outputs(stages):
+def _outputs(stages: Iterable[dict[str, Any]]) -> list[str]:
     return [output for stage in stages for output in stage["outputs"]]
 
 
-def _files_of(stages):
+def _files_of(stages: Record) -> set[str]:
     return {file for stage in stages.values() for file in stage["files"]}
 
 
-def _files(folder, outputs):
+def _files(folder: Path, outputs: Collection[str]) -> dict[str, int]:
     """Return the sizes of the files of some outputs, by path relative to ``folder``."""
     paths = [folder / output for output in outputs]
     nested = [inner for path in paths for inner in path.rglob("*")]
@@ -226,7 +250,7 @@ def _files(folder, outputs):
     return {path.relative_to(folder).as_posix(): path.lstat().st_size for path in sorted(files)}
 
 
-def _remove(path):
+def _remove(path: Path) -> None:
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

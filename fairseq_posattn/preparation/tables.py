@@ -4,26 +4,35 @@ import csv
 import json
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.archives import COMPRESSED, SingleFile, open_archive
+from fairseq_posattn.preparation.archives import COMPRESSED, Archives, SingleFile, open_archive
+from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import csv_rows, read_lines
 
+HELP = (
+    ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
+    "columns"
+)
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None}  # their usual delimiters
 # Rows whose fields are in quotation marks, if any, as a whole, with inner ones doubled.
-QUOTED = r'"([^"]*(?:""[^"]*)*)"'
-OPEN = re.compile(rf'(?:(?:{QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
-ROW = re.compile(rf'(?:{QUOTED}|[^"\t]*)(?:\t(?:{QUOTED}|[^"\t]*))*')
-QUOTED = re.compile(QUOTED)
+_FIELD = r'"([^"]*(?:""[^"]*)*)"'
+OPEN = re.compile(rf'(?:(?:{_FIELD}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
+ROW = re.compile(rf'(?:{_FIELD}|[^"\t]*)(?:\t(?:{_FIELD}|[^"\t]*))*')
+QUOTED = re.compile(_FIELD)
 MOST_LINES = 10_000  # of a field; more stand between two quotation marks that are ordinary
 
+Rows = Iterator[tuple[str, dict[str, Any]]]  # FILE:LINE, and values by column
 
-def open_file(path):
+
+def open_file(path: Path) -> SingleFile:
     """Return a :class:`.SingleFile`; raise :exc:`UsageError` for a folder or an archive."""
     archive = open_archive(path)
     if not isinstance(archive, SingleFile):
@@ -31,19 +40,29 @@ def open_file(path):
     return archive
 
 
-def file_suffix(path):
+def files_as_archive(paths: Iterable[Path]) -> Archives:
+    """Return text files as one archive, for its fingerprint."""
+    return Archives("files", list(map(open_file, paths)))
+
+
+def text_of(value: Any, column: str, place: str) -> str:
+    """Return the text in a column of a row; raise :exc:`UsageError` if it is not text."""
+    return checked_text(value, place, f"column {column!r}", "; correct it, or remove the row")
+
+
+def file_suffix(path: Path) -> str:
     """Return the suffix of a file's name before that of its compression."""
     return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
 
 
 @contextmanager
-def open_lines(path):
+def open_lines(path: Path) -> Iterator[Iterator[str]]:
     """Yield the lines of a text file in UTF-8, compressed or not."""
     with open_file(path).open_only() as stream:
         yield read_lines(stream, path)
 
 
-def read_rows(path, columns):
+def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
     """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
     if file_suffix(path).lower() not in FORMATS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
@@ -59,7 +78,7 @@ def read_rows(path, columns):
         raise UsageError(f"{path}: holds no rows, only the names of columns")
 
 
-def _choose_reader(path, columns):
+def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str], Path], Rows]:
     """Return the reader of a table, by its suffix, its first line and its quotation marks.
 
     The delimiter is that of the suffix, or the only other one by which the first line has the
@@ -74,21 +93,22 @@ def _choose_reader(path, columns):
         if {*columns} <= {name.strip(' "') for name in first.split(one)}:
             delimiter = one
             break
-    dialect = {"delimiter": delimiter, "skipinitialspace": f"{delimiter} " in first}
+    dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": f"{delimiter} " in first}
     if delimiter == "\t" and not _is_quoted(path, open_file(path).fingerprint()):
         dialect["quoting"] = csv.QUOTE_NONE
     return partial(_table_rows, columns=columns, **dialect)
 
 
 @lru_cache(maxsize=8)  # a table is read several times
-def _is_quoted(path, state):
+def _is_quoted(path: Path, state: str) -> bool:
     """Return whether a table with tabs has fields in quotation marks, as csv writers make them.
 
     They are ordinary characters if a field has some without being in quotation marks as a whole,
     and if no field needs them: neither for a tab, a line break or an inner quotation mark, nor, as
     in spreadsheets, for a comma. Programs that quote all fields quote the first line's, too.
     """
-    quoted = plain = tabs = None
+    quoted = plain = 0
+    tabs: set[int] = set()
     commas_within = commas_outside = False
     with open_lines(path) as lines:
         for number, row in _whole_rows(lines):
@@ -112,11 +132,11 @@ def _is_quoted(path, state):
     return not plain and bool(quoted or commas_within and not commas_outside)
 
 
-def _whole_rows(lines):
+def _whole_rows(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield ``(number of its first line, text)`` of each row, with all lines of a quoted field."""
-    row = []
+    row: list[str] = []
     for number, line in enumerate(lines, start=1):
-        is_open = line.count('"') % 2 == 0 if row else OPEN.fullmatch(line)
+        is_open = line.count('"') % 2 == 0 if row else bool(OPEN.fullmatch(line))
         row.append(line)
         if not is_open or len(row) == MOST_LINES:
             yield number - len(row) + 1, "\n".join(row)
@@ -125,8 +145,10 @@ def _whole_rows(lines):
         yield number - len(row) + 1, "\n".join(row)
 
 
-def _table_rows(lines, path, columns, delimiter, **dialect):
-    header = None
+def _table_rows(
+    lines: Iterable[str], path: Path, columns: Sequence[str], delimiter: str, **dialect: Any
+) -> Rows:
+    header: list[str] | None = None
     for place, row in csv_rows(lines, path, delimiter=delimiter, **dialect):
         if header is None:
             header = [name.strip() for name in row]
@@ -144,7 +166,7 @@ def _table_rows(lines, path, columns, delimiter, **dialect):
             raise UsageError(f"{place}: {len(row)} fields in a table of {number} columns; {fix}")
 
 
-def _json_rows(lines, path):
+def _json_rows(lines: Iterable[str], path: Path) -> Rows:
     for number, line in enumerate(lines, start=1):
         if line.strip():
             place = f"{path}:{number}"
@@ -159,7 +181,7 @@ def _json_rows(lines, path):
             yield place, row
 
 
-def _row(place, pairs):
+def _row(place: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the values of a JSON object by name; JSON readers would take the last of two."""
     row = dict(pairs)
     if len(row) < len(pairs):

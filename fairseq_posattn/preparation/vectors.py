@@ -4,8 +4,9 @@ The published files have no header line, and some words of the larger files cont
 is its last numbers, and all before them is the word.
 """
 
-import argparse
 import random
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -13,8 +14,10 @@ from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
-from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.archives import Archive, open_archive
+from fairseq_posattn.preparation.corpus import Corpus
 from fairseq_posattn.preparation.download import Source, fetch
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
 
@@ -34,13 +37,16 @@ PUBLISHED = {
 }
 NAMES = [f"{corpus}.{dim}d" for corpus, (_, dims) in PUBLISHED.items() for dim in dims]
 
+Vectors = tuple[Archive, str]  # archive and member
+Counts = Mapping[str, int]
 
-def add_seed(parser):
+
+def add_seed(parser: ArgumentParser) -> None:
     seed = "seed of held-out examples, folds and random vectors (default: %(default)s)"
     parser.add_argument("--seed", type=int, metavar="N", default=1, help=seed)
 
 
-def add_word_options(parser):
+def add_word_options(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("words")
     group.add_argument(
         "--glove",
@@ -62,23 +68,29 @@ def add_word_options(parser):
     add_seed(parser)
 
 
-def fraction(text):
+def fraction(text: str) -> float:
     """Return the number in (0, 0.5] that an option's value holds."""
     try:
         value = float(text)
     except ValueError:
-        value = 0
+        value = 0.0
     if not 0 < value <= 0.5:
-        raise argparse.ArgumentTypeError(f"{text!r} is not above 0 and at most 0.5")
+        raise ArgumentTypeError(f"{text!r} is not above 0 and at most 0.5")
     return value
 
 
-def run_words(stages, corpus, options, vectors, count):
+def run_words(
+    stages: Stages,
+    corpus: Corpus,
+    options: Namespace,
+    vectors: Vectors | None,
+    count: Callable[[Path], tuple[Counts, Counts]],
+) -> None:
     """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
     outputs = ["dict.txt", "glove.txt"] if vectors else ["dict.txt"]
-    state = vectors and [vectors[0].fingerprint(vectors[1]), vectors[1]]
+    state = vectors and [vectors[0].fingerprint(), vectors[1]]
 
-    def make(work):
+    def make(work: Path) -> None:
         least = options.min_count or corpus.min_count
         write_vocabulary(work, *count(work), vectors, least, options.seed)
 
@@ -86,7 +98,7 @@ def run_words(stages, corpus, options, vectors, count):
     stages.run("vocabulary", outputs, make, **chosen)
 
 
-def find_vectors(given, folder, dim=DEFAULT_DIM):
+def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM) -> Vectors | None:
     """Return archive and member of the vectors of ``--glove``, a file or a name to download."""
     if given is None:
         return None
@@ -111,10 +123,13 @@ def find_vectors(given, folder, dim=DEFAULT_DIM):
     return archive, members[0]
 
 
-def read_vectors(archive, member, wanted):
+def read_vectors(
+    archive: Archive, member: str, words: Collection[str]
+) -> tuple[dict[str, str], int]:
     """Return ``({word: its numbers as written}, dimensions)``; a word's first vector counts."""
-    wanted = {word.encode(): word for word in wanted}
-    known, dim, name = {}, None, archive.label(member)
+    wanted = {word.encode(): word for word in words}
+    known: dict[str, str] = {}
+    dim, name = 0, archive.label(member)
     with archive.open(member) as stream, Progress(f"reading {member}", "vectors") as progress:
         for number, line in enumerate(raw_lines(stream, name), start=1):
             line = line.rstrip(b"\r\n")
@@ -133,7 +148,9 @@ def read_vectors(archive, member, wanted):
     return known, dim
 
 
-def write_embeddings(path, words, vectors, dim, seed):
+def write_embeddings(
+    path: Path, words: Collection[str], vectors: Mapping[str, str], dim: int, seed: int
+) -> None:
     """Write words' vectors, random if there is none; ``<unk>``'s is zero, as MTSA's and DiSAN's."""
     draw = partial(random.Random(seed).uniform, -UNKNOWN_RANGE, UNKNOWN_RANGE)
     with writing(path) as file:
@@ -144,10 +161,12 @@ def write_embeddings(path, words, vectors, dim, seed):
             file.write(f"{word} {vector}\n")
 
 
-def write_vocabulary(folder, training, others, vectors, min_count, seed):
+def write_vocabulary(
+    folder: Path, training: Counts, others: Counts, vectors: Vectors | None, least: int, seed: int
+) -> None:
     """Write ``dict.txt`` and, with vectors, ``glove.txt``; print their coverage."""
     known, dim = read_vectors(*vectors, {UNKNOWN, *training, *others}) if vectors else ({}, 0)
-    words = choose_words(training, others, known, min_count)
+    words = choose_words(training, others, known, least)
     write_dictionary(folder / "dict.txt", words)
     if vectors:
         write_embeddings(folder / "glove.txt", words, known, dim, seed)
@@ -160,7 +179,7 @@ def write_vocabulary(folder, training, others, vectors, min_count, seed):
         )
 
 
-def features(folder):
+def features(folder: Path) -> int | None:
     """Return the dimensions of the vectors in ``glove.txt`` of a folder; None without the file."""
     if not (folder / "glove.txt").exists():
         return None

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpora.sentence_pairs import LABELS, MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpora.snli import LABELS, MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 
 # Numbers below 20, tens from 20, both together, hundred, thousand, and what joins them. A plus
@@ -228,7 +228,9 @@ def _preprocess(flags: Iterable[object]) -> None:
 
 
 def _prepare(kind: str, words: Sequence[str]) -> None:
-    from fairseq_posattn.preparation.kinds import prepare  # here, because it imports everything
+    from fairseq_posattn.preparation.commands.prepare import (
+        prepare,  # here, because it imports everything
+    )
 
     if prepare(kind, [*words, "--jobs", "1"]):
         raise RuntimeError(f"the generated {words[0]} could not be prepared")

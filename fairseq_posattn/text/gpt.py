@@ -5,9 +5,12 @@ into Treebank words already is therefore cut at its spaces only.
 """
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
 
 SUBWORDS = "gpt"
 TOKENIZER = "gpt.json"  # beside prepared text: vocabulary and merges in one file
@@ -16,7 +19,7 @@ FILES = ("config.json", "vocab.json", "merges.txt")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 
 
-def check_folder(folder: Path | str) -> None:
+def check_folder(folder: StrPath) -> None:
     """Raise UsageError unless a folder has all files of a model."""
     missing = [name for name in FILES if not Path(folder, name).is_file()]
     if not any(Path(folder, name).is_file() for name in WEIGHTS):
@@ -28,11 +31,11 @@ def check_folder(folder: Path | str) -> None:
         )
 
 
-def read_vocabulary(folder):
+def read_vocabulary(folder: StrPath) -> dict[str, int]:
     """Return ``{subword: row}`` of a folder's ``vocab.json``; UsageError if it is damaged."""
     path = Path(folder, "vocab.json")
     try:
-        rows = json.loads(path.read_text(encoding="utf-8"))
+        rows: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
         if UNKNOWN in rows and sorted(rows.values()) == list(range(len(rows))):
             return rows
     except (OSError, ValueError, TypeError, AttributeError, RecursionError):
@@ -40,7 +43,7 @@ def read_vocabulary(folder):
     raise UsageError(f"{path}: no vocabulary of GPT, {UNKNOWN} among it; copy the file again")
 
 
-def read_tokenizer(folder):
+def read_tokenizer(folder: StrPath) -> Any:
     """Return a folder's tokenizer, for words split at spaces; UsageError for damaged files."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 
@@ -57,7 +60,7 @@ def read_tokenizer(folder):
     return tokenizer
 
 
-def splitter(tokenizer):
+def splitter(tokenizer: Any) -> Callable[[str], str]:
     """Return a function from a line of words to its subwords, with spaces between.
 
     ``tokenizer`` is that of :func:`read_tokenizer`, or its file; another file is a ValueError.

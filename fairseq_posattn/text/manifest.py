@@ -5,11 +5,13 @@ Prediction, translation and export tokenize new text by the same rules as the tr
 """
 
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import read_limited
+from fairseq_posattn.common.files import StrPath, read_limited
 
 NAME = "preparation.json"
 RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of their files
@@ -47,13 +49,13 @@ class Manifest:
     features: int | None = None  # dimensions of the word vectors in ``glove.txt``, if any
 
 
-def write(folder, manifest):
+def write(folder: StrPath, manifest: Manifest) -> None:
     """Write the manifest of a folder of binarized data."""
     text = json.dumps(asdict(manifest), indent=1)
     (Path(folder) / NAME).write_text(f"{text}\n", encoding="utf-8")
 
 
-def read(folder) -> Manifest | None:
+def read(folder: StrPath) -> Manifest | None:
     """Return the manifest of a folder, or None if there is none; UsageError if it is damaged."""
     path = Path(folder) / NAME
     try:
@@ -72,9 +74,9 @@ def read(folder) -> Manifest | None:
     return Manifest(**{**content, "languages": tuple(content.get("languages", ()))})
 
 
-def check_size(path):
+def check_size(file: StrPath) -> None:
     """Raise UsageError if a prepared file has another size than its preparation recorded."""
-    path = Path(path)
+    path = Path(file)
     for folder in (*path.parents,)[:3]:  # a fold has folders of columns
         try:
             stages = json.loads(read_limited(folder / RECORD)).values()
@@ -87,12 +89,12 @@ def check_size(path):
             raise UsageError(f"{path}: has {actual:,} bytes, its preparation {size:,}; {FIX}")
 
 
-def _all(kind, values):
+def _all(kind: Any, values: Iterable[Any]) -> bool:
     return all(isinstance(value, kind) for value in values)
 
 
 # By the type of a field.
-_CHECKS = {
+_CHECKS: dict[Any, Callable[[Any], bool]] = {
     str: lambda value: isinstance(value, str),
     bool: lambda value: isinstance(value, bool),
     str | None: lambda value: value is None or isinstance(value, str),

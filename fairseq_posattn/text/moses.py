@@ -4,6 +4,7 @@ sacremoses agrees with ``tokenizer.perl``. Its normalizer agrees with ``normaliz
 if a line has its end, as here: one rule of the Perl script depends on it.
 """
 
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import regex
@@ -34,13 +35,13 @@ class Tokenizer:
 
     def __init__(
         self,
-        language,
-        normalize=False,
-        split_hyphens=False,
-        escape=True,
-        lower=False,
-        keep_marks=False,
-    ):
+        language: str,
+        normalize: bool = False,
+        split_hyphens: bool = False,
+        escape: bool = True,
+        lower: bool = False,
+        keep_marks: bool = False,
+    ) -> None:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
         language = languages.code_of(language)
@@ -55,12 +56,13 @@ class Tokenizer:
         self.options = {"aggressive_dash_splits": split_hyphens, "escape": escape}
         self.lower = lower
 
-    def __call__(self, line):
+    def __call__(self, line: str) -> str:
         if self.lower:
             line = line.strip().lower()
         if self.normalizer:
             line = regex.sub(r"\p{C}", " ", self.normalizer.normalize(line + "\n"))
-        return self.tokenizer.tokenize(line, return_str=True, **self.options)
+        tokens: str = self.tokenizer.tokenize(line, return_str=True, **self.options)
+        return tokens
 
 
 def rules_warning(language: str) -> str | None:
@@ -72,20 +74,20 @@ def rules_warning(language: str) -> str | None:
     return f"{language}: Moses has no rules for this language; it takes those of English"
 
 
-def _pad(match):
+def _pad(match: regex.Match[str]) -> str:
     is_kept = MARK_IN_WORD.match(match.string, match.start())
     return match[0] if is_kept else f" {match[0]} "
 
 
 # Tokenizers for a language, by the name of the rule.
-RULES = {
+RULES: dict[str, Callable[[str], Tokenizer]] = {
     "moses-escaped": Tokenizer,
     "moses-escaped-hyphens": partial(Tokenizer, split_hyphens=True),
     "lowered-normalised-moses-escaped": partial(Tokenizer, lower=True, normalize=True),
 }
 
 
-def is_clean(pair, longest, ratio=RATIO):
+def is_clean(pair: Iterable[str], longest: int, ratio: float | None = RATIO) -> bool:
     """Return whether clean-corpus-n.perl keeps a pair of sentences, two lines of tokens.
 
     A side has 1 to ``longest`` tokens, the longer one at most ``ratio`` times those of the other,

@@ -70,7 +70,7 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 
 def in_form(line: str, form: str | None) -> str:
     """Return a line in a Unicode form such as ``nfc``, or as it is for None."""
-    return line if form is None else unicodedata.normalize(form.upper(), line)
+    return line if form is None else unicodedata.normalize(form.upper(), line)  # type: ignore[arg-type]
 
 
 def words_of(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
@@ -88,6 +88,8 @@ def words_of(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
     """Return a function from words to subwords; UsageError for a wrong :func:`codes_file`."""
     path = codes_file(folder, rules)
+    if path is None:
+        return str
     try:
         if rules.subwords == "subword_nmt":
             with redirect_stderr(StringIO()):  # it prints two lines about a damaged file and exits
@@ -96,7 +98,7 @@ def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
             return SentencePieceEncoder(path)
         if rules.subwords == "wordpiece":
             return WordPieceEncoder(path, rules.cased or not rules.lower, rules.accents)
-        return gpt.splitter(path) if path else str
+        return gpt.splitter(path)
     except (OSError, RuntimeError, ValueError, SystemExit):
         raise UsageError(f"{path}: not a file of {rules.subwords}; copy it again") from None
 
@@ -122,7 +124,8 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
 
     def join(line: str) -> str:
         detokenizer = korean if HANGUL.search(line) else english
-        return detokenizer.detokenize(line.split(), unescape=False)
+        text: str = detokenizer.detokenize(line.split(), unescape=False)
+        return text
 
     return join
 

@@ -13,11 +13,13 @@ import json
 import os
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, groupby
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.files import StrPath, writing
 from fairseq_posattn.common.progress import Progress
 from fairseq_posattn.text.lines import one_line, read_file
 
@@ -61,17 +63,17 @@ def whole_words(subwords: str, kind: str | None) -> str:
     return subwords
 
 
-def _join(subwords, are_bytes):
+def _join(subwords: Iterable[str], are_bytes: bool) -> str:
     if not are_bytes:
         return "".join(subwords).replace(SPACE, " ")
     return bytes(int(one[3:5], 16) for one in subwords).decode("utf-8", "replace")
 
 
-def _bytes_of(character):
+def _bytes_of(character: str) -> str:
     return " ".join(f"<0x{byte:02X}>" for byte in character.encode())
 
 
-def learn_bpe(lines, operations, path):
+def learn_bpe(lines: Iterable[str], operations: int, path: StrPath) -> None:
     """Write at most ``operations`` merges of a text in subword-nmt's format, reproducibly.
 
     Hugging Face's tokenizers find subword-nmt's merges in a fraction of its time and memory. They
@@ -84,8 +86,8 @@ def learn_bpe(lines, operations, path):
     with Progress("counting words") as progress:
         counts = Counter(word for line in progress.each(lines) for word in line.split())
     if len(counts) > MOST_WORDS:
-        counts = {word: count for word, count in counts.items() if count > 1}
-    alphabet = sorted(set().union(*counts))
+        counts = Counter({word: count for word, count in counts.items() if count > 1})
+    alphabet = sorted(set[str]().union(*counts))
     ends = [f"{character}{WORD_END}" for character in alphabet]
     learner = Tokenizer(models.BPE(end_of_word_suffix=WORD_END))
     learner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -97,7 +99,7 @@ def learn_bpe(lines, operations, path):
         show_progress=False,
     )
 
-    def text():
+    def text() -> Iterator[str]:
         while counts:  # emptied to save memory
             word, count = counts.popitem()
             for start in range(0, count, REPEATED):
@@ -114,19 +116,22 @@ def learn_bpe(lines, operations, path):
 class BytePairEncoder:
     """Byte-pair encoding of a line by a file of merges."""
 
-    def __init__(self, codes):
+    def __init__(self, codes: StrPath) -> None:
         from subword_nmt.apply_bpe import BPE
 
         with open(codes, encoding="utf-8") as file:
             self.bpe = BPE(file)
 
-    def __call__(self, line):
+    def __call__(self, line: str) -> str:
         if len(self.bpe.cache) > REMEMBERED_WORDS:
             self.bpe.cache.clear()
-        return self.bpe.process_line(line)
+        subwords: str = self.bpe.process_line(line)
+        return subwords
 
 
-def train_sentencepiece(lines, vocabulary_size, prefix, **options):
+def train_sentencepiece(
+    lines: Iterable[str], vocabulary_size: int, prefix: StrPath, **options: Any
+) -> None:
     """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
 
     ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``. A text of
@@ -154,7 +159,7 @@ def train_sentencepiece(lines, vocabulary_size, prefix, **options):
             vocabulary.write(f"{trained.id_to_piece(number)}\t{trained.get_score(number):g}\n")
 
 
-def _learnable(line):
+def _learnable(line: str) -> Iterator[str]:
     """Yield what SentencePiece learns from a line: no long words, no :data:`NOT_LEARNED`."""
     line = NOT_LEARNED.sub(" ", line)
     for start in range(0, len(line), WORD_LENGTH):
@@ -164,21 +169,27 @@ def _learnable(line):
 class SentencePieceEncoder:
     """SentencePiece encoding of a line by a trained model."""
 
-    def __init__(self, model):
+    def __init__(self, model: StrPath) -> None:
         import sentencepiece
 
         self.processor = sentencepiece.SentencePieceProcessor(model_file=str(model))
         # Older models have no bytes, and a mark in the text is a space to them.
         self.has_bytes = self.processor.is_byte(self.processor.piece_to_id("<0x00>"))
 
-    def __call__(self, line):
+    def __call__(self, line: str) -> str:
         if SPACE in line and self.has_bytes:
             subwords = self(line.replace(SPACE, STAND_IN))
             return subwords.replace(_bytes_of(STAND_IN), _bytes_of(SPACE))
         return " ".join(self.processor.encode(line, out_type=str))
 
 
-def learn_wordpiece(lines, vocabulary_size, cased, path, accents=False):
+def learn_wordpiece(
+    lines: Callable[[], Iterable[str]],
+    vocabulary_size: int,
+    cased: bool,
+    path: StrPath,
+    accents: bool = False,
+) -> None:
     """Write at most ``vocabulary_size`` subwords like BERT's ``vocab.txt``, reproducibly.
 
     ``lines()`` returns the text and is called twice; for ``cased`` see :func:`bert_tokenizer`.
@@ -186,7 +197,7 @@ def learn_wordpiece(lines, vocabulary_size, cased, path, accents=False):
     from tokenizers import trainers
 
     learner = bert_tokenizer(None, cased, accents)
-    characters = Counter()
+    characters = Counter[str]()
     for line in lines():
         characters.update(learner.normalizer.normalize_str(line))
     usual = sorted(characters, key=lambda character: (-characters[character], character))
@@ -205,7 +216,7 @@ def learn_wordpiece(lines, vocabulary_size, cased, path, accents=False):
         file.writelines(f"{one}\n" for one in sorted(subwords, key=subwords.get))
 
 
-def read_vocabulary(path):
+def read_vocabulary(path: StrPath) -> list[str]:
     """Return the subwords of a file such as BERT's ``vocab.txt``; UsageError for other files."""
     subwords = read_file(path)
     if UNKNOWN not in subwords or any(len(one.split()) != 1 for one in subwords):
@@ -219,15 +230,15 @@ def read_vocabulary(path):
 class WordPieceEncoder:
     """WordPiece encoding of a line by a vocabulary file."""
 
-    def __init__(self, vocabulary, cased, accents=False):
+    def __init__(self, vocabulary: StrPath, cased: bool, accents: bool = False) -> None:
         subwords = {one: number for number, one in enumerate(read_vocabulary(vocabulary))}
         self.tokenizer = bert_tokenizer(subwords, cased, accents)
 
-    def __call__(self, line):
+    def __call__(self, line: str) -> str:
         return " ".join(self.tokenizer.encode(line, add_special_tokens=False).tokens)
 
 
-def bert_tokenizer(vocabulary, cased, accents=False):
+def bert_tokenizer(vocabulary: dict[str, int] | None, cased: bool, accents: bool = False) -> Any:
     """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them.
 
     ``cased`` keeps capitals and accents; ``accents`` keeps accents, marks and joiners.

@@ -1,15 +1,16 @@
 """Words of a corpus, and fairseq's dictionaries."""
 
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.files import StrPath, writing
 from fairseq_posattn.text.lines import file_lines
 
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
-def check_symbols(text, place, option):
+def check_symbols(text: str, place: str, option: str) -> None:
     """Raise UsageError if ``text`` has a special symbol of dictionaries as a word.
 
     ``place`` is FILE:LINE for the message, ``option`` the flag that splits such words.
@@ -22,16 +23,18 @@ def check_symbols(text, place, option):
             )
 
 
-def count_words(paths):
+def count_words(paths: Iterable[StrPath]) -> Counter[str]:
     """Return the counts of the words in some tokenized files."""
-    counts = Counter()
+    counts = Counter[str]()
     for path in paths:
         for line in file_lines(path, allow_empty=True):
             counts.update(line.split())
     return counts
 
 
-def choose_words(train, others, known, min_count):
+def choose_words(
+    train: Mapping[str, int], others: Iterable[str], known: Collection[str], min_count: int
+) -> dict[str, int]:
     """Return the counts of the dictionary's words, the most frequent in training first.
 
     ``train`` and ``others`` count the words of training and of the other splits. ``known`` words
@@ -43,7 +46,7 @@ def choose_words(train, others, known, min_count):
     return {word: chosen[word] for word in ranked if word not in SPECIAL}
 
 
-def write_dictionary(path, counts):
+def write_dictionary(path: StrPath, counts: Mapping[str, int]) -> None:
     """Write a dictionary in fairseq's format, in the order of ``counts``."""
     with writing(path) as file:
         file.writelines(f"{word} {count}\n" for word, count in counts.items())

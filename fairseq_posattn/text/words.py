@@ -7,6 +7,7 @@ All rules split contractions as the Penn Treebank and GloVe do (``do n't``, ``it
 import html
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 
 import regex
@@ -37,88 +38,94 @@ MARK_ALONE = re.compile(
     rf"(?<!\S)(?:[.,;:!?]+|``|''|--|-[LR][RSC]B-|[()\"]|{_CLITIC})(?!\S)", re.IGNORECASE
 )
 MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
-_moses = cache(partial(Tokenizer, "en", escape=False))  # of keep_marks
 # "don 't" and "do n 't" for "do n't", as written by Moses and some published files
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
 _part_clitics = partial(
     re.compile(r"(?<=\w)(n't|'(?:s|re|ve|m|ll|d))(?!\S)", re.IGNORECASE).sub, r" \1"
 )
 
+Rule = Callable[[str], str]  # from text to its tokens, with spaces between
 
-def treebank_words(text):
+
+@cache
+def _moses(keep_marks: bool) -> Tokenizer:
+    return Tokenizer("en", escape=False, keep_marks=keep_marks)
+
+
+def treebank_words(text: str) -> str:
     """Return Treebank tokens with plain brackets and slashes."""
     words = (BRACKETS.get(word, word) for word in text.split())
     text = " ".join(word.replace("\\/", "/").replace("\\*", "*") for word in words)
     return _join_negations(text).strip()
 
 
-def split_treebank_words(text):
+def split_treebank_words(text: str) -> str:
     """Return Treebank tokens split at :data:`MARK_WITHIN`."""
     return spaces(MARK_WITHIN.sub(r" \g<0> ", treebank_words(text)))
 
 
-def spaced_words(text):
+def spaced_words(text: str) -> str:
     """Return the tokens of text whose punctuation is split off, splitting its contractions."""
     return _part_clitics(_join_negations(spaces(text))).strip()
 
 
-def moses_words(text, keep_marks=False):
+def moses_words(text: str, keep_marks: bool = False) -> str:
     """Return the Moses tokens of plain text; ``keep_marks`` is that of :class:`.Tokenizer`."""
-    return _join_negations(_moses(keep_marks=keep_marks)(text)).strip()
+    return _join_negations(_moses(keep_marks)(text)).strip()
 
 
-def unsuited_share(characters):
+def unsuited_share(characters: Mapping[str, int]) -> float:
     """Return the share of letters, given as counts, that tokenization into words does not suit.
 
     These are combining marks, letters of scripts without spaces, and letters that Moses splits off.
     """
     letters = Counter({one: n for one, n in characters.items() if LETTER.match(one)})
     split = [one for one in letters if UNSPACED.match(one) or " " in moses_words(f"a{one}a")]
-    return sum(map(letters.get, split)) / max(1, letters.total())
+    return sum(letters[one] for one in split) / max(1, letters.total())
 
 
-def document_words(text, keep_marks=False):
+def document_words(text: str, keep_marks: bool = False) -> str:
     """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
     words = (moses_words(sentence, keep_marks) for sentence in split_sentences(text))
     return SEPARATOR.join(filter(None, words))
 
 
-def article_words(text):
+def article_words(text: str) -> str:
     """Return the Moses tokens of text with the escapes and markup of Zhang et al.'s files."""
     return moses_words(plain_text(text))
 
 
-def plain_text(text):
+def plain_text(text: str) -> str:
     """Return text without escapes, character references and HTML tags."""
     text = text.replace("\\n", " ").replace("\\", " ")
     text = HALF_REFERENCE.sub(lambda half: f"&{half[0]}", text)
     return MARKUP.sub(" ", html.unescape(html.unescape(text)))
 
 
-def parted(rule):
+def parted(rule: Rule) -> Rule:
     """Extend a rule for text whose punctuation is split off to plain text.
 
     Text is plain if punctuation ends a word and none stands alone; Moses tokenizes it.
     """
 
-    def words(text):
+    def words(text: str) -> str:
         is_plain = MARK_AT_WORD.search(text) and not MARK_ALONE.search(text)
         return moses_words(text) if is_plain else rule(text)
 
     return words
 
 
-def spaces(text):
+def spaces(text: str) -> str:
     """Return tokenized text with single spaces."""
     return " ".join(text.split())
 
 
-def single_spaces(text):
+def single_spaces(text: str) -> str:
     """Return text as one line, without spaces at its ends and repeated ones; all else stays."""
     return re.sub(" +", " ", one_line(text)).strip(" ")
 
 
-PUBLISHED = {
+PUBLISHED: dict[str, Rule] = {
     "text": single_spaces,
     "spaces": spaces,
     "treebank": treebank_words,
@@ -130,7 +137,7 @@ PUBLISHED = {
     "documents-marks": partial(document_words, keep_marks=True),
     "articles": article_words,
 }
-RULES = {
+RULES: dict[str, Rule] = {
     **PUBLISHED,
     "treebank": parted(treebank_words),
     "treebank-split": lambda text: split_treebank_words(parted(treebank_words)(text)),
@@ -155,7 +162,7 @@ def split_sentences(text: str) -> list[str]:
     return list(map(" ".join, sentences))
 
 
-def _sentences_of_line(line):
+def _sentences_of_line(line: str) -> Iterator[str]:
     start = looked = 0
     for end in END.finditer(line):
         word = BEFORE_WORD.split(line[looked : end.start()])[-1]
@@ -167,7 +174,7 @@ def _sentences_of_line(line):
     yield line[start:].strip()
 
 
-def _ends_here(word, marks, following):
+def _ends_here(word: str, marks: str, following: str) -> bool:
     if following.islower() and (marks.startswith("..") or marks[-1] not in ".!?"):
         return False
     if marks[0] in "!?" or marks[:2] == "..":
@@ -176,7 +183,7 @@ def _ends_here(word, marks, following):
 
 
 @cache
-def _abbreviations():
+def _abbreviations() -> set[str]:
     from sacremoses.corpus import NonbreakingPrefixes
 
     return {line.split()[0] for line in NonbreakingPrefixes().words("en")}

@@ -18,7 +18,7 @@ from forked_recipes import EXAMPLES, measured_rows, table_of
 from test_translating import captions
 
 from fairseq_posattn.common import figures
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.training.training_log import TrainingLog
 

@@ -16,7 +16,7 @@ import pytest
 
 import fairseq_posattn
 from fairseq_posattn.inference.commands import translate
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.text.subwords import BytePairEncoder
 
 PAGE = (Path(__file__).parents[2] / "docs/translation.md").read_text(encoding="utf-8")

@@ -11,7 +11,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarize import preprocess
-from fairseq_posattn.preparation.kinds import KINDS, prepare
+from fairseq_posattn.preparation.commands.prepare import KINDS, prepare
+from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.recipes.command import main as recipe
 
 RECIPES = {
@@ -29,12 +30,13 @@ def command(monkeypatch):
     seen = []
 
     def start(*arguments, error=None, runs=True):
-        def store(corpus, options):
-            seen.append(options)
-            if error:
-                raise error
+        class Recorder(Preparation):
+            def prepare(self):
+                seen.append(self.options)
+                if error:
+                    raise error
 
-        entry = dataclasses.replace(KINDS["classification"], prepare=store)
+        entry = dataclasses.replace(KINDS["classification"], preparation=Recorder)
         monkeypatch.setitem(KINDS, "classification", entry)
         status = prepare("classification", ["trec", *arguments])
         assert bool(seen) is runs
@@ -83,6 +85,17 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
     assert command(f"--dest={dest}", "--source", "source", runs=False)[0] == 1
     (message,) = capsys.readouterr().err.splitlines()
     assert f" error: --dest {dest}: {words}" in message
+
+
+CORPORA = [(kind, name) for kind, entry in KINDS.items() for name in entry.corpora]
+
+
+@pytest.mark.parametrize(("kind", "name"), CORPORA)
+def test_the_help_of_each_data_set_is_printed(kind, name, capsys):
+    with pytest.raises(SystemExit) as end:
+        prepare(kind, [name, "--help"])
+    assert end.value.code == 0
+    assert KINDS[kind].corpora[name].summary in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("kind", "name"), RECIPES)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.recipes.tiny import make_transfer, write_language_model
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter

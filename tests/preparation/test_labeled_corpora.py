@@ -11,7 +11,7 @@ from archive_files import write_archive, write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents
-from fairseq_posattn.preparation.labeled_text import write_splits
+from fairseq_posattn.preparation.kinds.classification import write_splits
 from fairseq_posattn.text import lines as text_lines
 
 FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")
@@ -29,7 +29,7 @@ def read(tmp_path):
 
     def read(name, files, split=None, **flags):
         source = write_folder(tmp_path, files) if isinstance(files, dict) else files
-        readers = CLASSIFICATION[name].splits(open_archive(source), options(**flags))
+        readers = CLASSIFICATION[name].read(open_archive(source), options(**flags))
         examples = readers[split or ("train" if "train" in readers else "all")]()
         return [
             (one.label, *one.inputs, *([] if one.score is None else [one.score]))
@@ -280,7 +280,7 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
     if name in others:
         (source / others[name]).write_bytes(b"")
     corpus = CLASSIFICATION[name]
-    readers = corpus.splits(open_archive(source), options())
+    readers = corpus.read(open_archive(source), options())
     with pytest.raises(UsageError) as caught:
         chosen = {"train": readers.get("train") or readers["all"]}
         write_splits(chosen, tmp_path, corpus, options())

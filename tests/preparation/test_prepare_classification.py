@@ -17,10 +17,10 @@ from serving import Server
 
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.preparation.commands.prepare import KINDS
+from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
-from fairseq_posattn.preparation.kinds import KINDS
-from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
 main = partial(prepare_of_kind, "classification")

@@ -9,7 +9,7 @@ from archive_files import lines, tree, write_folder
 from fairseq.data import Dictionary, data_utils
 
 from fairseq_posattn.preparation import binarize
-from fairseq_posattn.preparation.kinds import prepare as prepare_of_kind
+from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
 from fairseq_posattn.preparation.stages import WORK
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import CODES, splitter

@@ -6,16 +6,17 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from pathlib import Path
 
 import corpora
 import pytest
 from archive_files import tarred, tree, write_folder
 
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.corpora import wmt14
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.kinds import prepare
-from fairseq_posattn.preparation.kinds.pairs import clean_in_words, run_subwords, text_files
-from fairseq_posattn.preparation.segmentation import BytePairs
+from fairseq_posattn.preparation.kinds.translation import TranslationPreparation
 from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
@@ -145,11 +146,14 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
         for split, text in lines.items():
             write_folder(work / "text", {f"{split}.{side}": corpora.lines(text) for side in sides})
 
+    (corpus,) = wmt14.CORPORA
+    corpus = replace(corpus, longest=None, longest_words=3, ratio=9)
+    options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
+    options.news_commentary = "v9"
+    preparation = TranslationPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:
-        stages.run("text", text_files(sides), write_text)
-        train = clean_in_words(stages, sides, longest=3, ratio=9)
-        options = Namespace(bpe_operations=1, jobs=1)
-        run_subwords(stages, sides, SPLITS, BytePairs(options), options, train=train)
+        stages.run("text", preparation.texts, write_text)
+        preparation.split_text(stages)
     for side in sides:
         kept = (tmp_path / f"text/bpe.train.{side}").read_text().replace("@@ ", "").splitlines()
         assert kept == ["a b c", "abcdefgh", "abcdefgh"]

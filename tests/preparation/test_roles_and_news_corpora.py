@@ -8,8 +8,8 @@ from archive_files import gzipped, write_archive, write_folder
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import mind, roles
-from fairseq_posattn.preparation.kinds import prepare
 from fairseq_posattn.text.props import readable
 
 CONLLU = """\
@@ -59,8 +59,13 @@ def release(tmp_path):
     return write_folder(tmp_path / "published", files)
 
 
+def sentences(readers):
+    return {split: list(read()) for split, read in readers.items()}
+
+
 def read_ewt(folder, all_predicates=False):
-    return roles.ewt_sentences(open_archive(folder), Namespace(all_predicates=all_predicates))
+    options = Namespace(all_predicates=all_predicates)
+    return sentences(roles.read_ewt(open_archive(folder), options))
 
 
 def lines_of(sentences):
@@ -140,7 +145,7 @@ def test_conll05_reads_words_from_the_release_or_the_treebank(tmp_path, with_wor
     for path in [*folder.rglob("*.props"), *folder.rglob("*.words")]:
         path.write_bytes(gzipped(path.read_bytes()))
         path.rename(f"{path}.gz")
-    splits = roles.conll05_sentences(open_archive(folder), None)
+    splits = sentences(roles.read_conll05(open_archive(folder), None))
     assert [len(splits[split]) for split in ("train", "valid", "test", "test1")] == [40, 2, 2, 2]
     assert lines_of(splits["test1"]) == ["2 Mr. Vinken is chairman . ||| B-A1 I-A1 B-V B-A2 O"]
     assert splits["valid"][1].words == ("Go", "!")
@@ -161,7 +166,7 @@ def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):
     (path,) = folder.rglob(part)
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises(UsageError, match=message):
-        roles.conll05_sentences(open_archive(folder), None)
+        sentences(roles.read_conll05(open_archive(folder), None))
 
 
 @pytest.mark.slow

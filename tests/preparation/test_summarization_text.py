@@ -2,6 +2,7 @@
 
 import argparse
 import io
+from dataclasses import replace
 
 import pytest
 import summaries
@@ -9,9 +10,10 @@ from archive_files import gzipped, lines, write_archive, write_folder
 from serving import Server
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import cnn_dailymail, gigaword
 from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.download import Source, obtain_any
 from fairseq_posattn.scoring.rouge import sentences
 
 SPLITS, SIDES = ("train", "valid", "test"), ("source", "target")
@@ -26,7 +28,10 @@ def write(tmp_path):
         options = argparse.Namespace(source=source, dest=tmp_path / "dest", **{**defaults, **given})
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        corpus.write_text(corpus.find_files(options), folder, options)
+        (described,) = corpus.CORPORA
+        options.dest.mkdir(exist_ok=True)
+        archive = obtain_any(described.alternatives, source, options.dest / "download")
+        described.write(described.read(archive, options), folder, described, options)
         return {s: tuple(lines(folder / f"{s}.{side}") for side in SIDES) for s in options.splits}
 
     return write
@@ -131,7 +136,7 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     table = {"article": ["good", None], "highlights": ["a", "b"]}
     parquet.write_table(pyarrow.table(table), path)
     with pytest.raises(UsageError, match="parquet: row 2: article is None, no text$"):
-        list(cnn_dailymail.parquet_rows([path]))
+        list(cnn_dailymail.parquet_rows(open_archive(folder), [path.name]))
 
 
 def test_missing_and_incomplete_stories_are_reported(write, packed, unpacked, capsys):
@@ -165,11 +170,12 @@ def server(monkeypatch):
         def here(source):
             return Source(source.name, (server.url(source.name),), None, source.is_archive)
 
-        parquet = {split: list(map(here, files)) for split, files in cnn_dailymail.PARQUET.items()}
         lists = {split: here(source) for split, source in cnn_dailymail.LISTS.items()}
-        monkeypatch.setattr(cnn_dailymail, "PARQUET", parquet)
+        (corpus,) = cnn_dailymail.CORPORA
+        alternatives = tuple(tuple(map(here, sources)) for sources in corpus.alternatives)
         monkeypatch.setattr(cnn_dailymail, "LISTS", lists)
-        monkeypatch.setattr(cnn_dailymail, "STORIES", tuple(map(here, cnn_dailymail.STORIES)))
+        corpora = (replace(corpus, alternatives=alternatives),)
+        monkeypatch.setattr(cnn_dailymail, "CORPORA", corpora)
         yield server
 
 
@@ -182,11 +188,12 @@ def test_missing_files_are_downloaded(write, server, packed, tmp_path):
 
 
 def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
-    names = [source.name for sources in cnn_dailymail.PARQUET.values() for source in sources]
+    (corpus,) = cnn_dailymail.CORPORA
+    names = [source.name for source in cnn_dailymail.PARQUET]
     server.files |= dict.fromkeys(names, b"PAR1")
     for _ in range(2):
-        folder = cnn_dailymail.find_files(argparse.Namespace(source=None, dest=tmp_path))
-        assert {path.name for path in folder.glob("[!.]*")} == set(names)
+        archive = obtain_any(corpus.alternatives, None, tmp_path)
+        assert set(archive.names()) == set(names)
     requested = [name for name, _ in server.requests]
     assert [requested.count(name) for name in names] == [1] * len(names)
 

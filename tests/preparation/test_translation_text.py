@@ -3,15 +3,15 @@
 import io
 import itertools
 from argparse import Namespace
+from dataclasses import replace
 
 import corpora
 import pytest
 from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpora import iwslt14, short_pairs, wmt14
-
-multi30k, tatoeba = short_pairs.CORPORA
+from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14
+from fairseq_posattn.preparation.download import obtain_any
 
 
 @pytest.fixture
@@ -19,11 +19,15 @@ def text_of(tmp_path):
     """Return a function that writes and returns the text of a source."""
 
     def text_of(data_set, source, **given):
-        defaults = {"jobs": 1, "limit": None, "news_commentary": "v9", "keep_hyphens": False}
+        defaults = {"jobs": 1, "limit": None, "news_commentary": "v9"}
+        defaults |= {"keep_hyphens": False, "max_words": None}
         options = Namespace(source=source, dest=tmp_path, **{**defaults, **given})
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        data_set.write_text(data_set.find_files(options), folder, options)
+        (corpus,) = data_set.CORPORA
+        corpus = replace(corpus, **corpus.changes(options))
+        archive = obtain_any(corpus.alternatives, source, tmp_path / "download")
+        corpus.write(corpus.read(archive, options), folder, corpus, options)
         return {path.name: path.read_text("utf-8").splitlines() for path in folder.iterdir()}
 
     return text_of
@@ -165,7 +169,7 @@ def tatoeba_source(folder, lines):
 def english_of(split, count):
     """Return sentences of a split."""
     candidates = (f"He has {number} hats." for number in itertools.count())
-    chosen = (one for one in candidates if short_pairs.split_of(one) == split)
+    chosen = (one for one in candidates if tatoeba.split_of(one) == split)
     return list(itertools.islice(chosen, count))
 
 
@@ -190,7 +194,7 @@ def test_tatoeba_is_divided_by_english_words(text_of, tmp_path):
 
 def test_a_larger_tatoeba_keeps_its_splits():
     pairs = [(f"Er hat {number} Hüte.", f"He has {number} hats.") for number in range(4000)]
-    few, many = short_pairs.divide(pairs[::2]), short_pairs.divide(pairs)
+    few, many = tatoeba.divide(pairs[::2]), tatoeba.divide(pairs)
     for split, shares in {"valid": (20, 60), "test": (20, 60), "train": (3880, 3960)}.items():
         assert set(few[split]) < set(many[split])
         assert shares[0] < len(many[split]) < shares[1]

@@ -2,6 +2,7 @@
 
 import io
 from argparse import Namespace
+from dataclasses import replace
 
 import pytest
 from archive_files import write_folder
@@ -9,7 +10,7 @@ from archive_files import write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, TRANSLATION
-from fairseq_posattn.preparation.labeled_text import write_splits
+from fairseq_posattn.preparation.kinds.classification import write_splits
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -75,9 +76,10 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
     options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1, cased=False)
     options.fine, options.valid_fraction = False, 0.5
     multi30k = TRANSLATION["multi30k"]
-    multi30k.write_text(multi30k.find_files(options), folder, options)
+    multi30k = replace(multi30k, **multi30k.changes(options))
+    multi30k.write(multi30k.read(open_archive(source), options), folder, multi30k, options)
     corpus = CLASSIFICATION["ag_news"]
-    readers = corpus.splits(open_archive(source), options)
+    readers = corpus.read(open_archive(source), options)
     readers = {split: readers.get(split, readers["train"]) for split in splits}
     write_splits(readers, folder, corpus, options)
     for split in splits:  # read with all separators that Python knows

@@ -7,7 +7,7 @@ import pytest
 from archive_files import lines
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import CODES, copy_companions, joiner, splitter

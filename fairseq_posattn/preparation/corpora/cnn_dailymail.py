@@ -5,18 +5,21 @@ A story's name is the SHA-1 of its URL, which is in See et al.'s lists. The parq
 a " .", as is usual since See et al.; all highlights end in " .", where files2rouge ends sentences.
 """
 
+import fnmatch
 import hashlib
 import tempfile
-from itertools import islice
-from pathlib import PurePosixPath
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import IO
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
-from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
+from fairseq_posattn.preparation.archives import Archive, open_archive
+from fairseq_posattn.preparation.corpus import SPLITS, Readers, SummarizationCorpus
 from fairseq_posattn.preparation.download import fetch, published_at
-from fairseq_posattn.preparation.labeled_text import checked_text
-from fairseq_posattn.preparation.pairs import write_pairs
+from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import LONGEST, read_lines
 from fairseq_posattn.text.words import spaces
 
@@ -48,45 +51,24 @@ LISTS = {
     for split, name in NAMES.items()
 }
 SHARDS = {"train": ("train", 3), "valid": ("validation", 1), "test": ("test", 1)}
-PARQUET = {
-    split: [
-        published_at(f"{name}-0000{part}-of-0000{parts}.parquet", PARQUET_FILES, is_archive=False)
-        for part in range(parts)
-    ]
-    for split, (name, parts) in SHARDS.items()
-}
+PARQUET = tuple(
+    published_at(f"{name}-0000{part}-of-0000{parts}.parquet", PARQUET_FILES, is_archive=False)
+    for name, parts in SHARDS.values()
+    for part in range(parts)
+)
 
 
-def find_files(options):
-    """Return the user's folder or file, or fetch the stories and their lists, or parquet files."""
-    if options.source:
-        return options.source
-    folder = options.dest / "download"
-    parquet = [source for sources in PARQUET.values() for source in sources]
-    if not all((folder / source.name).exists() for source in parquet):
-        try:
-            for source in (*STORIES, *LISTS.values()):
-                fetch(source, folder)
-        except UsageError as failure:
-            say(str(failure))
-            for source in parquet:
-                fetch(source, folder)
-    return folder
-
-
-def write_text(where, folder, options):
-    if parquet := find_parquet(where):
-        for part, paths in parquet.items():
-            rows = islice(parquet_rows(paths), options.limit)
-            pairs = ((spaces(article), summary(lines.split("\n"))) for article, lines in rows)
-            write_pairs(pairs, folder / part, SIDES, only_complete=True)
-        return
-    archive, downloads = open_archive(where), options.dest / "download"
+def read(archive: Archive, options: Namespace) -> Readers:
+    if parquet := find_parquet(archive):
+        return {split: partial(_rows, archive, files) for split, files in parquet.items()}
+    downloads = options.dest / "download"
     split = split_by_name(archive) if options.split_by_name else read_lists(archive, downloads)
-    write_stories(archive, split, folder, options.limit)
+    wanted = {part: names[: options.limit] for part, names in split.items()}
+    pairs = Stories(archive, set().union(*wanted.values()), options.dest)
+    return {part: partial(pairs.read, part, names) for part, names in wanted.items()}
 
 
-def stories(archive, is_packed=False):
+def stories(archive: Archive, is_packed: bool = False) -> Iterator[tuple[str, IO[bytes], str]]:
     """Yield name, stream and place of each story, also of archives of stories in the archive."""
     packed = []
     for name, stream in archive.members():
@@ -98,9 +80,10 @@ def stories(archive, is_packed=False):
         yield from stories(archive.nested(name), is_packed=True)
 
 
-def read_story(stream, name):
+def read_story(stream: IO[bytes], name: str) -> tuple[str, str]:
     """Return article and summary of a story, each a line; "" if it has none."""
-    article, highlights = [], []
+    article: list[str] = []
+    highlights: list[str] = []
     lines, length = article, 0
     for line in read_lines(stream, name, allow_empty=True):
         line = spaces(line)
@@ -111,17 +94,17 @@ def read_story(stream, name):
             lines = highlights
         elif line:
             lines.append(line)
-    article = (line if line.endswith(ENDS) else f"{line} ." for line in article)
-    return " ".join(article), summary(highlights)
+    text = " ".join(line if line.endswith(ENDS) else f"{line} ." for line in article)
+    return text, summary(highlights)
 
 
-def summary(highlights):
+def summary(highlights: Iterable[str]) -> str:
     """Return highlights as the sentences of one line."""
     sentences = (spaces(highlight).rstrip(". ") for highlight in highlights)
     return " ".join(f"{sentence} ." for sentence in sentences if sentence)
 
 
-def read_lists(archive, downloads):
+def read_lists(archive: Archive, downloads: Path) -> dict[str, list[str]]:
     """Return the names of the stories of each split, in the order of its list of URLs."""
     names, split = {PurePosixPath(name).name for name in archive.names()}, {}
     for part, source in LISTS.items():
@@ -135,75 +118,89 @@ def read_lists(archive, downloads):
     return split
 
 
-def split_by_name(archive):
+def split_by_name(archive: Archive) -> dict[str, list[str]]:
     """Return the names of the stories of each split, drawn by digests of the names."""
-    names = {split: [] for split in SPLITS}
+    names: dict[str, list[str]] = {split: [] for split in SPLITS}
     for name in sorted({name for name, _, _ in stories(archive)}):
         draw = hashlib.sha1(name.encode()).digest()[0] % 10
         names[{0: "valid", 1: "test"}.get(draw, "train")].append(name)
     return names
 
 
-def write_stories(archive, split, folder, limit):
-    """Write ``{train,valid,test}.{source,target}`` in the order of the names in ``split``."""
-    wanted = {part: names[:limit] for part, names in split.items()}
-    missing, offsets = set().union(*wanted.values()), {}
-    with tempfile.TemporaryFile(dir=folder) as waiting:
+class Stories:
+    """Pairs of stories, which are packed in another order than that of the splits.
 
-        def pair_of(name):
-            waiting.seek(offsets[name])
-            return waiting.readline().decode().rstrip("\n").split("\t")
+    Args:
+        archive: of the stories.
+        wanted: their names.
+        folder: for a temporary file of the pairs.
+    """
 
-        with Progress("reading stories", "stories", total=len(missing)) as progress:
+    def __init__(self, archive: Archive, wanted: set[str], folder: Path) -> None:
+        self.name, self.offsets = archive.name, dict[str, int]()
+        self.pairs = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, it is closed with this
+        with Progress("reading stories", "stories", total=len(wanted)) as progress:
             for name, stream, place in stories(archive):
-                if name not in missing:
+                if name not in wanted or name in self.offsets:
                     continue
-                missing.remove(name)
-                offsets[name] = waiting.tell()
-                waiting.write("\t".join(read_story(stream, place)).encode() + b"\n")
+                self.offsets[name] = self.pairs.tell()
+                self.pairs.write("\t".join(read_story(stream, place)).encode() + b"\n")
                 progress.add(1)
-                if not missing:
+                if len(self.offsets) == len(wanted):
                     break
-        for part, names in wanted.items():
-            present = [name for name in names if name in offsets]
-            if not present:
-                raise UsageError(
-                    f"{archive.name}: holds no story for {part}, of {len(names):,}; give "
-                    "--split-by-name to split those that are there, for a quick look"
-                )
-            if absent := len(names) - len(present):
-                say(f"warning: {absent:,} of {len(names):,} stories for {part} are missing")
-            write_pairs(map(pair_of, present), folder / part, SIDES, only_complete=True)
+
+    def read(self, split: str, names: Sequence[str]) -> Iterator[list[str]]:
+        """Yield the pairs of a split, in the order of the names."""
+        present = [name for name in names if name in self.offsets]
+        if not present:
+            raise UsageError(
+                f"{self.name}: holds no story for {split}, of {len(names):,}; give "
+                "--split-by-name to split those that are there, for a quick look"
+            )
+        if absent := len(names) - len(present):
+            say(f"warning: {absent:,} of {len(names):,} stories for {split} are missing")
+        for name in present:
+            self.pairs.seek(self.offsets[name])
+            yield self.pairs.readline().decode().rstrip("\n").split("\t")
 
 
-def find_parquet(folder):
+def find_parquet(archive: Archive) -> dict[str, list[str]]:
     """Return ``{split: files}``, or nothing; raise :exc:`UsageError` if some splits have none."""
-    files = {one: sorted(folder.rglob(f"{name}-*.parquet")) for one, (name, _) in SHARDS.items()}
-    for split, paths in files.items():
-        if not paths and any(files.values()):
-            raise UsageError(f"{folder}: holds no {PARQUET[split][0].name}")
+    files = {
+        split: sorted(fnmatch.filter(archive.names(), f"*{shard}-*.parquet"))
+        for split, (shard, _) in SHARDS.items()
+    }
+    for split, (shard, shards) in SHARDS.items():
+        if not files[split] and any(files.values()):
+            raise UsageError(f"{archive.name}: holds no {shard}-00000-of-0000{shards}.parquet")
     return files if any(files.values()) else {}
 
 
-def parquet_rows(paths):
-    """Yield ``(article, highlights)`` of each row, reading batches."""
+def _rows(archive: Archive, files: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for article, highlights in parquet_rows(archive, files):
+        yield spaces(article), summary(highlights.split("\n"))
+
+
+def parquet_rows(archive: Archive, files: Sequence[str]) -> Iterator[list[str]]:
+    """Yield ``[article, highlights]`` of each row, reading batches."""
     try:
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
     except ImportError:
-        raise UsageError(f"{paths[0]}: parquet files need pyarrow: pip install pyarrow") from None
-    for path in paths:
-        number = 0
+        name = archive.label(files[0])
+        raise UsageError(f"{name}: parquet files need pyarrow: pip install pyarrow") from None
+    for file in files:
+        name, number = archive.label(file), 0
         try:
-            with ParquetFile(path) as file:
-                for batch in file.iter_batches(1000, columns=COLUMNS):
+            with archive.open(file) as stream, ParquetFile(stream) as parquet:
+                for batch in parquet.iter_batches(1000, columns=COLUMNS):
                     for row in batch.to_pylist():
                         number += 1
-                        place = f"{path}: row {number}"
+                        place = f"{name}: row {number}"
                         yield [checked_text(row.get(one), place, one) for one in COLUMNS]
         except (ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).partition("\n")[0]
-            raise UsageError(f"{path}: not a whole parquet file ({reason})") from None
+            raise UsageError(f"{name}: not a whole parquet file ({reason})") from None
 
 
 SPLIT_BY_NAME = (
@@ -219,9 +216,9 @@ CORPORA = (
         "of version 3.0.0",
         published={"train": 287_113, "valid": 13_368, "test": 11_490},
         recipe="dman/cnn_dailymail",
-        find_files=find_files,
-        fingerprint=lambda where: open_archive(where).fingerprint(),
-        write_text=write_text,
+        alternatives=((*STORIES, *LISTS.values()), PARQUET),
+        read=read,
+        complete=SPLITS,
         flags={"--split-by-name": SPLIT_BY_NAME},
         changes=lambda options: {"published": {}} if options.split_by_name else {},
     ),

@@ -8,13 +8,16 @@ seeded. Blitzer et al.'s 2,000 reviews (2007), rated 1, 2, 4 or 5, are read, too
 import html
 import random
 import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation import examples
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import WHOLE, ClassificationCorpus, Readers
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example
+from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
 
 NEWS = ("World", "Sports", "Business", "Sci/Tech")
@@ -40,39 +43,52 @@ BLITZER = published_at(
     "domain_sentiment_data.tar.gz", "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
 )
 
+Rows = Iterator[tuple[str, list[str]]]  # FILE:LINE and the fields of each row
 
-def zhang_splits(classes, archive, options):
-    read, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
+
+def read_zhang(classes: Sequence[str], archive: Archive, options: Namespace) -> Readers:
+    rows, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
     files = {split: f"{split}.{suffix}" for split in ("train", "test")}
-    return {s: partial(numbered_rows, read, archive, file, classes) for s, file in files.items()}
+    return {s: partial(numbered_rows, rows, archive, file, classes) for s, file in files.items()}
 
 
-def _csv_rows(archive, member):
+def _csv_rows(archive: Archive, member: str) -> Rows:
     name = archive.label(member)
     with archive.open(member) as stream:
         yield from csv_rows(read_lines(stream, name), name)
 
 
-def _tab_rows(archive, member):
+def _tab_rows(archive: Archive, member: str) -> Rows:
     return ((place, line.split("\t")) for place, line in read_member(archive, member))
 
 
-def numbered_rows(read, archive, member, classes):
-    for place, row in read(archive, member):
+def numbered_rows(
+    rows: Callable[[Archive, str], Rows], archive: Archive, member: str, classes: Sequence[str]
+) -> Iterator[Example]:
+    for place, row in rows(archive, member):
         if len(row) < 2:
             raise UsageError(f"{place}: a row without a text")
-        label = labeled_text.numbered_class(row[0].strip(), classes, place, first=1)
+        label = examples.numbered_class(row[0].strip(), classes, place, first=1)
         yield Example(label, (" ".join(row[1:]),), place)
 
 
-def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5):
+def _corpus(
+    name: str,
+    summary: str,
+    file: str,
+    classes: tuple[str, ...],
+    train: int,
+    test: int,
+    sha256: str | None = None,
+    min_count: int = 5,
+) -> ClassificationCorpus:
     source = published_at(file, "https://s3.amazonaws.com/fast-ai-nlp", sha256=sha256)
     return ClassificationCorpus(
         name=name,
         summary=f"{summary}, {len(classes)} classes",
         source=f"{file}, or a folder with train.csv and test.csv",
         alternatives=((source,),),
-        splits=partial(zhang_splits, classes),
+        read=partial(read_zhang, classes),
         word_rule="articles",
         labels=classes,
         published={"train": train, "test": test},
@@ -82,7 +98,8 @@ def _corpus(name, summary, file, classes, train, test, sha256=None, min_count=5)
     )
 
 
-def amazon_splits(archive, options):
+def read_amazon(archive: Archive, options: Namespace) -> Readers:
+    read: Callable[[], Iterator[Example]]
     names = archive.names()
     if member := next(filter(JSON.search, names), None):
         read = partial(drawn_examples, archive, member, DRAWN, options.seed)
@@ -94,15 +111,15 @@ def amazon_splits(archive, options):
             "nor reviews_Electronics_5.json"
         )
 
-    def in_two_classes():
+    def in_two_classes() -> Iterator[Example]:
         for example in read():
-            if example.score != 3:
+            if example.score is not None and example.score != 3:
                 yield example._replace(label=POLARITY[example.score > 3])
 
-    return {"all": in_two_classes if options.binary else read}
+    return {WHOLE: in_two_classes if options.binary else read}
 
 
-def review_examples(archive, members):
+def review_examples(archive: Archive, members: Sequence[str]) -> Iterator[Example]:
     """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
     for member in members:
         name = archive.label(member)
@@ -116,19 +133,19 @@ def review_examples(archive, members):
             yield _rated(fields.get("rating", "").strip(), fields["review_text"], place)
 
 
-def drawn_examples(archive, member, count, seed):
+def drawn_examples(archive: Archive, member: str, count: int, seed: int) -> Iterator[Example]:
     """Yield ``count`` of the reviews of a file of JSON lines, in its order."""
     with archive.open(member) as stream:
         total = sum(1 for _ in raw_lines(stream, archive.label(member)))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
-    rows = labeled_text.read_objects(archive, member, "review", "overall", "reviewText")
+    rows = examples.read_objects(archive, member, "review", "overall", "reviewText")
     for number, (place, (rating, text)) in enumerate(rows):
         if number in drawn:
-            yield _rated(str(rating), labeled_text.checked_text(text, place), place)
+            yield _rated(str(rating), examples.checked_text(text, place), place)
 
 
-def _rated(rating, text, place):
-    label = labeled_text.known_class(rating.removesuffix(".0"), STARS, place)
+def _rated(rating: str, text: str, place: str) -> Example:
+    label = examples.known_class(rating.removesuffix(".0"), STARS, place)
     return Example(label, (html.unescape(text),), place, float(label))
 
 
@@ -143,7 +160,7 @@ CORPORA = (
         source=f"{HE_AND_MCAULEY.name}, of which {DRAWN:,} reviews are drawn; or {BLITZER.name}, "
         "or a folder with electronics/{positive,negative}.review",
         alternatives=((HE_AND_MCAULEY,), (BLITZER,)),
-        splits=amazon_splits,
+        read=read_amazon,
         word_rule="documents",
         labels=STARS,
         published={"all": DRAWN},

@@ -4,13 +4,17 @@ Rare words are "<unk>" in the published training and validation sets, "UNK" in t
 "UNK" everywhere. Training pairs with an empty side are left out.
 """
 
-from itertools import islice
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from functools import partial
+from typing import IO
 
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus
-from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import read_pairs, write_pairs
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import SPLITS, Readers, SummarizationCorpus
+from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.text.lines import read_lines
 
 HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
@@ -27,29 +31,29 @@ FILES = {  # of each split, in the known layouts
 }
 
 
-def add_options(parser):
+def add_options(parser: ArgumentParser) -> None:
     about = "only these splits, if the source lacks one (default: train valid test)"
-    given = {"nargs": "+", "choices": SPLITS, "default": SPLITS, "metavar": "SPLIT"}
-    parser.add_argument("--splits", help=about, **given)
+    parser.add_argument(
+        "--splits", help=about, nargs="+", choices=SPLITS, default=SPLITS, metavar="SPLIT"
+    )
 
 
-def splits(options):
+def splits(options: Namespace) -> list[str]:
     if "train" not in options.splits:
         raise UsageError("--splits: must include train, from which subwords are learned")
     return [split for split in SPLITS if split in options.splits]
 
 
-def find_files(options):
-    archive = obtain(ARCHIVE, options)
+def read(archive: Archive, options: Namespace) -> Readers:
     names = archive.names()
     pairs = {split: _find_pair(archive.name, names, split) for split in splits(options)}
-    return {split: [[(archive, name) for name in pair]] for split, pair in pairs.items()}
+    return {s: partial(read_pairs, archive, [pair], _tokens) for s, pair in pairs.items()}
 
 
-def _find_pair(place, names, split):
+def _find_pair(place: str, names: list[str], split: str) -> list[str]:
     for files in FILES[split]:
         matches = ([name for name in names if _is_called(name, file)] for file in files.split())
-        pair = [min(names, key=len, default=None) for names in matches]
+        pair = [min(names, key=len, default="") for names in matches]
         if all(pair):
             return pair
     wanted = " nor ".join(files.split()[0] for files in FILES[split][:2])
@@ -58,18 +62,12 @@ def _find_pair(place, names, split):
     raise UsageError(f"{place}: holds neither {wanted} with its other side{fix}")
 
 
-def _is_called(name, file):
+def _is_called(name: str, file: str) -> bool:
     """Return whether a member is the file, gzipped or not. DUC's files have the same names."""
     return f"/{name}".removesuffix(".gz").endswith(f"/{file}") and "DUC" not in name
 
 
-def write_text(files, folder, options):
-    for split, sides in files.items():
-        pairs = islice(read_pairs(sides, _tokens), options.limit)
-        write_pairs(pairs, folder / split, SIDES, only_complete=split == "train")
-
-
-def _tokens(stream, name):
+def _tokens(stream: IO[bytes], name: str) -> Iterator[str]:
     """Yield lines with single spaces between tokens, and one name for rare words."""
     for line in read_lines(decompressed(stream, name), name):
         yield " ".join("UNK" if word == "<unk>" else word for word in line.split())
@@ -83,8 +81,9 @@ CORPORA = (
         "(org_data/train.src.txt ... or sumdata/train/train.article.txt ...)",
         published={"train": 3_803_957, "valid": 189_651, "test": 1_951},
         recipe="dman/gigaword",
-        find_files=find_files,
-        write_text=write_text,
+        alternatives=((ARCHIVE,),),
+        read=read,
+        complete=("train",),
         splits=splits,
         add_options=add_options,
     ),

@@ -5,13 +5,24 @@ is for validation; five evaluation sets are the test set.
 """
 
 import re
+from argparse import Namespace
+from collections.abc import Iterator
 from functools import partial
+from pathlib import Path
+from typing import IO
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.corpus import TranslationCorpus
-from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import PairWriter, map_pairs, read_pairs, write_tokenized
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
+from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.parallel import (
+    PairWriter,
+    Rule,
+    map_pairs,
+    read_pairs,
+    write_text,
+)
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokenizer, is_clean
 
@@ -20,6 +31,7 @@ ARCHIVE = Source("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwsl
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 LONGEST = 175
 VALID_EVERY = 23
+TITLE = "tokenizing train"
 
 # Only titles and descriptions of talks are in both languages.
 METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
@@ -27,7 +39,7 @@ MARKS = re.compile(r"</?(title|description)>")
 SEGMENT = re.compile(r'\s*<seg id="?\d+"?>\s*(.*?)\s*</seg>\s*')
 
 
-def read_segments(stream, name):
+def read_segments(stream: IO[bytes], name: str) -> Iterator[str]:
     """Yield the text in ``<seg>`` on each line, which is no XML: entities stay, as in fairseq."""
     segment = None
     for number, line in enumerate(read_lines(stream, name), start=1):
@@ -41,35 +53,35 @@ def read_segments(stream, name):
         raise UsageError(f"{name}: holds no <seg id=...>")
 
 
-def find_files(options):
-    """Return the files of train and test; validation pairs are among the training pairs."""
-    archive = obtain(ARCHIVE, options)
+def read(archive: Archive, options: Namespace) -> Readers:
+    """Read train and test; validation pairs are among the training pairs."""
     if archive.has(ARCHIVE.name):  # in the archive of all languages
         archive = archive.nested(ARCHIVE.name)
     names = archive.names()
-    training = [(archive, f"train.tags.de-en.{language}") for language in LANGUAGES]
+    training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
     tests = [[_find_set(archive, names, one, side) for side in LANGUAGES] for one in TEST_SETS]
-    return {"train": [training], "test": tests}
+    return {
+        "train": partial(read_pairs, archive, [training], spoken_lines),
+        "test": partial(read_pairs, archive, tests, read_segments),
+    }
 
 
-def _find_set(archive, names, test_set, language):
-    """Return archive and file of an evaluation set, which later years published by other names."""
+def _find_set(archive: Archive, names: list[str], test_set: str, language: str) -> str:
+    """Return the file of an evaluation set, which later years published by other names."""
     wanted = re.compile(rf"(?:.*/)?IWSLT(\d\d)\.{re.escape(test_set)}\.de-en\.{language}\.xml")
     matches = sorted(filter(None, map(wanted.fullmatch, names)), key=lambda match: match[1])
     if not matches:
         raise UsageError(f"{archive.name}: holds no IWSLT14.{test_set}.de-en.{language}.xml")
     if matches[0][1] != "14":
         say(f"using {matches[0][0]} instead of that of IWSLT14")
-    return archive, matches[0][0]
+    return matches[0][0]
 
 
-def write_text(files, folder, options):
-    """Write ``{train,valid,test}.{de,en}``, tokenized and lowercased; every 23rd pair is valid."""
+def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
+    """Write the pairs; every 23rd clean pair of training is for validation."""
     limit = options.limit
-    tokenizers = [partial(_lower, Tokenizer(language)) for language in LANGUAGES]
-    pairs = read_pairs(files["train"], spoken_lines)
-    pairs = map_pairs(tokenizers, pairs, options.jobs, "tokenizing train")
-    clean = (pair for pair in pairs if is_clean(pair, LONGEST))
+    tokenized = map_pairs(tokenizers("train", options), readers["train"](), options.jobs, TITLE)
+    clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,
         PairWriter(folder / "valid", LANGUAGES) as valid,
@@ -80,15 +92,18 @@ def write_text(files, folder, options):
                 writer.write(pair)
             elif train.count == valid.count == limit:
                 break
-    tests = read_pairs(files["test"], read_segments)
-    write_tokenized({"test": tests}, tokenizers, folder, LANGUAGES, options)
+    write_text({"test": readers["test"]}, folder, corpus, options)
 
 
-def _lower(tokenizer, line):
+def tokenizers(split: str, options: Namespace) -> list[Rule]:
+    return [partial(_lower, Tokenizer(language)) for language in LANGUAGES]
+
+
+def _lower(tokenizer: Tokenizer, line: str) -> str:
     return tokenizer(line).lower()  # abbreviations of Moses have capitals
 
 
-def spoken_lines(stream, name):
+def spoken_lines(stream: IO[bytes], name: str) -> Iterator[str]:
     """Yield the lines of a training file without the metadata of talks."""
     for line in read_lines(stream, name):
         if not METADATA.match(line):
@@ -106,8 +121,10 @@ CORPORA = (
         lower=True,
         published={"train": 160_239, "valid": 7_283, "test": 6_750},
         recipe="dman/iwslt14",
-        find_files=find_files,
-        write_text=write_text,
+        alternatives=((ARCHIVE,),),
+        read=read,
+        tokenizers=tokenizers,
+        write=write,
         bpe_operations=10_000,
     ),
 )

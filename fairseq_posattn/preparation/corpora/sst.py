@@ -6,12 +6,15 @@ on phrases that are not neutral. Validation and test are sentences.
 """
 
 import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import ClassificationCorpus
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import ClassificationCorpus, Readers
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.labeled_text import Example
+from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import read_member
 
 FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
@@ -27,17 +30,25 @@ MOST_NODES = 5_000  # the largest tree has 111; each node stores its words
 TREE_SYMBOLS = re.compile(r"\(\s*([0-4])(?=[\s(])|(\))|(\(|[^\s()]+)")
 
 
-def splits(names, archive, options):
+def read(names: Mapping[int, str], archive: Archive, options: Namespace) -> Readers:
     """Map numbered classes to ``names``; phrases of other classes are dropped."""
+    readers: dict[str, Callable[[], Iterator[Example]]]
     readers = {split: partial(examples, archive, member, names) for split, member in FILES.items()}
     if options.phrases:
-        readers["train"] = partial(readers["train"], phrases=True, cased=options.cased)
+        train = partial(examples, archive, FILES["train"], names)
+        readers["train"] = partial(train, phrases=True, cased=options.cased)
     if options.weighted_phrases:
         readers["train"] = partial(weighted_examples, archive, FILES["train"], names)
     return readers
 
 
-def examples(archive, member, names, phrases=False, cased=False):
+def examples(
+    archive: Archive,
+    member: str,
+    names: Mapping[int, str],
+    phrases: bool = False,
+    cased: bool = False,
+) -> Iterator[Example]:
     """Yield the sentences of one file of trees and, if wanted, their phrases."""
     seen = set()
     for place, line in read_member(archive, member):
@@ -49,7 +60,7 @@ def examples(archive, member, names, phrases=False, cased=False):
                 yield Example(names[label], (words,), place)
 
 
-def weighted_examples(archive, member, names):
+def weighted_examples(archive: Archive, member: str, names: Mapping[int, str]) -> Iterator[Example]:
     """Repeat sentences and phrases as the released code does: it weights five classes only."""
     for place, line in read_member(archive, member):
         for is_phrase, (label, words) in enumerate(labeled_phrases(line, place)):
@@ -58,27 +69,28 @@ def weighted_examples(archive, member, names):
                 yield from [Example(names[label], (words,), place)] * (1 if once else WEIGHT)
 
 
-def labeled_phrases(tree, place):
+def labeled_phrases(tree: str, place: str) -> list[tuple[int, str]]:
     """Return ``(class number, words)`` of each node of a tree, parents before children."""
-    nodes, open_nodes, words, is_tree = [], [], [], True
+    nodes: list[list[int]] = []  # class, first word and end of each node
+    open_nodes: list[int] = []
+    words: list[str] = []
+    is_tree = True
     for label, end, word in TREE_SYMBOLS.findall(tree):
         is_tree &= word != "(" and bool(open_nodes or not nodes and label)
         if not is_tree:
             break
         if label:
             open_nodes.append(len(nodes))
-            nodes.append((int(label), len(words)))
+            nodes.append([int(label), len(words)])
             if len(nodes) > MOST_NODES:
                 raise UsageError(f"{place}: a tree of more than {MOST_NODES:,} nodes")
         elif end:
-            node = open_nodes.pop()
-            label, start = nodes[node]
-            nodes[node] = (label, " ".join(words[start:]))
+            nodes[open_nodes.pop()].append(len(words))
         else:
             words.append(word)
     if open_nodes or not nodes or not is_tree:
         raise UsageError(f"{place}: not a labeled tree such as (3 (2 It) (4 works))")
-    return nodes
+    return [(label, " ".join(words[start:end])) for label, start, end in nodes]
 
 
 TREES = published_at(
@@ -96,14 +108,16 @@ WEIGHTED = (
 )
 
 
-def _corpus(name, summary, labels, published, recipe):
+def _corpus(
+    name: str, summary: str, labels: tuple[str, ...], published: dict[str, int], recipe: str
+) -> ClassificationCorpus:
     sentences = {split: published[split] for split in ("valid", "test")}
     return ClassificationCorpus(
         name=name,
         summary=f"Stanford Sentiment Treebank, {summary}",
         source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
         alternatives=((TREES,),),
-        splits=partial(splits, NAMES[name]),
+        read=partial(read, NAMES[name]),
         word_rule="treebank",
         labels=labels,
         published=published,

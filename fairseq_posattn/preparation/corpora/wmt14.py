@@ -15,11 +15,17 @@ Tensor2Tensor itself does not clean, but drops pairs of more than 256 subwords i
 streamed: memory does not grow with it.
 """
 
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from functools import partial
+from typing import IO, Any
+
 from fairseq_posattn.common.cli import positive
+from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
-from fairseq_posattn.preparation.corpus import TranslationCorpus
-from fairseq_posattn.preparation.download import Source, obtain
-from fairseq_posattn.preparation.pairs import read_pairs, write_tokenized
+from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
+from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.parallel import Rule, read_pairs
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer
 
@@ -31,7 +37,7 @@ HUB = "https://huggingface.co/datasets/wmt"  # the same files, packed as zip
 TASK = "translation-task"
 
 
-def _source(name, *folders, hub, packed=None):
+def _source(name: str, *folders: str, hub: str, packed: str | None = None) -> Source:
     """Return a published ``.tgz``; ``hub`` is its year at the hub, ``packed`` its name there."""
     urls = [f"{folder}/{name}.tgz" for folder in folders]
     inner = f"{TASK}/" if hub > "wmt14" else ""
@@ -49,12 +55,17 @@ NEWS_COMMENTARY = {
 DEVELOPMENT = _source("dev", f"{DATA_STATMT}/wmt17/{TASK}", f"{STATMT}/wmt14", hub="wmt19")
 TEST = _source("test-full", f"{STATMT}/wmt14", hub="wmt19", packed="dev")
 
+
+def _sources(version: str) -> tuple[Source, ...]:
+    return EUROPARL, COMMON_CRAWL, NEWS_COMMENTARY[version], DEVELOPMENT, TEST
+
+
 # Numbers of pairs: before cleaning, and of the papers
-RAW = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}
-PUBLISHED = {"train": "4.5M", "valid": 3_000, "test": 3_003}
+RAW: dict[str, dict[str, int | str]] = {"v9": {"raw": 4_520_620}, "v12": {"raw": 4_590_101}}
+PUBLISHED: dict[str, int | str] = {"train": "4.5M", "valid": 3_000, "test": 3_003}
 
 
-def add_options(parser):
+def add_options(parser: ArgumentParser) -> None:
     versions = tuple(NEWS_COMMENTARY)
     about = "version: v9: WMT14; v12: DMAN's release; v13: MTSA's Table 6, where pairs are not "
     about += "cleaned by length ratio (default: %(default)s)"
@@ -65,53 +76,47 @@ def add_options(parser):
     parser.add_argument("--max-words", type=positive, metavar="N", help=about)
 
 
-def find_files(options):
-    """Return ``{split: [((archive, member), (archive, member)), ...]}``, English and German."""
-    version = options.news_commentary
-    training = {
-        "europarl-v7.de-en": EUROPARL,
-        "commoncrawl.de-en": COMMON_CRAWL,
-        f"news-commentary-{version}.de-en": NEWS_COMMENTARY[version],
-    }
-    archives = ((name, obtain(source, options)) for name, source in training.items())
+def read(archive: Archive, options: Namespace) -> Readers:
+    parts = "europarl-v7", "commoncrawl", f"news-commentary-{options.news_commentary}"
+    training = [[f"{part}.de-en.{language}" for language in LANGUAGES] for part in parts]
+    valid = [_find_newstest(archive, "newstest2013")]
+    test = [_find_newstest(archive, "newstest2014-deen")]
     return {
-        "train": [
-            [(archive, f"{name}.{language}") for language in LANGUAGES]
-            for name, archive in archives
-        ],
-        "valid": [_find_newstest("newstest2013", DEVELOPMENT, options)],
-        "test": [_find_newstest("newstest2014-deen", TEST, options)],
+        "train": partial(read_pairs, archive, training, _read_sentences),
+        "valid": partial(read_pairs, archive, valid, _read_sentences),
+        "test": partial(read_pairs, archive, test, _read_newstest),
     }
 
 
-def _find_newstest(name, source, options):
+def _find_newstest(archive: Archive, name: str) -> list[str]:
     """Return plain text or SGML of each language, which may be source or reference."""
-    archive, forms = obtain(source, options), ("{}.{}", "{}-src.{}.sgm", "{}-ref.{}.sgm")
-    members = ([form.format(name, side) for form in forms] for side in LANGUAGES)
-    return [(archive, archive.first_of(*each)) for each in members]
+    forms = ("{}.{}", "{}-src.{}.sgm", "{}-ref.{}.sgm")
+    return [
+        archive.first_of(*(form.format(name, language) for form in forms)) for language in LANGUAGES
+    ]
 
 
-def write_text(files, folder, options):
-    for split, corpora in files.items():
-        # The test set is not normalized, so that references stay as published.
-        normalize = split != "test"
-        pairs = read_pairs(corpora, _read_sentences if normalize else _read_newstest)
-        tokenizers = [Tokenizer(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
-        write_tokenized({split: pairs}, tokenizers, folder, LANGUAGES, options)
+def tokenizers(split: str, options: Namespace) -> list[Rule]:
+    # The test set is not normalized, so that references stay as published.
+    normalize = split != "test"
+    return [Tokenizer(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
 
 
-def _read_sentences(stream, name):
+def _read_sentences(stream: IO[bytes], name: str) -> Iterator[str]:
     return (read_segments if name.endswith(".sgm") else read_lines)(stream, name)
 
 
-def _read_newstest(stream, name):
+def _read_newstest(stream: IO[bytes], name: str) -> Iterator[str]:
     """Yield the sentences of a test set with plain apostrophes, as in fairseq's example."""
     for line in _read_sentences(stream, name):
         yield line.replace("’", "'")
 
 
-def changes(options):
-    changed = {"published": {**RAW.get(options.news_commentary, {}), **PUBLISHED}}
+def changes(options: Namespace) -> dict[str, Any]:
+    changed: dict[str, Any] = {
+        "published": {**RAW.get(options.news_commentary, {}), **PUBLISHED},
+        "alternatives": (_sources(options.news_commentary),),
+    }
     if options.keep_hyphens:
         changed["word_rule"] = "moses-escaped"
     if options.news_commentary == "v13":
@@ -138,8 +143,9 @@ CORPORA = (
         word_rule="moses-escaped-hyphens",
         published=RAW["v9"] | PUBLISHED,
         recipe="mtsa/table6_setup2",
-        find_files=find_files,
-        write_text=write_text,
+        alternatives=(_sources("v9"),),
+        read=read,
+        tokenizers=tokenizers,
         settings=lambda options: {"news_commentary": options.news_commentary},
         add_options=add_options,
         bpe_operations=32_764,

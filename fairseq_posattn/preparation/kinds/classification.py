@@ -5,30 +5,48 @@ A destination holds the binarized splits in ``input0``, for pairs ``input1``, an
 Cross-validated data sets have all but the vectors in ``fold0`` to ``fold9``.
 """
 
+import json
 import shutil
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from hashlib import sha256
 from itertools import islice, product
 from pathlib import Path
+from types import TracebackType
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import labeled_text, report, vectors
+from fairseq_posattn.common.files import write_json, writing
+from fairseq_posattn.common.progress import map_lines, say
+from fairseq_posattn.preparation import held_out, report, vectors
 from fairseq_posattn.preparation.binarize import binarize_columns
-from fairseq_posattn.preparation.corpus import POSITIONS, SPLITS
-from fairseq_posattn.preparation.download import obtain_any
-from fairseq_posattn.preparation.segmentation import KINDS
-from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.preparation.corpus import (
+    FOLDS,
+    POSITIONS,
+    SPLITS,
+    WHOLE,
+    ClassificationCorpus,
+    Readers,
+)
+from fairseq_posattn.preparation.examples import Example, checked_text
+from fairseq_posattn.preparation.pipeline import Preparation
+from fairseq_posattn.preparation.segmentation import SentencePieces
+from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text import gpt
 from fairseq_posattn.text.lines import file_lines, one_line
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
+from fairseq_posattn.text.words import PUBLISHED
 
+SUMMARY = "summary.json"
 EMPTY_SHOWN = 3
 
+Cut = Callable[[str], str]  # from words to subwords
 
-def add_options(corpus, parser):
+
+def add_options(corpus: ClassificationCorpus, parser: ArgumentParser) -> None:
     vectors.add_word_options(parser)
     model = (
         "split words into the subwords of GPT (Radford et al., 2018), whose vocab.json and "
@@ -43,42 +61,130 @@ def add_options(corpus, parser):
     if corpus.source is None:
         parser.set_defaults(valid_fraction=None)
     else:
-        held = {"type": vectors.fraction, "metavar": "X", "default": 0.1}
-        parser.add_argument("--valid-fraction", help=share, **held)
+        parser.add_argument(
+            "--valid-fraction", type=vectors.fraction, metavar="X", default=0.1, help=share
+        )
     corpus.add_options(parser)
 
 
-def prepare(corpus, options):
-    downloads = options.dest.parent / "download"
-    tokenizer, kind = _read_tokenizer(options), None
-    if corpus.subwords:
-        options = Namespace(**{**vars(options), "cased": True})  # subwords lose nothing
-        size = {"vocabulary_size": options.vocabulary_size, "bpe_operations": corpus.bpe_operations}
-        kind = KINDS[corpus.subwords](Namespace(cased=False, wordpiece_vocabulary=None, **size))
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        given = corpus.given(options)
-        if options.source:
-            given = obtain_any(corpus.alternatives, options.source, downloads)
-        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-        digest = {"tokenizer": sha256(tokenizer.to_str().encode()).hexdigest()} if tokenizer else {}
-        chosen = {name: getattr(options, name) for name in ("seed", "valid_fraction", "cased")}
-        chosen |= corpus.text_settings(options) | digest | (kind.settings if kind else {})
-        make = partial(_write_text, corpus, options, given, downloads, tokenizer, kind)
-        stages.run("text", corpus.texts, make, given and given.fingerprint(), **chosen)
-        described = {"lower": not options.cased}
-        if tokenizer or kind:
-            stages.run("vocabulary", ["dict.txt"], partial(_write_subwords, tokenizer, kind))
-            described["subwords"] = corpus.subwords or gpt.SUBWORDS
+class ClassificationPreparation(Preparation):
+    """Preparation of labeled sentences, pairs of sentences and documents.
+
+    The text is in words, in the subwords of a language model, or in learned ones.
+    """
+
+    def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
+        self.tokenizer, self.pieces = _read_tokenizer(options), None
+        if corpus.subwords:
+            options = Namespace(**{**vars(options), "cased": True})  # subwords lose nothing
+            size = {"vocabulary_size": options.vocabulary_size}
+            size["bpe_operations"] = corpus.bpe_operations
+            self.pieces = SentencePieces(Namespace(cased=False, wordpiece_vocabulary=None, **size))
+        super().__init__(corpus, options)
+        self.parts, self.texts = corpus.parts, corpus.texts
+        self.columns = {"dict.txt": corpus.inputs, "labels.txt": ["label"]}
+        columns = (*corpus.inputs, "label")
+        self.binarized = [f"{part}/{column}" for part in corpus.parts for column in columns]
+        names = ("seed", "valid_fraction", "cased")
+        self.settings |= {name: getattr(options, name) for name in names}
+        self.described["lower"] = not options.cased
+        if self.tokenizer:
+            self.settings["tokenizer"] = sha256(self.tokenizer.to_str().encode()).hexdigest()
+        if self.pieces:
+            self.settings |= self.pieces.settings
+        if self.tokenizer or self.pieces:
+            self.described["subwords"] = corpus.subwords or gpt.SUBWORDS
+
+    def write_text(self, readers: Readers, work: Path) -> None:
+        folders = [work / text for text in self.texts]
+        cut: Cut = gpt.splitter(self.tokenizer) if self.tokenizer else str
+        if self.pieces:
+            folders[0].mkdir()
+            self.pieces.learn(partial(_lines, readers["train"], self.options.limit), work)
+            cut = self.pieces.encoder(work)
+        if WHOLE in readers:
+            write_divided(readers[WHOLE], folders, self.corpus, self.options, cut)
         else:
-            vectors.run_words(stages, corpus, options, glove, partial(_count_words, corpus))
-        outputs = [f"{part}/{kind}" for part in corpus.parts for kind in (*corpus.inputs, "label")]
-        stages.run("binarized data", outputs, partial(_binarize, corpus, options.jobs))
-        count = partial(_describe, corpus)
-        write_manifests(stages, corpus, count=count, parts=corpus.parts, **described)
-    return _report(corpus, options)
+            write_splits(readers, folders[0], self.corpus, self.options, cut)
+        for folder in folders if self.tokenizer else ():
+            self.tokenizer.save(str(folder / gpt.TOKENIZER))
+
+    def run_stages(self, stages: Stages, glove: vectors.Vectors | None) -> None:
+        if "subwords" not in self.described:
+            super().run_stages(stages, glove)
+            return
+        stages.run("vocabulary", ["dict.txt"], self._write_subwords)
+        stages.run("binarized data", self.binarized, self.binarize)
+
+    def _write_subwords(self, work: Path) -> None:
+        if self.pieces:
+            subwords = self.pieces.vocabulary(work)
+        else:
+            numbers = self.tokenizer.get_vocab()
+            subwords = sorted(numbers, key=numbers.get)
+        known = [one for one in subwords if one not in SPECIAL and one.split() == [one]]
+        write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
+
+    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        text, inputs = folder / self.texts[0], self.corpus.inputs
+        files = ([text / f"{split}.{name}" for name in inputs] for split in SPLITS)
+        train, *rest = map(count_words, files)
+        if self.corpus.cross_validated:  # each example is in the training set of some fold
+            return sum(rest, train), Counter()
+        return train, sum(rest, Counter())
+
+    def binarize(self, work: Path) -> None:
+        corpus, jobs = self.corpus, self.options.jobs
+        occurrences = read_summary(work / self.texts[0])["labels"]
+        labels = corpus.labels or sorted(occurrences)
+        if not corpus.scored and len(labels) == 1:
+            raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
+        write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
+        folders = list(zip(self.parts, self.texts, strict=True))
+        for dictionary, columns in self.columns.items():
+            is_quiet = corpus.cross_validated or dictionary == "labels.txt"
+            tell = (lambda line: None) if is_quiet else say
+            binarize_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
+        for part, text in folders if corpus.scored else ():
+            for split in SPLITS:
+                scores = work / text / f"{split}.score"
+                shutil.copyfile(scores, work / part / "label" / f"{split}.label")
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        summary = read_summary(folder / self.texts[0])
+        return {
+            "examples": summary["written"],
+            "classes": self.corpus.num_classes or len(summary["labels"]),
+            "longest_text": summary["longest"],
+            "features": vectors.features(folder),
+        }
+
+    def report(self) -> list[str]:
+        corpus, dest, options = self.corpus, self.dest, self.options
+        text = dest / self.texts[0]
+        summary = read_summary(text)
+        if corpus.recipe is not None:
+            report.report_counts(summary["read"], corpus.published, options.limit, "examples")
+        if summary["unlabelled"]:
+            say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
+        if empty := summary["empty"]:
+            more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
+            shown = f"{', '.join(empty[:EMPTY_SHOWN])}{more}"
+            share = f"{len(empty) / sum(summary['read'].values()):.1%}"
+            say(f"left out, since they have no words: {shown} ({share})")
+        written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
+        say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
+        if summary["longest"] >= POSITIONS:
+            _report_cuts(corpus, text)
+        if corpus.recipe is None:
+            _report_own(corpus, text)
+        folder = dest / "fold0" if corpus.cross_validated else None
+        model = options.language_model
+        extra = ["--language-model", str(model)] if model else ()
+        return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
 
 
-def _read_tokenizer(options):
+def _read_tokenizer(options: Namespace) -> Any:
     if options.language_model is None:
         return None
     for flag in ("--glove", "--min-count", "--cased"):
@@ -87,113 +193,151 @@ def _read_tokenizer(options):
     return gpt.read_tokenizer(options.language_model)
 
 
-def _write_text(corpus, options, given, downloads, tokenizer, kind, work):
-    archive = given or obtain_any(corpus.alternatives, None, downloads)
-    readers = corpus.splits(archive, options)
-    folders = [work / text for text in corpus.texts]
-    cut = gpt.splitter(tokenizer) if tokenizer else str
-    if kind:
-        folders[0].mkdir()
-        kind.learn(partial(_training_lines, readers["train"], options.limit), work)
-        cut = kind.encoder(work)
-    if labeled_text.WHOLE in readers:
-        labeled_text.write_divided(readers[labeled_text.WHOLE], folders, corpus, options, cut)
-    else:
-        labeled_text.write_splits(readers, *folders, corpus, options, cut)
-    for folder in folders if tokenizer else ():
-        tokenizer.save(str(folder / gpt.TOKENIZER))
-
-
-def _training_lines(read, limit):
+def _lines(read: Callable[[], Iterator[Example]], limit: int | None) -> Iterator[str]:
     for example in islice(read(), limit):
         yield from map(one_line, example.inputs)
 
 
-def _write_subwords(tokenizer, kind, work):
-    subwords = kind.vocabulary(work) if kind else None
-    if tokenizer:
-        numbers = tokenizer.get_vocab()
-        subwords = sorted(numbers, key=numbers.get)
-    known = [one for one in subwords if one not in SPECIAL and one.split() == [one]]
-    write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
-
-
-def _count_words(corpus, folder):
-    text = folder / corpus.texts[0]
-    files = ([text / f"{split}.{kind}" for kind in corpus.inputs] for split in SPLITS)
-    train, *rest = map(count_words, files)
-    if corpus.cross_validated:  # each example is in the training set of some fold
-        return sum(rest, train), Counter()
-    return train, sum(rest, Counter())
-
-
-def _describe(corpus, folder):
-    summary = labeled_text.read_summary(folder / corpus.texts[0])
-    return {
-        "examples": summary["written"],
-        "classes": corpus.num_classes or len(summary["labels"]),
-        "longest_text": summary["longest"],
-        "features": vectors.features(folder),
-    }
-
-
-def _binarize(corpus, jobs, work):
-    occurrences = labeled_text.read_summary(work / corpus.texts[0])["labels"]
-    labels = corpus.labels or sorted(occurrences)
-    if not corpus.scored and len(labels) == 1:
-        raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
-    write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
-    folders = list(zip(corpus.parts, corpus.texts, strict=True))
-    for columns, dictionary in ((corpus.inputs, "dict.txt"), (("label",), "labels.txt")):
-        quiet = corpus.cross_validated or columns == ("label",)
-        tell = (lambda line: None) if quiet else say
-        binarize_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
-    for part, text in folders if corpus.scored else ():
-        for split in SPLITS:
-            scores = work / text / f"{split}.score"
-            shutil.copyfile(scores, work / part / "label" / f"{split}.label")
-
-
-def _report(corpus, options):
-    dest = options.dest
-    summary = labeled_text.read_summary(dest / corpus.texts[0])
-    if corpus.recipe is not None:
-        report.report_counts(summary["read"], corpus.published, options.limit, "examples")
-    if summary["unlabelled"]:
-        say(f"left out, since their annotators did not agree: {summary['unlabelled']:,}")
-    if empty := summary["empty"]:
-        more = f" and {len(empty) - EMPTY_SHOWN:,} more" if len(empty) > EMPTY_SHOWN else ""
-        share = f"{len(empty) / sum(summary['read'].values()):.1%}"
-        say(f"left out, since they have no words: {', '.join(empty[:EMPTY_SHOWN])}{more} ({share})")
-    written = ", ".join(f"{count:,} for {split}" for split, count in summary["written"].items())
-    say(f"written{' in fold0' if corpus.cross_validated else ''}: {written}")
-    if summary["longest"] >= POSITIONS:
-        _report_cuts(corpus, dest / corpus.texts[0])
-    if corpus.recipe is None:
-        _report_custom(corpus, dest / "text")
-    folder = dest / "fold0" if corpus.cross_validated else None
-    extra = ["--language-model", str(options.language_model)] if options.language_model else ()
-    return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
-
-
-def _report_cuts(corpus, text):
-    for split, kind in product(SPLITS, corpus.inputs):
-        lengths = [len(line.split()) for line in file_lines(text / f"{split}.{kind}")]
+def _report_cuts(corpus: ClassificationCorpus, text: Path) -> None:
+    for split, name in product(SPLITS, corpus.inputs):
+        lengths = [len(line.split()) for line in file_lines(text / f"{split}.{name}")]
         if cut := sum(length >= POSITIONS for length in lengths):
             say(
-                f"warning: {split}.{kind}: {cut:,} of {len(lengths):,} texts "
+                f"warning: {split}.{name}: {cut:,} of {len(lengths):,} texts "
                 f"({cut / len(lengths):.1%}) will be cut to {POSITIONS} tokens by posattn train; "
                 "'-- --max-positions N' there reads more"
             )
 
 
-def _report_custom(corpus, text):
-    def columns(kind):
-        return {split: file_lines(text / f"{split}.{kind}") for split in SPLITS}
+def _report_own(corpus: ClassificationCorpus, text: Path) -> None:
+    def columns(name: str) -> dict[str, Iterator[str]]:
+        return {split: file_lines(text / f"{split}.{name}") for split in SPLITS}
 
-    inputs = [columns(kind) for kind in corpus.inputs]
+    inputs = [columns(name) for name in corpus.inputs]
     examples = {s: zip(*(texts[s] for texts in inputs), strict=True) for s in SPLITS}
     unit = "subwords" if corpus.subwords else "words"
     report.report_splits(examples, corpus.inputs if corpus.pairs else [unit])
     if not corpus.scored:
         report.report_labels(columns("label"))
+
+
+class TextFiles(ExitStack):
+    """Writer of text files of one folder; drops and counts examples without words or class."""
+
+    def __init__(self, folder: Path, kinds: Sequence[str]) -> None:
+        super().__init__()
+        self.folder, self.kinds = folder, kinds
+        self.read, self.labels = Counter[str](), Counter[str]()
+        self.written = dict.fromkeys(SPLITS, 0)
+        self.empty: list[str] = []
+        self.unlabeled = self.longest = 0
+        folder.mkdir(parents=True, exist_ok=True)
+        self.files = {
+            (split, kind): self.enter_context(writing(folder / f"{split}.{kind}"))
+            for split, kind in product(SPLITS, kinds)
+        }
+
+    def write(self, example: Example, split: str, published: str) -> None:
+        """Write an example to ``split``; ``published`` is the split it was published in."""
+        if example.label is None:
+            self.unlabeled += 1
+            return
+        self.read[published] += 1
+        if not all(example.inputs):
+            self.empty.append(example.place)
+            return
+        self.written[split] += 1
+        self.labels[example.label] += split == "train"
+        self.longest = max(self.longest, *(text.count(" ") + 1 for text in example.inputs))
+        values = (*example.inputs, example.label, example.score)
+        for kind, value in zip(self.kinds, values, strict=False):
+            self.files[split, kind].write(f"{value}\n")
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        if kind is not None:
+            return
+        for split, written in self.written.items():
+            if not written:
+                count = self.read[split]
+                empty = f"{report.counted(count, 'text')} without words"
+                why = empty if count else "raise or drop --limit"
+                raise UsageError(f"there is no example for {split}: {why}")
+        summary = {name: getattr(self, name) for name in ("read", "written", "labels", "empty")}
+        summary |= {"unlabelled": self.unlabeled, "longest": self.longest}
+        write_json(self.folder / SUMMARY, summary)
+
+
+def read_summary(folder: Path) -> Any:
+    """Return the counts that :class:`TextFiles` wrote."""
+    return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+
+
+def write_splits(
+    readers: Readers,
+    folder: Path,
+    corpus: ClassificationCorpus,
+    options: Namespace,
+    cut: Cut = str,
+) -> None:
+    """Tokenize published splits; hold validation out of training if it is not published."""
+    with TextFiles(folder, corpus.kinds) as files:
+        for published, read in readers.items():
+            valid: set[int] = set()
+            if published == "train" and "valid" not in readers:
+                labels = [example.label for example in islice(read(), options.limit)]
+                valid = held_out.held_out(labels, options.seed, options.valid_fraction)
+            examples = islice(read(), options.limit)
+            tokenized = _tokenize_all(examples, published, corpus, options, cut)
+            for index, example in enumerate(tokenized):
+                files.write(example, "valid" if index in valid else published, published)
+
+
+def write_divided(
+    read: Callable[[], Iterator[Example]],
+    folders: Sequence[Path],
+    corpus: ClassificationCorpus,
+    options: Namespace,
+    cut: Cut = str,
+) -> None:
+    """Tokenize unsplit data and divide it into tenths or, with ten ``folders``, into ten folds."""
+    examples, seed = list(read()), options.seed
+    labels = [example.label for example in examples]
+    if options.limit is not None:
+        chosen = sorted(held_out.stratified_sample(labels, seed, options.limit))
+        examples, labels = [examples[i] for i in chosen], [labels[i] for i in chosen]
+    if len(examples) < FOLDS:
+        raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
+    divisions: Iterable[Mapping[str, Iterable[int]]]
+    if corpus.cross_validated:
+        divisions = held_out.cross_validation(labels, seed, options.valid_fraction)
+    else:
+        order = held_out.stratified_order(labels, seed)
+        divisions = [{"test": order[0::FOLDS], "valid": order[1::FOLDS]}]
+    tokenized = list(_tokenize_all(examples, WHOLE, corpus, options, cut))
+    for folder, division in zip(folders, divisions, strict=True):
+        split_of = {index: split for split, indices in division.items() for index in indices}
+        with TextFiles(folder, corpus.kinds) as files:
+            for index, example in enumerate(tokenized):
+                files.write(example, split_of.get(index, "train"), WHOLE)
+
+
+def _tokenize_all(
+    examples: Iterable[Example],
+    split: str,
+    corpus: ClassificationCorpus,
+    options: Namespace,
+    cut: Cut,
+) -> Iterator[Example]:
+    words, case = PUBLISHED[corpus.word_rule], str if options.cased else str.lower
+
+    def tokenize(example: Example) -> Example:
+        texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
+        return example._replace(inputs=tuple(cut(case(text)) for text in texts))
+
+    return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")

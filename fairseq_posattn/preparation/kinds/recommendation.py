@@ -5,100 +5,103 @@ A destination holds, binarized, ``titles/all``, in the order of the dictionary `
 ``text/{split}.impressions``. Logs are streamed, one line at a time.
 """
 
+from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from functools import partial
-from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import report, vectors
-from fairseq_posattn.preparation.binarize import binarize_columns, binarize_files
-from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.preparation.binarize import binarize_files
+from fairseq_posattn.preparation.corpora.mind import UNLABELED, Impression
+from fairseq_posattn.preparation.corpus import SPLITS, Readers, RecommendationCorpus
+from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
 
 COLUMNS = ("history", "candidates", "labels")
 LABELS = {"0": 0, "1": 0}  # dictionary of ``labels``
-UNLABELED = "submission"  # split of the impressions without labels
 
 
-def add_options(corpus, parser):
+def add_options(corpus: RecommendationCorpus, parser: ArgumentParser) -> None:
     vectors.add_word_options(parser)
     about = "maximum share of clicked and shown articles that news.tsv lacks; these are left out "
-    given = {"type": vectors.fraction, "metavar": "X", "default": 0.01}
-    parser.add_argument("--max-unknown", help=f"{about}and counted (default: %(default)s)", **given)
+    about += "and counted (default: %(default)s)"
+    parser.add_argument(
+        "--max-unknown", type=vectors.fraction, metavar="X", default=0.01, help=about
+    )
 
 
-def prepare(corpus, options):
-    parts = corpus.parts(options.source)
-    splits = [*SPLITS, UNLABELED] if "test" in parts else list(SPLITS)
+class RecommendationPreparation(Preparation):
+    """Preparation of the titles of news, and of what users were shown and clicked."""
 
-    def count(folder):
+    columns = {"news.txt": ["history", "candidates"], "labels.txt": ["labels"]}
+    binarized = ("titles", *COLUMNS)
+    texts = ("text", "news.txt")
+
+    def __init__(self, corpus: RecommendationCorpus, options: Namespace) -> None:
+        super().__init__(corpus, options)
+        self.settings |= {"cased": options.cased, "max_unknown": options.max_unknown}
+        self.described["lower"] = not options.cased
+
+    def write_text(self, readers: Readers, work: Path) -> None:
+        (work / "text").mkdir()
+        impressions = dict(readers)
+        news = self._write_titles(impressions.pop("titles")(), work)
+        for split, read in impressions.items():
+            _write_impressions(read(), work / "text" / split, news, self.options.max_unknown)
+
+    def _write_titles(self, titles: Iterable[tuple[str, str]], work: Path) -> Collection[str]:
+        """Write all titles, and the articles' names as a dictionary; return the names."""
+        first: dict[str, str] = {}
+        for name, title in titles:
+            first.setdefault(name, title)
+        rule, empty = PUBLISHED[self.corpus.word_rule], 0
+        with writing(work / "text/titles.words") as file:
+            for line in map_lines(rule, first.values(), self.options.jobs, "tokenizing titles"):
+                empty += not line
+                file.write(f"{line if self.options.cased else line.lower()}\n")
+        if empty:
+            say(f"{empty:,} of {len(first):,} news have no words in their title")
+        write_dictionary(work / "news.txt", dict.fromkeys(first, 0))
+        return first.keys()
+
+    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
         return count_words([folder / "text/titles.words"]), Counter()
 
-    def describe(folder):
-        files = {split: folder / f"text/{split}.impressions" for split in splits}
-        examples = {split: report.count_lines(file) for split, file in files.items()}
-        return {"examples": examples, "features": vectors.features(folder)}
+    def binarize(self, work: Path) -> None:
+        write_dictionary(work / "labels.txt", LABELS)
+        self.splits = [split for split in (*SPLITS, UNLABELED) if _names(work, split).exists()]
+        super().binarize(work)
+        titles = {work / "text/titles.words": work / "titles/all"}
+        binarize_files(work, titles, "dict.txt", self.options.jobs)
 
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        downloads = options.dest.parent / "download"
-        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-        source = {name: archive.fingerprint() for name, archive in parts.items()}
-        chosen = {"cased": options.cased, "max_unknown": options.max_unknown}
-        make = partial(_write_text, corpus, options, parts)
-        stages.run("text", ["text", "news.txt"], make, source, **chosen)
-        vectors.run_words(stages, corpus, options, glove, count)
-        make = partial(_binarize, options.jobs, splits)
-        stages.run("binarized data", ["titles", *COLUMNS], make)
-        write_manifests(stages, corpus, count=describe, lower=not options.cased)
-    dest = options.dest
-    report.report_counts(describe(dest)["examples"], corpus.published, options.limit, "impressions")
-    print(f"news: {report.count_lines(dest / 'text/titles.words'):,}")
-    return report.next_commands(corpus, dest, by_name=True)
+    def describe(self, folder: Path) -> dict[str, Any]:
+        files = {split: _names(folder, split) for split in (*SPLITS, UNLABELED)}
+        counts = {s: report.count_lines(file) for s, file in files.items() if file.exists()}
+        return {"examples": counts, "features": vectors.features(folder)}
+
+    def report(self) -> list[str]:
+        counts, limit = self.describe(self.dest)["examples"], self.options.limit
+        report.report_counts(counts, self.corpus.published, limit, "impressions")
+        print(f"news: {report.count_lines(self.dest / 'text/titles.words'):,}")
+        return report.next_commands(self.corpus, self.dest, by_name=True)
 
 
-def _write_text(corpus, options, parts, work):
-    (work / "text").mkdir()
-    news = _write_titles(corpus, options, parts, work)
-
-    def impressions(part):
-        return islice(corpus.impressions(parts[part]), options.limit)
-
-    def write(split, chosen):
-        write_impressions(chosen, work / "text" / split, news, options.max_unknown)
-
-    last_day = max(one.day for one in impressions("train"))
-    write("train", (one for one in impressions("train") if one.day != last_day))
-    write("valid", (one for one in impressions("train") if one.day == last_day))
-    write("test", impressions("dev"))
-    if "test" in parts:
-        write(UNLABELED, impressions("test"))
+def _names(folder: Path, split: str) -> Path:
+    return folder / f"text/{split}.impressions"
 
 
-def _write_titles(corpus, options, parts, work):
-    """Write all titles, and the articles' names as a dictionary; return the names."""
-    titles = {}
-    for archive in parts.values():
-        for name, title in corpus.titles(archive):
-            titles.setdefault(name, title)
-    rule, empty = PUBLISHED[corpus.word_rule], 0
-    with writing(work / "text/titles.words") as file:
-        for line in map_lines(rule, titles.values(), options.jobs, "tokenizing titles"):
-            empty += not line
-            file.write(f"{line if options.cased else line.lower()}\n")
-    if empty:
-        say(f"{empty:,} of {len(titles):,} news have no words in their title")
-    write_dictionary(work / "news.txt", dict.fromkeys(titles, 0))
-    return titles.keys()
-
-
-def write_impressions(impressions, prefix, news, max_unknown):
+def _write_impressions(
+    impressions: Iterable[Impression], prefix: Path, news: Collection[str], max_unknown: float
+) -> None:
     """Write ``{prefix}.{column}`` of a split, without articles that are not ``news``."""
-    count, emptied, references, missing, first = 0, 0, 0, 0, None
+    count = emptied = references = missing = 0
+    first = ""
     with ExitStack() as stack:
         names = [f"{prefix}.{column}" for column in (*COLUMNS, "impressions")]
         files = [stack.enter_context(writing(name)) for name in names]
@@ -110,7 +113,8 @@ def write_impressions(impressions, prefix, news, max_unknown):
             lacking = [name for name in named if name not in news]
             references += len(named)
             missing += len(lacking)
-            first = first or (lacking and f"{one.place}: {lacking[0]}")
+            if lacking and not first:
+                first = f"{one.place}: {lacking[0]}"
             if known:
                 count += 1
                 history = (name for name in one.history if name in news)
@@ -129,11 +133,3 @@ def write_impressions(impressions, prefix, news, max_unknown):
         say(f"{prefix.name}: {lacked}, and {emptied:,} impressions that showed no other")
     if not count:
         raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")
-
-
-def _binarize(jobs, splits, work):
-    write_dictionary(work / "labels.txt", LABELS)
-    binarize_columns(work, ("history", "candidates"), "news.txt", splits, jobs)
-    binarize_columns(work, ("labels",), "labels.txt", splits, jobs)
-    titles = {work / "text/titles.words": work / "titles/all"}
-    binarize_files(work, titles, "dict.txt", jobs)

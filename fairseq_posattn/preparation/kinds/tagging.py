@@ -4,57 +4,71 @@ An example is a sentence with one of its predicates: ``words``, ``predicate`` (1
 elsewhere) and ``tags``. ``text/{split}.props`` has all sentences, for scoring.
 """
 
+from argparse import Namespace
 from collections import Counter
-from functools import partial
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import report, vectors
-from fairseq_posattn.preparation.binarize import binarize_columns
-from fairseq_posattn.preparation.download import obtain_any
-from fairseq_posattn.preparation.stages import Stages, write_manifests
-from fairseq_posattn.text.props import read_props, readable, write_props
+from fairseq_posattn.preparation.corpus import Readers, TaggingCorpus
+from fairseq_posattn.preparation.pipeline import Preparation
+from fairseq_posattn.text.props import RoleSentence, read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 
-COLUMNS = ("words", "predicate", "tags")
 FLAGS = {"0": 0, "1": 0}  # dictionary of ``predicate``
 
 
-def prepare(corpus, options):
-    downloads, splits = options.dest.parent / "download", list(corpus.predicates)
+class TaggingPreparation(Preparation):
+    """Preparation of sentences with semantic roles."""
 
-    def write_text(work):
-        archive = given or obtain_any(corpus.alternatives, None, downloads)
+    columns = {"dict.txt": ["words"], "flags.txt": ["predicate"], "tags.txt": ["tags"]}
+    binarized = ("words", "predicate", "tags")
+
+    def __init__(self, corpus: TaggingCorpus, options: Namespace) -> None:
+        super().__init__(corpus, options)
+        self.splits = list(corpus.predicates)
+        self.settings["cased"] = options.cased
+        self.described["lower"] = not options.cased
+
+    def write_text(self, readers: Readers, work: Path) -> None:
         (work / "text").mkdir()
-        for split, sentences in corpus.sentences(archive, options).items():
-            _write_split(sentences[: options.limit], work / "text" / split, options.cased)
+        for split, read in readers.items():
+            sentences = list(islice(read(), self.options.limit))
+            _write_split(sentences, work / "text" / split, self.options.cased)
 
-    def count(work):
-        paths = {split: work / f"text/{split}.words" for split in splits}
-        return count_words([paths.pop("train")]), count_words(paths.values())
+    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        train, *others = (folder / f"text/{split}.words" for split in self.splits)
+        return count_words([train]), count_words(others)
 
-    def describe(folder):
-        examples = {split: report.count_lines(folder / f"text/{split}.roles") for split in splits}
+    def binarize(self, work: Path) -> None:
+        text = work / "text"
+        tags = Counter(count_words([text / "train.tags"]))
+        for split in self.splits:  # tags that training lacks can be scored, if not predicted
+            tags.update(dict.fromkeys(count_words([text / f"{split}.tags"]), 0))
+        write_dictionary(work / "tags.txt", {tag: tags[tag] for tag in sorted(tags)})
+        write_dictionary(work / "flags.txt", FLAGS)
+        super().binarize(work)
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        roles = {split: folder / f"text/{split}.roles" for split in self.splits}
+        examples = {split: report.count_lines(file) for split, file in roles.items()}
         return {"examples": examples, "features": vectors.features(folder)}
 
-    with Stages(options.dest, options.limit, options.force).locked() as stages:
-        given = options.source and obtain_any(corpus.alternatives, options.source, downloads)
-        glove = vectors.find_vectors(options.glove, downloads, options.glove_dim)
-        chosen = {"cased": options.cased, **corpus.text_settings(options)}
-        stages.run("text", ["text"], write_text, given and given.fingerprint(), **chosen)
-        vectors.run_words(stages, corpus, options, glove, count)
-        stages.run("binarized data", list(COLUMNS), partial(_binarize, splits, options.jobs))
-        write_manifests(stages, corpus, count=describe, lower=not options.cased)
-    text = options.dest / "text"
-    sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
-    report.report_counts(sentences, corpus.published, options.limit, "sentences")
-    examples = describe(options.dest)["examples"]
-    report.report_counts(examples, corpus.predicates, options.limit, "predicates")
-    return report.next_commands(corpus, options.dest, by_name=True)
+    def report(self) -> list[str]:
+        corpus, limit, text = self.corpus, self.options.limit, self.dest / "text"
+        sentences = {split: len(read_props(text / f"{split}.props")) for split in corpus.published}
+        report.report_counts(sentences, corpus.published, limit, "sentences")
+        examples = self.describe(self.dest)["examples"]
+        report.report_counts(examples, corpus.predicates, limit, "predicates")
+        return report.next_commands(corpus, self.dest, by_name=True)
 
 
-def _write_split(sentences, prefix, cased):
-    lines = {name: [] for name in ("roles", *COLUMNS)}
+def _write_split(sentences: Sequence[RoleSentence], prefix: Path, cased: bool) -> None:
+    lines: dict[str, list[str]] = {name: [] for name in ("roles", "words", "predicate", "tags")}
     for sentence in sentences:
         words = " ".join(sentence.words)
         for place, tags in sentence.examples():
@@ -68,14 +82,3 @@ def _write_split(sentences, prefix, cased):
     for name, texts in lines.items():
         files.write_text(f"{prefix}.{name}", "".join(f"{line}\n" for line in texts))
     files.write_text(f"{prefix}.props", "".join(write_props(one.roles for one in sentences)))
-
-
-def _binarize(splits, jobs, work):
-    text = work / "text"
-    tags = Counter(count_words([text / "train.tags"]))
-    for split in splits:  # tags that training lacks can be scored, if not predicted
-        tags.update(dict.fromkeys(count_words([text / f"{split}.tags"]), 0))
-    write_dictionary(work / "tags.txt", {tag: tags[tag] for tag in sorted(tags)})
-    write_dictionary(work / "flags.txt", FLAGS)
-    for name, dictionary in zip(COLUMNS, ("dict.txt", "flags.txt", "tags.txt"), strict=True):
-        binarize_columns(work, [name], dictionary, splits, jobs)

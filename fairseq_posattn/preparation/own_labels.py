@@ -1,103 +1,39 @@
-"""Custom data, called ``own``: held-out examples, labeled text.
-
-:mod:`.tables` reads it. :mod:`.custom_pairs` has translations and summaries.
-"""
+"""Custom labeled text, ``posattn prepare classification own``: a table of texts and labels."""
 
 import json
 import math
-import re
-import unicodedata
-from collections import Counter, defaultdict
+from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-
-import regex
+from typing import Any
 
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.archives import Archives
-from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus
-from fairseq_posattn.preparation.labeled_text import Example, checked_text, stratified_sample
-from fairseq_posattn.preparation.tables import open_file, read_rows
-from fairseq_posattn.preparation.vectors import fraction
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Readers
+from fairseq_posattn.preparation.examples import Example, checked_text
+from fairseq_posattn.preparation.held_out import (
+    HELD_OUT,
+    file_or_size,
+    held_out_size,
+    hold_out,
+    identity,
+)
+from fairseq_posattn.preparation.tables import HELP, files_as_archive, read_rows, text_of
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
 
-HELD_OUT = ("test", "valid")
-HELP = (
-    ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
-    "columns"
-)
-INVISIBLE = regex.compile(r"[\s\p{C}]+")
 ONE_CLASS = "score"  # label of examples with a number
 WORD_RULES = {"moses": "moses-marks", "documents": "documents-marks", "spaces": "spaces"}
 UNSUITED = 0.01  # share of letters above which subwords are the default
 PER_MERGE, MOST_MERGES = 150, 8000  # characters of the training text for each merge, most merges
 
 
-def file_or_size(text):
-    """Return the file, number or share of examples that ``--valid`` or ``--test`` names."""
-    if text.isdecimal() and int(text):
-        return int(text)
-    return fraction(text) if re.fullmatch(r"\d*\.?\d+", text) else Path(text)
-
-
-def held_out_size(size, number):
-    """Return how many of ``number`` examples a number or share is, at least one."""
-    return max(1, size if isinstance(size, int) else round(number * size))
-
-
-def files_as_archive(paths):
-    """Return text files as one archive, for its fingerprint."""
-    return Archives("files", list(map(open_file, paths)))
-
-
-def text_of(value, column, place):
-    """Return the text in a column of a row; raise :exc:`UsageError` if it is not text."""
-    return checked_text(value, place, f"column {column!r}", "; correct it, or remove the row")
-
-
-def identity(*texts):
-    """Return a hash that ignores spaces, control characters, case and Unicode form."""
-    forms = (unicodedata.normalize("NFKC", text).casefold() for text in texts)
-    return hash(tuple(INVISIBLE.sub("", text) for text in forms))
-
-
-def hold_out(examples, seed, sizes, name):
-    """Return the indices of held-out examples by split, with the same share of each class.
-
-    Splits are disjoint in their texts: repeated ones stay in training or, where the others do not
-    suffice, move with all their examples. An example of each class stays in training. ``examples``
-    are pairs of a class or None and :func:`identity`; ``sizes`` are by split.
-    """
-    labels, by_text = [label for label, _ in examples], defaultdict(list)
-    for index, (_, text) in enumerate(examples):
-        by_text[text].append(index)
-    free = [indices for indices in by_text.values() if len(indices) == 1]
-    if len(free) < sum(sizes.values()):
-        free = list(by_text.values())
-    share = len(free) / sum(map(len, free))  # texts per example
-    chosen, trained = {}, Counter(labels)
-    for split, size in sizes.items():
-        firsts = [labels[indices[0]] for indices in free]
-        sample = stratified_sample(firsts, seed, max(1, round(size * share)))
-        chosen[split] = [free[number] for number in sample]
-        free = [indices for number, indices in enumerate(free) if number not in sample]
-        trained.subtract(labels[index] for indices in chosen[split] for index in indices)
-    for split, texts in chosen.items():
-        kept = (text for text in texts if all(trained[labels[index]] > 0 for index in text))
-        chosen[split] = {index for text in kept for index in text}
-        if not chosen[split]:
-            raise UsageError(
-                f"{name}: too few different texts to hold some out for {split}; "
-                f"give more, or --{split} FILE"
-            )
-    return chosen
-
-
-def add_options(parser):
+def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("file", type=Path, metavar="FILE", help=f"the training set: {HELP}")
     parser.add_argument("--text", metavar="COLUMN", required=True, help="column of the text")
     parser.add_argument("--text-pair", metavar="COLUMN", help="column of a pair's second text")
@@ -109,36 +45,37 @@ def add_options(parser):
         "file with the same columns, or how many examples of FILE, or which share of each class, "
         "to hold out (default: 0.1)"
     )
-    given = {"type": file_or_size, "metavar": "FILE|N|SHARE", "default": 0.1}
     for split in reversed(HELD_OUT):
-        parser.add_argument(f"--{split}", help=held, **given)
+        parser.add_argument(
+            f"--{split}", type=file_or_size, metavar="FILE|N|SHARE", default=0.1, help=held
+        )
     about = "tokenization: moses; documents: moses, with <sep> between sentences; spaces: the text "
     about += "is tokenized already (default: moses, or subwords)"
     parser.add_argument("--words", choices=WORD_RULES, help=about)
     about = "learn SentencePiece's subwords of the unchanged text, or none (default: sentencepiece "
-    about += f"if more than {UNSUITED:.0%} of the letters are combining marks, of scripts without "
+    about += f"if more than {UNSUITED:.0%}% of the letters are combining marks, of scripts without "
     about += "spaces, or split by Moses)"
     parser.add_argument("--subwords", choices=("sentencepiece", "none"), help=about)
     about = "with --subwords sentencepiece: subwords to learn (default: by the size of the text)"
     parser.add_argument("--vocabulary-size", type=positive, metavar="N", help=about)
 
 
-def changes(options):
+def changes(options: Namespace) -> dict[str, Any]:
     rule = WORD_RULES[options.words or "moses"]
-    changed = {"word_rule": rule, "pairs": options.text_pair is not None}
+    changed: dict[str, Any] = {"word_rule": rule, "pairs": options.text_pair is not None}
     if options.score:
         changed |= {"scored": True, "labels": (ONE_CLASS,), "metrics": ("rmse",)}
     return changed | _choose_subwords(options)
 
 
-def _choose_subwords(options):
+def _choose_subwords(options: Namespace) -> dict[str, Any]:
     """Return the subwords of the corpus: given, or by the share of letters that words suit."""
     flags = ("words", "glove", "min_count", "language_model")
     [*needs_words] = (f"--{name.replace('_', '-')}" for name in flags if getattr(options, name))
     if options.subwords == "sentencepiece" and needs_words:
         problem = "cannot be combined with --subwords sentencepiece; leave one out"
         raise UsageError(f"{needs_words[0]}: {problem}")
-    characters = Counter()
+    characters = Counter[str]()
     for example in islice(examples(options.file, options), options.limit):
         for text in example.inputs:
             characters.update(text)
@@ -159,17 +96,17 @@ def _choose_subwords(options):
     return {"word_rule": "text", "subwords": chosen, "bpe_operations": merges}
 
 
-def settings(options):
+def settings(options: Namespace) -> dict[str, Any]:
     names = ("text", "text_pair", "label", "score", "words", *HELD_OUT)
     return {name: str(getattr(options, name)) for name in names}
 
 
-def given(options):
+def given(options: Namespace) -> Archive:
     held = [getattr(options, split) for split in HELD_OUT]
     return files_as_archive([options.file, *(one for one in held if isinstance(one, Path))])
 
 
-def splits(_, options):
+def read(archive: Archive, options: Namespace) -> Readers:
     keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
     sources = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {s: held_out_size(n, len(keys)) for s, n in sources.items() if not isinstance(n, Path)}
@@ -177,7 +114,7 @@ def splits(_, options):
     chosen["train"] = set(range(len(keys))).difference(*chosen.values())
     labels = {label for label, _ in keys}
 
-    def read(split):
+    def read_split(split: str) -> Iterator[Example]:
         if split in chosen:
             rows = enumerate(examples(options.file, options))
             yield from (example for index, example in rows if index in chosen[split])
@@ -190,10 +127,10 @@ def splits(_, options):
                 )
             yield example
 
-    return {split: partial(read, split) for split in SPLITS}
+    return {split: partial(read_split, split) for split in SPLITS}
 
 
-def examples(path, options):
+def examples(path: Path, options: Namespace) -> Iterator[Example]:
     """Yield the labeled texts of a table; raise :exc:`UsageError` naming a malformed line."""
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
     for place, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
@@ -208,7 +145,7 @@ def examples(path, options):
             yield Example(_class_name(target, options.label, place), tuple(inputs), place)
 
 
-def _class_name(value, column, place):
+def _class_name(value: Any, column: str, place: str) -> str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 and 1 are the same number of JSON
     name = "_".join((value if isinstance(value, str) else json.dumps(value)).split())
@@ -219,7 +156,7 @@ def _class_name(value, column, place):
     return checked_text(name, place, "the label")
 
 
-def _number(value, column, place):
+def _number(value: Any, column: str, place: str) -> float:
     try:
         if isinstance(value, bool) or "_" in str(value):  # which Python takes for numbers
             raise ValueError
@@ -237,7 +174,7 @@ def _number(value, column, place):
 CLASSIFICATION = ClassificationCorpus(
     name="own",
     summary="a custom table of texts or pairs with labels or numbers",
-    splits=splits,
+    read=read,
     word_rule="moses-marks",
     given=given,
     settings=settings,

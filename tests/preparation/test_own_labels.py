@@ -11,9 +11,9 @@ from archive_files import lines
 from printed_training import printed_training
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation import labeled_text
-from fairseq_posattn.preparation.custom import hold_out
-from fairseq_posattn.preparation.kinds import prepare
+from fairseq_posattn.preparation import held_out
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.held_out import hold_out
 from fairseq_posattn.preparation.tables import read_rows
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
@@ -297,7 +297,7 @@ LABELS = ["a"] * 61 + ["b"] * 37 + ["c"] * 5
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_folds_are_complete_and_stratified(seed):
-    folds = list(labeled_text.cross_validation(LABELS, seed, 0.1))
+    folds = list(held_out.cross_validation(LABELS, seed, 0.1))
     tested = [index for fold in folds for index in fold["test"]]
     assert sorted(tested) == list(range(len(LABELS)))
     for fold in folds:
@@ -309,4 +309,4 @@ def test_folds_are_complete_and_stratified(seed):
 
 
 def test_at_least_one_example_is_held_out():
-    assert len(labeled_text.held_out(["a", "b"], 1, 0.1)) == 1
+    assert len(held_out.held_out(["a", "b"], 1, 0.1)) == 1

@@ -2,29 +2,54 @@
 
 import re
 import unicodedata
+from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import regex
 
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import custom
-from fairseq_posattn.preparation.corpus import SIDES, SPLITS, SummarizationCorpus, TranslationCorpus
-from fairseq_posattn.preparation.pairs import PairWriter, say_left_out
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import (
+    SIDES,
+    SPLITS,
+    PairCorpus,
+    Readers,
+    SummarizationCorpus,
+    TranslationCorpus,
+)
+from fairseq_posattn.preparation.held_out import (
+    HELD_OUT,
+    file_or_size,
+    held_out_size,
+    hold_out,
+    identity,
+)
+from fairseq_posattn.preparation.parallel import Pair, PairWriter, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
 from fairseq_posattn.preparation.segmentation import BY_TEXT, USUAL_MERGES
-from fairseq_posattn.preparation.tables import file_suffix, open_lines, read_rows
+from fairseq_posattn.preparation.tables import (
+    HELP,
+    file_suffix,
+    files_as_archive,
+    open_lines,
+    read_rows,
+    text_of,
+)
 from fairseq_posattn.preparation.vectors import add_seed
 from fairseq_posattn.text import words
 from fairseq_posattn.text.languages import code_hint, code_of, file_code, is_language
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES, WITHOUT_SPACES, rules_warning
+from fairseq_posattn.text.plain_text import in_form
 from fairseq_posattn.text.vocabulary import check_symbols
 
 MOST_HELD_OUT = 1000
@@ -48,15 +73,15 @@ ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 class PairedText:
     """Pairs in two parallel files or, with ``columns``, in the rows of one table."""
 
-    paths: tuple
-    columns: tuple | None
+    paths: tuple[Path, ...]
+    columns: tuple[str, ...] | None
 
-    def pairs(self):
+    def pairs(self) -> Iterator[tuple[Pair, Pair]]:
         """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
         if self.columns:
-            for place, values in read_rows(*self.paths, self.columns):
+            for place, values in read_rows(self.paths[0], self.columns):
                 places = (place, place)
-                yield places, tuple(map(custom.text_of, values, self.columns, places))
+                yield places, tuple(map(text_of, values, self.columns, places))
         else:
             first, second = self.paths
             with open_lines(first) as one, open_lines(second) as other:
@@ -65,8 +90,8 @@ class PairedText:
                     yield (f"{first}:{number}", f"{second}:{number}"), pair
 
 
-def _add_file_options(parser, sides):
-    training = f"the training set: {custom.HELP}"
+def _add_file_options(parser: ArgumentParser, sides: tuple[str, str]) -> None:
+    training = f"the training set: {HELP}"
     parser.add_argument("file", type=Path, nargs="?", metavar="FILE", help=training)
     files = "or two parallel files: text in UTF-8, compressed (.gz, .bz2, .xz) or not"
     parser.add_argument("--train", nargs=2, type=Path, metavar=sides, help=files)
@@ -74,9 +99,9 @@ def _add_file_options(parser, sides):
         "file with the same columns, or two files with --train; or how many pairs of the training "
         f"set, or which share, to hold out (default: 0.1, at most {MOST_HELD_OUT:,} pairs)"
     )
-    given = {"nargs": "+", "type": custom.file_or_size, "metavar": ("FILE|N|SHARE", "FILE")}
-    for split in reversed(custom.HELD_OUT):
-        parser.add_argument(f"--{split}", help=held, **given)
+    names = ("FILE|N|SHARE", "FILE")
+    for split in reversed(HELD_OUT):
+        parser.add_argument(f"--{split}", nargs="+", type=file_or_size, metavar=names, help=held)
     add_seed(parser)
     forms = "Unicode form of all text, in translation too: nfc composes letters and accents, nfkc "
     forms += "also unifies compatible characters (default: %(default)s)"
@@ -84,7 +109,7 @@ def _add_file_options(parser, sides):
     parser.add_argument("--normalize", choices=choices, default=choices[0], help=forms)
 
 
-def add_translation_options(parser):
+def add_translation_options(parser: ArgumentParser) -> None:
     _add_file_options(parser, ("SOURCE", "TARGET"))
     columns = "columns of the source and the target text of FILE"
     parser.add_argument("--columns", nargs=2, metavar=("SOURCE", "TARGET"), help=columns)
@@ -101,7 +126,7 @@ def add_translation_options(parser):
     parser.add_argument("--separate-dictionaries", action="store_true", help=separate)
 
 
-def add_summary_options(parser):
+def add_summary_options(parser: ArgumentParser) -> None:
     _add_file_options(parser, ("TEXT", "SUMMARY"))
     parser.add_argument("--text", metavar="COLUMN", help="column of the texts of FILE")
     parser.add_argument("--summary", metavar="COLUMN", help="column of the summaries of FILE")
@@ -109,13 +134,13 @@ def add_summary_options(parser):
     parser.add_argument("--strip-accents", action="store_true", help=about)
 
 
-def find_files(options):
+def find_files(options: Namespace) -> dict[str, PairedText]:
     """Return the :class:`PairedText` of each split that is not held out of the training set."""
     columns = _columns(options)
     number, needed = (1, "a file with the same columns") if columns else (2, "two files")
     training = (options.file,) if columns else options.train
     sources = {"train": PairedText(tuple(training), columns)}
-    for split in custom.HELD_OUT:
+    for split in HELD_OUT:
         given = getattr(options, split)
         if given is None or len(given) == 1 and _held_size(options, split):
             continue
@@ -133,7 +158,7 @@ def find_files(options):
     return sources
 
 
-def _columns(options):
+def _columns(options: Namespace) -> tuple[str, ...] | None:
     """Return the names of the table's columns; None if two files were given."""
     if hasattr(options, "columns"):
         columns, flags = options.columns or (), "--columns SOURCE TARGET"
@@ -147,7 +172,7 @@ def _columns(options):
     return names or None
 
 
-def languages(options):
+def languages(options: Namespace) -> tuple[str, ...]:
     """Return the two languages: given, or the suffixes of the files, or the columns' names."""
     inferred = _columns(options) or [file_suffix(path)[1:] for path in options.train]
     sides = []
@@ -173,13 +198,13 @@ def languages(options):
     return tuple(sides)
 
 
-def changes(options):
+def changes(options: Namespace) -> dict[str, Any]:
     given = {name: size for name in SIZES if (size := getattr(options, name)) is not None}
     for name, size in given.items():
         flag, kinds = f"--{name.replace('_', '-')} {size}", SIZES[name]
         if options.subwords not in kinds:
-            kinds = " or ".join(kinds)
-            raise UsageError(f"{flag}: needs --subwords {kinds}; add that, or remove it")
+            needed = " or ".join(kinds)
+            raise UsageError(f"{flag}: needs --subwords {needed}; add that, or remove it")
         if len(given) > 1:
             raise UsageError(f"{flag}: --vocabulary-size counts them already; remove one of them")
     subwords = None if options.subwords == "none" else options.subwords
@@ -187,27 +212,33 @@ def changes(options):
     return {"sides": languages(options), "word_rule": rule, "subwords": subwords}
 
 
-def settings(options):
-    held = {split: _held_size(options, split) for split in custom.HELD_OUT}
+def settings(options: Namespace) -> dict[str, Any]:
+    held = {split: _held_size(options, split) for split in HELD_OUT}
     form = {} if options.normalize == "none" else {"normalize": options.normalize}
     return {**held, "seed": options.seed, "columns": _columns(options), **form}
+
+
+def _in_form(form: str, rule: Rule, line: str) -> str:
+    return rule(in_form(line, form))
 
 
 is_composed = partial(unicodedata.is_normalized, "NFC")
 
 
-def _held_size(options, split):
+def _held_size(options: Namespace, split: str) -> int | float | None:
     """Return the number or share of pairs to hold out; None if it is not given."""
     size = (getattr(options, split) or [None])[0]
     return None if isinstance(size, Path) else size
 
 
-def fingerprint(sources):
-    paths = [path for source in sources.values() for path in source.paths]
-    return custom.files_as_archive(paths).fingerprint()
+def given(options: Namespace) -> Archive:
+    sources = find_files(options).values()
+    return files_as_archive(path for source in sources for path in source.paths)
 
 
-def write_translations(sources, folder, options):
+def write_translations(
+    readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace
+) -> None:
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
     rule, sides = SUBWORDS[options.subwords][0], languages(options)
     for side in sides if rule in RULES else ():
@@ -216,45 +247,55 @@ def write_translations(sources, folder, options):
             warning = f"{side}: Moses has no rules for this language; it splits no words"
         if warning:
             say(f"warning: {warning}; --subwords sentencepiece serves every language")
-    functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
+    functions: list[Rule] = [
+        RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides
+    ]
 
-    def check(places, pair):
+    def check(places: Pair, pair: Pair) -> bool:
         if options.subwords != "none":
             return any(map(ESCAPE.search, pair))
         for place, line in zip(places, pair, strict=True):
             check_symbols(line, place, "--subwords sentencepiece")
         return False
 
-    write_pairs(sources, folder, options, sides, functions, check)
+    write_pairs(readers, folder, options, sides, functions, check)
 
 
-def write_summaries(sources, folder, options):
+def write_summaries(readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace) -> None:
     """Write ``{split}.{side}`` and the raw test set."""
     rule = words.RULES[word_rule_of_summaries(options)]
-    write_pairs(sources, folder, options, SIDES, [rule] * 2)
+    write_pairs(readers, folder, options, SIDES, [rule] * 2)
 
 
-def word_rule_of_summaries(options):
+def word_rule_of_summaries(options: Namespace) -> str:
     return "text" if options.subwords == "sentencepiece" else "spaces"
 
 
-def write_pairs(sources, folder, options, sides, functions, check=lambda places, pair: False):
+def write_pairs(
+    readers: Readers,
+    folder: Path,
+    options: Namespace,
+    sides: Sequence[str],
+    functions: Sequence[Rule],
+    check: Callable[[Pair, Pair], bool] = lambda places, pair: False,
+) -> None:
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
     ``check`` raises for malformed pairs and finds Moses escapes.
     """
-    sampled = []
+    sampled: list[Pair] = []
     if options.normalize != "none":
-        form = partial(unicodedata.normalize, options.normalize.upper())
-        functions = [lambda line, split=split: split(form(line)) for split in functions]
-    for split, pairs in divide(sources, options).items():
-        counts, sample = Counter(), Sample()
+        functions = [partial(_in_form, options.normalize, rule) for rule in functions]
+    for split, pairs in readers.items():
+        counts, sample = Counter[str](), Sample()
         with (
             PairWriter(folder / split, sides) as writer,
             PairWriter(folder.parent / split, sides if split == "test" else ()) as raw,
         ):
 
-            def complete(pairs, counts=counts):
+            def complete(
+                pairs: Iterable[tuple[Pair, Pair]], counts: Counter[str] = counts
+            ) -> Iterator[Pair]:
                 for places, pair in pairs:
                     if not all(map(VISIBLE.search, pair)):
                         counts["empty"] += 1
@@ -264,12 +305,12 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
                         counts[side] += not is_composed(line)
                     yield pair
 
-            def both(pair):
-                return pair, tuple(f(line) for f, line in zip(functions, pair, strict=True))
+            def both(pair: Pair) -> tuple[Pair, Pair]:
+                return pair, [f(line) for f, line in zip(functions, pair, strict=True)]
 
-            given = complete(islice(pairs(), options.limit))
+            whole = complete(islice(pairs(), options.limit))
             title = f"reading {split}"
-            for pair, tokenized in map_lines(both, given, options.jobs, title):
+            for pair, tokenized in map_lines(both, whole, options.jobs, title):
                 if not all(map(VISIBLE.search, tokenized)):  # Moses drops what cannot be printed
                     counts["empty"] += 1
                     continue
@@ -293,29 +334,31 @@ def write_pairs(sources, folder, options, sides, functions, check=lambda places,
                 "as &apos;: unescape tokenized text, or give --subwords none"
             )
         if not writer.count:
+            sources = find_files(options)
             name = sources.get(split, sources["train"]).paths[0]
             raise UsageError(f"{name}: has no pairs for {split}")
     write_sample(sampled, folder, sides)
 
 
-def divide(sources, options):
+def read(archive: Archive, options: Namespace) -> Readers:
     """Return functions that yield ``(places, pair)``, by split."""
+    sources = find_files(options)
     readers = {split: source.pairs for split, source in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
-    keys = [(None, custom.identity(source)) for _, (source, _) in readers["train"]()]
+    keys = [(None, identity(source)) for _, (source, _) in readers["train"]()]
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
-    for split in (split for split in custom.HELD_OUT if split not in readers):
+    for split in (split for split in HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = custom.held_out_size(size, number)
+        sizes[split] = held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
-    chosen = custom.hold_out(keys, options.seed, sizes, name)
+    chosen = hold_out(keys, options.seed, sizes, name)
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
-    def part(split):
+    def part(split: str) -> Iterator[tuple[Pair, Pair]]:
         rows = enumerate(sources["train"].pairs())
         return (row for index, row in rows if split_of.get(index, "train") == split)
 
@@ -327,9 +370,9 @@ TRANSLATION = TranslationCorpus(
     summary="custom pairs in any two languages, in two parallel files or a table",
     sides=(),
     word_rule="moses-escaped",
-    find_files=find_files,
-    fingerprint=fingerprint,
-    write_text=write_translations,
+    given=given,
+    read=read,
+    write=write_translations,
     settings=lambda options: {**settings(options), "subwords": options.subwords},
     add_options=add_translation_options,
     changes=changes,
@@ -338,9 +381,9 @@ TRANSLATION = TranslationCorpus(
 SUMMARIZATION = SummarizationCorpus(
     name="own",
     summary="custom texts and summaries, in two parallel files or a table",
-    find_files=find_files,
-    fingerprint=fingerprint,
-    write_text=write_summaries,
+    given=given,
+    read=read,
+    write=write_summaries,
     settings=lambda options: {**settings(options), "word_rule": word_rule_of_summaries(options)},
     changes=lambda options: {"word_rule": word_rule_of_summaries(options)},
     add_options=add_summary_options,

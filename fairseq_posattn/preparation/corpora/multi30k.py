@@ -1,0 +1,62 @@
+"""Multi30k German to English: captions of pictures (Elliott et al., 2016).
+
+They are lowercased, with normalized punctuation, and tokenized.
+"""
+
+from argparse import Namespace
+from functools import partial
+from typing import Any
+
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.corpus import SPLITS, Readers, TranslationCorpus
+from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.parallel import Rule, read_pairs
+from fairseq_posattn.text.moses import RULES
+
+LANGUAGES = ("de", "en")
+WORD_RULE = "lowered-normalised-moses-escaped"  # stored beside prepared data
+MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
+RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
+SOURCES = tuple(
+    published_at(f"{name}.{language}.gz", MULTI30K)
+    for name in RAW_NAMES.values()
+    for language in LANGUAGES
+)
+
+
+def read(archive: Archive, options: Namespace) -> Readers:
+    names = dict(zip(SPLITS, SPLITS, strict=True)) if archive.has("valid.en") else RAW_NAMES
+    return {
+        split: partial(read_pairs, archive, [[f"{name}.{language}" for language in LANGUAGES]])
+        for split, name in names.items()
+    }
+
+
+def tokenizers(split: str, options: Namespace) -> list[Rule]:
+    return [RULES[WORD_RULE](language) for language in LANGUAGES]
+
+
+def changes(options: Namespace) -> dict[str, Any]:
+    """Tokenize no folder of the tokenized files, which have other names."""
+    is_tokenized = options.source is not None and (options.source / "valid.en").is_file()
+    return {"tokenizers": lambda split, options: None} if is_tokenized else {}
+
+
+CORPORA = (
+    TranslationCorpus(
+        name="multi30k",
+        summary="Multi30k German to English: captions of pictures, 29,000 pairs",
+        source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
+        "unpacked; or with {train,valid,test}.{de,en}, tokenized and lowercased",
+        alternatives=(SOURCES,),
+        read=read,
+        tokenizers=tokenizers,
+        changes=changes,
+        sides=LANGUAGES,
+        word_rule=WORD_RULE,
+        lower=True,
+        bpe_operations=10_000,
+        published={"train": 29_000, "valid": 1_014, "test": 1_000},
+        recipe="multi30k/run",
+    ),
+)

@@ -1,0 +1,89 @@
+"""Parallel text: pairs of lines, a text and its translation or summary."""
+
+from argparse import Namespace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import map_lines, say
+from fairseq_posattn.preparation.archives import Archive
+from fairseq_posattn.preparation.report import counted
+from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
+
+Pair = Sequence[str]
+Rule = Callable[[str], str]
+
+
+def read_pairs(
+    archive: Archive,
+    files: Iterable[Sequence[str]],
+    reader: Callable[[IO[bytes], str], Iterator[str]] = read_lines,
+) -> Iterator[tuple[str, ...]]:
+    """Yield the lines of parallel files; ``files`` are the members of each part, side by side."""
+    for members in files:
+        with ExitStack() as stack:
+            sides = {}
+            for member in members:
+                name = archive.label(member)
+                sides[name] = reader(stack.enter_context(archive.open(member)), name)
+            yield from parallel_lines(**sides)
+
+
+def write_text(
+    readers: Mapping[str, Callable[[], Iterator[Any]]],
+    folder: Path,
+    corpus: Any,
+    options: Namespace,
+) -> None:
+    """Write ``{split}.{side}`` of the pairs that ``readers`` yield, tokenized by the corpus."""
+    for split, read in readers.items():
+        pairs: Iterable[Pair] = islice(read(), options.limit)
+        if rules := corpus.tokenizers(split, options):
+            pairs = map_pairs(rules, pairs, options.jobs, f"tokenizing {split}")
+        write_pairs(pairs, folder / split, corpus.sides, only_complete=split in corpus.complete)
+
+
+def map_pairs(
+    functions: Sequence[Rule], pairs: Iterable[Pair], jobs: int, title: str
+) -> Iterator[Pair]:
+    """Yield pairs whose sides are mapped by the function of each side."""
+    first, second = functions
+    return map_lines(lambda pair: (first(pair[0]), second(pair[1])), pairs, jobs, title)
+
+
+def write_pairs(
+    pairs: Iterable[Pair], prefix: Path, sides: Sequence[str], only_complete: bool = False
+) -> None:
+    """Write the pairs to ``{prefix}.{side}``, perhaps without those with an empty side."""
+    empty = 0
+    with PairWriter(prefix, sides) as writer:
+        for pair in pairs:
+            if only_complete and not all(pair):
+                empty += 1
+            else:
+                writer.write(pair)
+    say_left_out(prefix.name, empty, writer.count)
+
+
+def say_left_out(split: str, empty: int, written: int) -> None:
+    """Print how many pairs of a split, and which share, have an empty side."""
+    if empty:
+        share = f"{empty / (empty + written):.1%}"
+        say(f"{split}: left out {counted(empty, 'pair')} with an empty side ({share})")
+
+
+class PairWriter(ExitStack):
+    """Writer of pairs of lines to ``{prefix}.{side}``; counts them."""
+
+    def __init__(self, prefix: Path, sides: Sequence[str]) -> None:
+        super().__init__()
+        self.files = [self.enter_context(writing(f"{prefix}.{side}")) for side in sides]
+        self.count = 0
+
+    def write(self, pair: Pair) -> None:
+        for file, line in zip(self.files, pair, strict=True):
+            file.write(f"{one_line(line)}\n")
+        self.count += 1

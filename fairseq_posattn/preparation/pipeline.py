@@ -1,0 +1,79 @@
+"""The preparation of a data set, in the same steps for every kind."""
+
+from argparse import Namespace
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.preparation.binarize import binarize_columns
+from fairseq_posattn.preparation.corpus import SPLITS, Readers
+from fairseq_posattn.preparation.download import obtain_any
+from fairseq_posattn.preparation.stages import Stages, write_manifests
+from fairseq_posattn.preparation.vectors import Vectors, find_vectors, run_words
+
+
+class Preparation:
+    """A data set and the options of its preparation; each kind is a subclass.
+
+    Args:
+        corpus: the description of the data set.
+        options: the parsed command line.
+    """
+
+    columns: Mapping[str, Sequence[str]]  # binarized columns of text, by name of the dictionary
+    binarized: Sequence[str]  # outputs of the stage that binarizes them
+    splits: Sequence[str] = SPLITS
+    texts: Sequence[str] = ("text",)  # outputs of the stage that reads the published files
+    parts: Sequence[str] = (".",)  # folders of binarized data
+
+    def __init__(self, corpus: Any, options: Namespace) -> None:
+        self.corpus, self.options, self.dest = corpus, options, options.dest
+        self.downloads = options.dest.parent / "download"
+        self.settings = corpus.text_settings(options)  # options on which the text depends
+        self.described: dict[str, Any] = {}  # fields of preparation.json
+
+    def prepare(self) -> list[str]:
+        """Prepare the data; return the words of the command that trains on them."""
+        corpus, options = self.corpus, self.options
+        given = corpus.given(options)
+        if options.source:
+            given = obtain_any(corpus.alternatives, options.source, self.downloads)
+
+        def write_text(work: Path) -> None:
+            archive = given or obtain_any(corpus.alternatives, None, self.downloads)
+            self.write_text(corpus.read(archive, options), work)
+
+        with Stages(options.dest, options.limit, options.force).locked() as stages:
+            dimensions = getattr(options, "glove_dim", None)
+            glove = find_vectors(getattr(options, "glove", None), self.downloads, dimensions)
+            source = given and given.fingerprint()
+            stages.run("text", self.texts, write_text, source, **self.settings)
+            self.run_stages(stages, glove)
+            write_manifests(stages, corpus, count=self.describe, parts=self.parts, **self.described)
+        return self.report()
+
+    def write_text(self, readers: Readers, work: Path) -> None:
+        """Write the examples as :attr:`texts` in the folder ``work``."""
+        raise NotImplementedError
+
+    def run_stages(self, stages: Stages, glove: Vectors | None) -> None:
+        """Run the stages from text to binarized data."""
+        run_words(stages, self.corpus, self.options, glove, self.count_words)
+        stages.run("binarized data", self.binarized, self.binarize)
+
+    def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return the counts of the words of training, and of the other splits."""
+        raise NotImplementedError
+
+    def binarize(self, work: Path) -> None:
+        """Write all dictionaries but that of the words, and binarize :attr:`columns`."""
+        for dictionary, columns in self.columns.items():
+            binarize_columns(work, columns, dictionary, self.splits, self.options.jobs)
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        """Return the counted fields of ``preparation.json``."""
+        raise NotImplementedError
+
+    def report(self) -> list[str]:
+        """Print counts and the commands that follow; return the words of the first one."""
+        raise NotImplementedError
