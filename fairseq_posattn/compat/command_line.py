@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from traceback import walk_tb
 from types import TracebackType
@@ -20,7 +20,6 @@ from types import TracebackType
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from hydra._internal import utils as hydra_utils
 from hydra.core.utils import JobReturn
@@ -30,7 +29,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import check, flag, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.checks import check, flag, lines_of, nearest, needs_task, tasks_of
 from fairseq_posattn.compat.patching import around, instead, training_loop
 
 logger = logging.getLogger(__name__)
@@ -87,7 +86,7 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
 
 @around(training_loop, "add_defaults")
 def check_config(add_defaults, cfg):
-    """Check the config of a training, and warn of options that its model does not read."""
+    """Check the config of a training, and log the warnings of its model, task and criterion."""
     add_defaults(cfg)
     settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
@@ -97,7 +96,7 @@ def check_config(add_defaults, cfg):
             settings["arch" if group == "model" else group] = values.get("_name")
             settings.update(_flat(values))
     check(settings)
-    for line in unread(settings):
+    for line in lines_of("warnings", settings):
         logger.warning(line)
 
 
@@ -157,51 +156,6 @@ def _exit_in_one_line(parser, message):
     parser.exit(2, f"{parser.prog}: error: {message.replace('<lambda>', 'list')}\n")
 
 
-# --- Options of parts that a model does not have: they would change nothing, silently -------------
-# The metadata of a config's field declares who reads it: ``readers``, a tuple of values of
-# --encoder, names of sublayers, or "--pooling NAME"; all models read a field without it. Lists of
-# sublayers declare ``replace_positions``, the sublayers that replace position embeddings.
-
-
-def unread(settings: Mapping) -> Iterator[str]:
-    """Yield a line for each unread option that differs from its architecture's default."""
-    config = MODEL_DATACLASS_REGISTRY.get(settings.get("arch"))
-    known = {option.name: option for option in fields(config)} if config else {}
-    if "encoder_sublayers" not in known:
-        return
-    options = {name: option.default for name, option in known.items()} | dict(settings)
-    parts = parts_of(options)
-    for name, option in known.items():
-        if str(options[name]) == str(option.default):
-            continue
-        nothing = f"{flag(name)} {options[name]} changes nothing"
-        readers = option.metadata.get("readers", ())
-        if readers and not parts.intersection(readers):
-            has = ", ".join(sorted(parts))
-            yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        if name.endswith("_learned_pos"):
-            sublayers = known[name.replace("learned_pos", "sublayers")]
-            replacing = sublayers.metadata.get("replace_positions", ())
-            named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
-            reason = f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
-            if options.get("no_token_positional_embeddings"):
-                reason = "there is --no-token-positional-embeddings"
-            if reason:
-                yield f"{nothing}: {reason}, and no position embeddings are added"
-
-
-def parts_of(options: Mapping) -> set[str]:
-    """Return the parts of a model, as ``readers`` name them."""
-    encoder, pooling = options.get("encoder"), options.get("pooling")
-    parts = {str(encoder)} if encoder else set()  # that of translation has no name
-    if pooling:
-        parts.add(f"--pooling {pooling}")
-    if str(encoder or "transformer") == "transformer":
-        for side in ("encoder_sublayers", "decoder_sublayers"):
-            parts.update(str(options[side]).split(",") if side in options else [])
-    return parts
-
-
 # --- Errors by which fairseq's commands report a user's mistake -----------------------------------
 # Others may be bugs, and keep their traceback.
 
@@ -248,7 +202,6 @@ KNOWN = (
     ),
     ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
-    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",
@@ -270,20 +223,21 @@ KNOWN = (
     ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0} is missing"),
     (
         "InterpolationKeyError",
-        r"Interpolation key 'criterion\.classification_head_name' not found",
-        "--criterion does not support the task: to classify, give sentence_classification, "
-        "or for scores relatedness or rating_regression",
-    ),
-    (
-        "InterpolationKeyError",
         r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
         "--{0} does not support the task: {2} needs one with --{1}",
     ),
 )
 
 
-def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
-    """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
+def explain(
+    error: BaseException,
+    traceback: TracebackType | None,
+    first: Sequence[tuple[str, str, str]] = (),
+) -> str | None:
+    """Return the line for an error that ends one of fairseq's commands; None if it is unknown.
+
+    ``first`` are errors in the form of :data:`KNOWN` that precede those.
+    """
     files = [frame.f_code.co_filename for frame, _ in walk_tb(traceback)]
     if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None
@@ -300,7 +254,7 @@ def explain(error: BaseException, traceback: TracebackType | None) -> str | None
         if file:
             return f"{file[2]}: {file[1]}"
     text = re.sub(r"np\.\w+\((\d+)\)", r"\1", text)  # NumPy 2 prints the type, too
-    for name, pattern, line in KNOWN:
+    for name, pattern, line in (*first, *KNOWN):
         if name in names and (match := re.match(pattern, text)):
             line = line.format(*match.groups())
             return re.sub(r"(?<!\S)--\w+", lambda name: flag(name[0][2:]), line)

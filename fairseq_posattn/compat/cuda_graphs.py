@@ -1,4 +1,4 @@
-"""``--cuda-graphs``: forward and backward passes of training as CUDA graphs.
+"""Forward and backward passes of training as CUDA graphs.
 
 A graph is one launch of all kernels of a batch. Without it the host launches each, which takes
 longer than the kernels themselves unless batches are large. A graph serves one shape of a batch;
@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fairseq_posattn.compat.patching import around
 
-# Values of --criterion that ask the host nothing and log what counts_of returns.
-LOSSES = ("cross_entropy", "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused")
+# Criterions that ask the host nothing and log what counts_of returns.
+LOSSES = ("cross_entropy", "label_smoothed_cross_entropy")
 MOST = 256  # graphs; batches of further shapes are computed without
 
 
@@ -31,17 +31,19 @@ class Recorded(NamedTuple):
 
 @around(FairseqTask, "train_step")
 def train_by_graphs(train_step, self, sample, model, criterion, optimizer, update_num, **options):
-    """Replay the graph of the batch's shape, if there is one; record it when a shape recurs."""
+    """Replay the graph of the batch's shape, if there is one; record it when a shape recurs.
+
+    Models whose attribute ``trains_by_graphs`` is true want it.
+    """
 
     def train():
         return train_step(self, sample, model, criterion, optimizer, update_num, **options)
 
-    wanted = getattr(getattr(model, "cfg", None), "cuda_graphs", False)
-    if not wanted or options.get("ignore_grad"):
+    if not getattr(model, "trains_by_graphs", False) or options.get("ignore_grad"):
         return train()
-    if not hasattr(optimizer, "cuda_graphs"):
-        optimizer.cuda_graphs = Graphs(model, criterion, optimizer)
-    graphs = optimizer.cuda_graphs
+    if not hasattr(optimizer, "graphs"):
+        optimizer.graphs = Graphs(model, criterion, optimizer)
+    graphs = optimizer.graphs
     # What a first pass prepares, such as compiled kernels, cannot be recorded.
     return graphs.train(sample) if graphs.note(sample) else train()
 

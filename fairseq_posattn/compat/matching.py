@@ -18,29 +18,35 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.compat.checks import declared_flags, flag
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default value of --restore-file
 
-# Options that do not change a model's result, or only its initialization.
-FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
-FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "cuda_graphs"}
-FREE |= {"_name", "language_model", "language_model_config"}  # training writes the last
-# Options that decide which weights a model has.
+# fairseq's options that do not change a model's result. Other models declare theirs as ``free``.
+FREE = {"_name", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
+FREE |= {"encoder_embed_path", "decoder_embed_path"}
+# Names of options that decide which weights a model has. Others are declared as ``structural``.
 STRUCTURE = (
-    *("arch", "num_classes", "*sublayers", "*layers", "*_dim", "*attention_heads", "share_*"),
+    *("arch", "num_classes", "*layers", "*_dim", "*attention_heads", "share_*"),
     *("*learned_pos", "*normalize_before", "layernorm_embedding"),
-    *("encoder", "pooling*", "*fusion", "mpsan_*"),
 )
-# Values of presets before DMAN's took the paper form, and summarization shared its embeddings.
-EARLIER_PRESETS = {
-    "heads_activation": ("relu", "gelu"),
-    "heads_dropout": (0.1,),
-    "share_all_embeddings": (False,),
-}
+
+
+def free_options(arch: str | None) -> set[str]:
+    """Return the options of an architecture that do not change a trained model's result."""
+    declared = declared_flags({"arch": arch}).values()
+    return FREE | {option.name for option in declared if option.metadata.get("free")}
+
+
+def is_structural(name: str, arch: str | None) -> bool:
+    """Return whether an option of an architecture decides which weights a model has."""
+    option = declared_flags({"arch": arch}).get(name)
+    if option is not None and option.metadata.get("structural"):
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
 
 
 def model_options(state):
@@ -58,7 +64,8 @@ def earlier_values(arch, options):
     defaults = {option.name: option.default for option in fields(config)}
     changed = (one.name for one in fields(preset) if one.default != defaults[one.name])
     missing = {name: defaults[name] for name in changed if name not in options}
-    earlier = (name for name, values in EARLIER_PRESETS.items() if options.get(name) in values)
+    presets = config.earlier_presets.items()
+    earlier = (name for name, values in presets if options.get(name) in values)
     return missing | {name: options[name] for name in earlier}
 
 
@@ -78,21 +85,22 @@ def keep_trained_options(add_defaults, cfg):
     """
     add_defaults(cfg)
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
-    known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", {})
-    if path is None or "encoder_sublayers" not in known:  # not a model of the plugin
+    config = MODEL_DATACLASS_REGISTRY.get(name)
+    if path is None or not getattr(config, "of_plugin", False):
         return
     try:
         options = model_options(read_checkpoint(path, device="meta")) or {}
     except (UsageError, OSError):  # fairseq reports it later
         return
     trained, model = options if isinstance(options, dict) else vars(options), cfg.model
+    known, free = config.__dataclass_fields__, free_options(name)
     for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value
             why = "has an earlier default of" if option in trained else "lacks"
             logger.info(f"{path} {why} {option}, which stays {value!r}")
     for option in known:
-        if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
+        if option in trained and option not in free and str(trained[option]) != str(model[option]):
             before = f"{path} was trained with {flag(option)} {trained[option]}"
             logger.warning(f"{before}; training continues with {model[option]}")
 
@@ -173,7 +181,7 @@ def describe_difference(filename, error, task, model):
     differing = [
         f"{flag(name)} {before[name]}, not {value}"
         for name, value in now.items()
-        if any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
+        if is_structural(name, before.get("arch"))
         and name in before
         and str(before[name]) != str(value)
     ]

@@ -21,11 +21,13 @@ from omegaconf.errors import ConfigAttributeError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
-from fairseq_posattn.compat.command_line import explain, parts_of, unread
+from fairseq_posattn.compat.checks import lines_of
+from fairseq_posattn.compat.command_line import explain
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models import PosAttnClassifierConfig
 from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.readers import parts_of
 
 
 @pytest.mark.parametrize("module", [models, utils])
@@ -164,7 +166,7 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
     ],
 )
 def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines):
-    reported = list(unread({"arch": arch, **options}))
+    reported = list(lines_of("warnings", {"arch": arch, **options}))
     assert len(reported) == len(lines)
     assert all(map(str.startswith, reported, lines))
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
 from fairseq_posattn.training.flags import flag
+from fairseq_posattn.training.tasks.sentence_pair_prediction import SENTENCE_TASKS
 
 
 @dataclass
@@ -41,7 +42,13 @@ class SentenceCriterionConfig(FairseqDataclass):
 
 
 class SummedCriterion(FairseqCriterion):
-    """Base of criterions whose logging outputs fairseq may sum over batches and processes."""
+    """Base of criterions whose logging outputs fairseq may sum over batches and processes.
+
+    A subclass names its ``tasks`` and its ``metrics`` in validation, which settings are checked by.
+    """
+
+    tasks: tuple[str, ...]
+    metrics: tuple[str, ...]
 
     @staticmethod
     def logging_outputs_can_be_summed():
@@ -55,6 +62,8 @@ class SentenceCriterion(SummedCriterion):
     ``measure``, the sums from which its metrics are computed, as tensors of fixed size by name.
     ``answers`` and ``answers_of`` list predictions and targets by class name or score.
     """
+
+    tasks = SENTENCE_TASKS
 
     def __init__(self, cfg, task):
         super().__init__(task)
@@ -169,6 +178,8 @@ class SentenceClassification(SentenceCriterion):
     Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
     """
 
+    metrics = ("loss", "accuracy", "macro_f1")
+
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
         if cfg.regression_target:
@@ -232,6 +243,8 @@ class RatingRegression(SentenceCriterion):
     Logs ``loss``, the mean squared error, and ``rmse`` and ``mae``, in the targets' unit.
     """
 
+    metrics = ("loss", "rmse", "mae")
+
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
         if task.cfg.num_classes != 1:
@@ -267,6 +280,8 @@ class Relatedness(SentenceCriterion):
     Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
     scores, the means of the distributions.
     """
+
+    metrics = ("loss", "pearson", "spearman", "mse")
 
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
