@@ -30,6 +30,9 @@ from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import check, flag, lines_of, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.console import print_help_in_second_pass
+from fairseq_posattn.compat.generation import read_languages
+from fairseq_posattn.compat.matching import keep_trained_options
 from fairseq_posattn.compat.patching import around, instead, training_loop
 
 logger = logging.getLogger(__name__)
@@ -37,16 +40,6 @@ logger = logging.getLogger(__name__)
 # Groups that fairseq-hydra-train does not read.
 OTHER_COMMANDS = ("common_eval", "generation", "eval_lm", "interactive", "bmuf")
 MAX_CHOICES = 12  # an error lists no more of them
-
-
-@around(options, "parse_args_and_arch")
-def allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
-    """Train with ``--bf16`` on GPUs and CPUs, which fairseq takes for a request of a TPU."""
-    parsed = parse_args_and_arch(*args, **kwargs)
-    settings = parsed[0] if isinstance(parsed, tuple) else parsed
-    if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla
-        settings.tpu = False
-    return parsed
 
 
 @around(models, "merge_with_parent")
@@ -59,10 +52,24 @@ def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
 
 
 @around(options, "parse_args_and_arch")
-def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
-    """Check a command line; argparse's errors are printed without 180 lines of usage."""
-    if input_args is not None:  # not a command
-        return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+def parse_arguments(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
+    """Parse arguments; those of a command are checked, and ``--help`` is complete."""
+    is_command = input_args is None
+    print_help_in_second_pass(parser, input_args)
+    with explain_command_line(parser) if is_command else contextlib.nullcontext():
+        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    settings = parsed[0] if isinstance(parsed, tuple) else parsed
+    # fairseq takes --bf16 for a request of a TPU, also without torch_xla
+    if getattr(settings, "bf16", False) and utils.xm is None:
+        settings.tpu = False
+    if is_command and not kwargs.get("suppress_defaults"):
+        check(vars(settings))
+    return parsed
+
+
+@contextlib.contextmanager
+def explain_command_line(parser):
+    """Explain errors of a command line in a line, argparse's without 180 lines of usage."""
     arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
     tasks = tasks_of("arch", arch)
     given = {word.partition("=")[0] for word in sys.argv}
@@ -70,7 +77,7 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
         raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
     parser.error = functools.partial(_exit_in_one_line, parser)
     try:
-        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+        yield
     except (KeyError, RuntimeError) as error:
         if error.args == (None,):
             raise UsageError("--task is missing: name the task") from None
@@ -79,15 +86,18 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
         raise
     except SyntaxError as error:  # of a list, which fairseq reads as Python
         raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
-    if not kwargs.get("suppress_defaults"):
-        check(vars(parsed[0] if parse_known else parsed))
-    return parsed
 
 
 @around(training_loop, "add_defaults")
-def check_config(add_defaults, cfg):
-    """Check the config of a training, and log the warnings of its model, task and criterion."""
+def complete_config(add_defaults, cfg):
+    """Add a resumed model's options to the config of a training, and check all."""
     add_defaults(cfg)
+    keep_trained_options(cfg)
+    check_config(cfg)
+
+
+def check_config(cfg):
+    """Check the config of a training, and log the warnings of its model, task and criterion."""
     settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it
@@ -101,7 +111,14 @@ def check_config(add_defaults, cfg):
 
 
 @around(TranslationTask, "setup_task")
-def read_bleu_options(setup_task, cls, cfg, **kwargs):
+def set_up_translation(setup_task, cls, cfg, **kwargs):
+    """Set up a task with readable options of BLEU, and with the languages of the data."""
+    read_bleu_options(cfg)
+    read_languages(cfg)
+    return setup_task(cls, cfg, **kwargs)
+
+
+def read_bleu_options(cfg):
     """Accept Python's quotes in the options of BLEU in validation, and warn of unknown names."""
     validates = getattr(cfg, "eval_bleu", False)
     for name in ("eval_bleu_args", "eval_bleu_detok_args") if validates else ():
@@ -114,7 +131,6 @@ def read_bleu_options(setup_task, cls, cfg, **kwargs):
         known = [option.name for option in fields(GenerationConfig)]
         for option in sorted({*options}.difference(known)) if name == "eval_bleu_args" else ():
             logger.warning(f"{flag(name)}: {option} changes nothing; {nearest(option, known)}")
-    return setup_task(cls, cfg, **kwargs)
 
 
 def _read_dictionary(text):

@@ -5,6 +5,7 @@ without a preset, which is how older versions behaved.
 """
 
 import argparse
+import contextlib
 import logging
 import os
 import re
@@ -12,14 +13,12 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
 
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checks import declared_flags, flag
-from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -77,13 +76,11 @@ def complete(state):
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
 
-@around(training_loop, "add_defaults")
-def keep_trained_options(add_defaults, cfg):
+def keep_trained_options(cfg):
     """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
     fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
     """
-    add_defaults(cfg)
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
     config = MODEL_DATACLASS_REGISTRY.get(name)
     if path is None or not getattr(config, "of_plugin", False):
@@ -123,11 +120,11 @@ VOCABULARY = re.compile(
 WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\).*?\"(\S+)\"")
 
 
-@around(Trainer, "load_checkpoint")
-def report_difference_in_training(load_checkpoint, self, filename, *args, **kwargs):
+@contextlib.contextmanager
+def report_difference_in_training(trainer, filename):
     """Report in one line how a checkpoint differs from the run; fairseq prints all weights."""
     try:
-        return load_checkpoint(self, filename, *args, **kwargs)
+        yield
     except OSError:
         raise
     except Exception as error:
@@ -137,7 +134,7 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
             named = str(filename) in str(reason)
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
         if weights:
-            what = describe_difference(filename, str(reason), self.task.cfg, self.cfg.model)
+            what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
             fix = "train with its settings, or give another --save-dir"
             raise UsageError(f"{filename} {what}; {fix}") from None
         raise UsageError(
@@ -146,7 +143,6 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
         ) from error
 
 
-@around(checkpoint_utils, "load_model_ensemble_and_task")
 def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
