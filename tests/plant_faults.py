@@ -352,9 +352,9 @@ FAULTS_BY_FILE = {
         ("field(default=value,", "field(default=known[option].default,", ARCHITECTURES),
         ('"add_args": staticmethod(model.add_args)', "", PRESET_FLAG),
     ],
+    "scoring/labels.py": [("occurs = occurrences > 0", "occurs = occurrences >= 0", CRITERIONS)],
     "training/criterions/sentences.py": [
-        ("occurs = predicted + true > 0", "occurs = true > 0", CRITERIONS),
-        ("occurs = predicted + true > 0", "occurs = predicted + true >= 0", CRITERIONS),
+        ("right, predicted + true]", "right, true]", CRITERIONS),
         ("self.l2 / 2 *", "self.l2 *", CRITERIONS),
         ("columns[:, ids] =", "columns[:, : len(ids)] =", CRITERIONS),
     ],

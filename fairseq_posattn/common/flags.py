@@ -16,6 +16,8 @@ def flag(
     choices: Collection[str] | None = None,
     at_least: float | None = None,
     more_than: float | None = None,
+    structural: bool = False,
+    free: bool = False,
     **metadata: object,
 ) -> Any:
     """Return a dataclass field for a flag of fairseq-train, with fairseq's ``metadata``.
@@ -25,6 +27,9 @@ def flag(
             sublayers, or "--pooling NAME".
         choices: the allowed values.
         at_least, more_than: bounds of the allowed numbers.
+        structural: it decides which weights a model has.
+        free: it changes no result of a trained model, so that training may continue with another
+            value and checkpoints that differ in it may be averaged.
     """
     if readers:
         metadata["readers"] = readers
@@ -35,4 +40,8 @@ def flag(
         metadata["at_least"] = at_least
     if more_than is not None:
         metadata["more_than"] = more_than
+    if structural:
+        metadata["structural"] = True
+    if free:
+        metadata["free"] = True
     return field(default=default, metadata={**metadata, "help": help})

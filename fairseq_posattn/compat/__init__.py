@@ -1,33 +1,19 @@
 """Patches that make fairseq safe and correct on today's PyTorch, grouped by subject.
 
-Each patched function says what is wrong in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
-names other versions. :mod:`~.patching` applies them.
+Each patched function states the defect in fairseq 0.12.2 and fairseq-fixed 0.12.3.1, unless it
+names other versions. A function of fairseq has one patch. :mod:`~.patching` applies them.
 """
-
-from importlib import import_module
 
 from fairseq_posattn.compat import patching
 
-with patching.quietly():
-    import fairseq.checkpoint_utils  # noqa: F401, the first import of fairseq warns
+with patching.quietly():  # the first import of fairseq warns, and its commands log to stdout
+    import fairseq.checkpoint_utils  # noqa: F401, I001
 
-# In the order of application: of two patches of one function the later one is called first.
-NAMES = (
-    "matching",
-    "loading",
-    "data",
-    "lines",
-    "validation",
-    "resuming",
-    "saving",
-    "updates",
-    "cuda_graphs",
-    "generation",
-    "console",
-    "command_line",
-)
-with patching.quietly():  # some import fairseq's commands, which log to standard output
-    MODULES = [import_module(f"{__name__}.{name}") for name in NAMES]
+    from fairseq_posattn.compat import command_line, console, data, generation, lines, loading
+    from fairseq_posattn.compat import resuming, saving, updates, validation
+
+MODULES = (loading, command_line, console, data, generation, lines)
+MODULES += (resuming, saving, updates, validation)
 
 
 def apply():

@@ -27,7 +27,6 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY, TASK_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.cuda_graphs import LOSSES
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 # By the range in words: a test, which is false for NaN, and patterns of the names of fairseq's
@@ -61,7 +60,7 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
 }
 
 
-class _Settings(dict):
+class Settings(dict):
     """Settings as attributes, None if they are missing."""
 
     def __getattr__(self, name):
@@ -75,7 +74,7 @@ NEEDS_GPU = (
 )
 
 
-def training_mistakes(s: _Settings) -> Iterator[str]:
+def training_mistakes(s: Settings) -> Iterator[str]:
     if s.max_tokens is None and s.batch_size is None:
         yield NO_BATCH_SIZE
     if s.optimizer is None:
@@ -96,21 +95,14 @@ def training_mistakes(s: _Settings) -> Iterator[str]:
             heads, width = s.get(f"{side}_attention_heads"), s.get(f"{side}_embed_dim")
             if isinstance(heads, int) and isinstance(width, int) and width % heads:
                 yield f"--{side}-attention-heads {heads}: it must divide --{side}-embed-dim {width}"
-    if (s.word_ngrams or 1) > 1 and str(s.pooling) == "window_max":
-        other = "give --pooling mean, max or mean_max, or leave n-grams out"
-        yield f"--word-ngrams {s.word_ngrams}: --pooling window_max takes words: {other}"
     has_gpu = torch.cuda.is_available() and not s.cpu
     if s.fp16 and not (s.memory_efficient_fp16 or s.fp16_no_flatten_grads or has_gpu):
         yield "--fp16" + NEEDS_GPU
     if s.amp and not has_gpu:
         yield "--amp" + NEEDS_GPU
-    if s.cuda_graphs:
-        yield from graph_mistakes(s, has_gpu)
     if not s.save_dir or (os.path.exists(s.save_dir) and not os.path.isdir(s.save_dir)):
         yield f"--save-dir {s.save_dir!r}: it must be a folder"
-    if str(s.attention_impl) == "sdpa" and "decoder_sublayers" in s and not s.disable_validation:
-        weights = "it returns no attention weights, which validation asks a decoder for"
-        yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
+    yield from lines_of("mistakes", s)
 
 
 def _are_betas(value) -> bool:
@@ -130,24 +122,7 @@ def join_mistakes(name: str, symbol: str | None) -> Iterator[str]:
         yield f"{flag(name)} {symbol}: unknown; give {known}"
 
 
-def graph_mistakes(s: _Settings, has_gpu: bool) -> Iterator[str]:
-    """Yield what CUDA graphs cannot do: run on a CPU, in several processes, or ask the host."""
-    start = "--cuda-graphs: "
-    if not has_gpu:
-        yield f"{start}there is no GPU to train on; leave it out"
-    processes = s.distributed_world_size or 1
-    if processes > 1:
-        number = f"--distributed-world-size {processes}"
-        yield f"{start}it is for one GPU, not for {number}; give 1, or leave it out"
-    if s.criterion not in LOSSES:
-        yield f"{start}it needs --criterion {' or '.join(LOSSES)}, not {s.criterion}"
-    others = "amp checkpoint_activations encoder_layerdrop decoder_layerdrop report_accuracy"
-    for name in others.split():
-        if s.get(name):
-            yield f"{start}it cannot be used with {flag(name)}; leave one of them out"
-
-
-def generation_mistakes(s: _Settings) -> Iterator[str]:
+def generation_mistakes(s: Settings) -> Iterator[str]:
     """Yield what is wrong with the settings of fairseq-generate, -interactive and -validate."""
     if not s.path:
         yield "--path is missing: name the checkpoint"
@@ -192,14 +167,14 @@ def check(settings: Mapping):
     subsets = ()
     if "max_update" in settings:
         check_names(settings)
-        for mistake in training_mistakes(_Settings(settings)):
+        for mistake in training_mistakes(Settings(settings)):
             raise UsageError(mistake)
         subsets = ("train_subset",)
         if not settings.get("disable_validation"):
             check_metric(settings)
             subsets += ("valid_subset",)
     elif "path" in settings:
-        for mistake in generation_mistakes(_Settings(settings)):
+        for mistake in generation_mistakes(Settings(settings)):
             raise UsageError(mistake)
         if "beam" not in settings and "context_window" not in settings:
             subsets = ("valid_subset",)
@@ -233,14 +208,25 @@ def check_ranges(settings: Mapping):
 BOUNDS = {"at_least": ("{} or more", operator.le), "more_than": ("more than {}", operator.lt)}
 
 
-def declared_flags(settings: Mapping) -> dict[str, Field]:
-    """Return the fields of the configs of a command's model, task and criterion, by name."""
+def configs_of(settings: Mapping) -> list[type]:
+    """Return the dataclasses of a command's model, task and criterion."""
     configs = (
         MODEL_DATACLASS_REGISTRY.get(settings.get("arch")),
         TASK_DATACLASS_REGISTRY.get(settings.get("task")),
         REGISTRIES["criterion"]["dataclass_registry"].get(settings.get("criterion")),
     )
-    return {one.name: one for config in configs if is_dataclass(config) for one in fields(config)}
+    return [config for config in configs if is_dataclass(config)]
+
+
+def lines_of(function: str, settings: Mapping) -> Iterator[str]:
+    """Yield the lines of each config's function of the settings: ``mistakes`` or ``warnings``."""
+    for config in configs_of(settings):
+        yield from getattr(config, function, lambda settings: ())(settings)
+
+
+def declared_flags(settings: Mapping) -> dict[str, Field]:
+    """Return the fields of a command's model, task and criterion, by name."""
+    return {field.name: field for config in configs_of(settings) for field in fields(config)}
 
 
 # --- Names of architectures, tasks, criterions, metrics, languages and splits --------------------
@@ -257,23 +243,10 @@ def nearest(name: str, known: Collection[str]) -> str:
     return f"of {len(known)} " + (f"the nearest are {near}" if near else "none is similar")
 
 
-SENTENCES = ("sentence_prediction", "sentence_pair_prediction")
-TAGGING, NEWS = ("sequence_tagging",), ("news_recommendation",)
 TRANSLATION = ("translation", "translation_lev", "translation_from_pretrained_bart")
-# Tasks of this plugin's models, with all their architectures, and of its criterions.
-TASKS_OF = {
-    "arch": {
-        "posattn_classifier": SENTENCES,
-        **{"posattn_tagger": TAGGING, "posattn_recommender": NEWS},
-    },
-    "criterion": {
-        **dict.fromkeys(("sentence_classification", "relatedness", "rating_regression"), SENTENCES),
-        **{"sequence_tagging": TAGGING, "news_recommendation": NEWS},
-    },
-}
-# Tasks with which these are refused; others may be a user's own.
-KNOWN_TASKS = {*SENTENCES, *TAGGING, *NEWS, *TRANSLATION}
-KNOWN_TASKS |= {"language_modeling", "translation_multi_simple_epoch"}
+# Tasks for whose data fairseq and the plugin have the only models; others may be a user's own.
+KNOWN_TASKS = {*TRANSLATION, "sentence_prediction", "language_modeling"}
+KNOWN_TASKS |= {"translation_multi_simple_epoch"}
 # Options without which a task of fairseq fails.
 REQUIRED = {
     "online_backtranslation": "mono_langs",
@@ -320,7 +293,7 @@ def check_names(settings: Mapping):
     task = settings["task"]
     for kind in ("arch", "criterion"):
         tasks = tasks_of(kind, settings.get(kind))
-        if tasks and task in KNOWN_TASKS - {*tasks}:
+        if tasks and task not in tasks and is_known_task(task):
             raise UsageError(f"{flag(kind)} {settings[kind]}: {needs_task(tasks, task)}")
     option = REQUIRED.get(task)
     if option and not settings.get(option):
@@ -328,12 +301,13 @@ def check_names(settings: Mapping):
 
 
 def tasks_of(kind: str, name: str | None) -> tuple[str, ...]:
-    """Return the tasks of an ``arch`` or a ``criterion`` of this plugin; empty for others."""
-    classes = registries()[kind]
-    for owner, tasks in TASKS_OF[kind].items():
-        if name in classes and issubclass(classes[name], classes[owner]):
-            return tasks
-    return ()
+    """Return the only tasks of an ``arch`` or a ``criterion``: its class's ``tasks``, if any."""
+    return getattr(registries()[kind].get(name), "tasks", ())
+
+
+def is_known_task(name: str | None) -> bool:
+    """Return whether a task is one of :data:`KNOWN_TASKS`, or of the plugin's."""
+    return name in KNOWN_TASKS or getattr(TASK_REGISTRY.get(name), "of_plugin", False)
 
 
 def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
@@ -342,21 +316,27 @@ def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
-# Metrics in validation. Other criterions may log anything.
+# Metrics of fairseq's criterions in validation. Others may log anything, unless their class has
+# ``metrics``, or ``behaves_as``, a criterion of fairseq with the same ones.
 METRICS = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
     "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
-    "label_smoothed_cross_entropy_fused": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
     "sentence_prediction": (
         *("loss", "nll_loss", "accuracy", "f1", "acc_and_f1", "mcc"),
         *("pearson", "spearman", "pearson_and_spearman"),
     ),
-    "sentence_classification": ("loss", "accuracy", "macro_f1"),
-    "relatedness": ("loss", "pearson", "spearman", "mse"),
-    "rating_regression": ("loss", "rmse", "mae"),
-    "sequence_tagging": ("loss", "f1", "precision", "recall", "complete", "accuracy"),
-    "news_recommendation": ("loss", "auc", "mrr", "ndcg5", "ndcg10", "skipped"),
 }
+
+
+def behavior_of(criterion: str | None) -> str | None:
+    """Return the criterion of fairseq with the same metrics and counts, else the same name."""
+    return getattr(registries()["criterion"].get(criterion), "behaves_as", criterion)
+
+
+def metrics_of(criterion: str | None) -> tuple[str, ...]:
+    """Return the metrics of a criterion in validation; empty if unknown."""
+    known = METRICS.get(behavior_of(criterion), ())
+    return getattr(registries()["criterion"].get(criterion), "metrics", known)
 
 
 def check_metric(settings: Mapping):
@@ -365,13 +345,13 @@ def check_metric(settings: Mapping):
     fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
     """
     wanted, criterion = settings.get("best_checkpoint_metric"), settings.get("criterion")
-    known = METRICS.get(criterion)
-    if wanted is None or known is None or settings.get("task") not in KNOWN_TASKS:
+    known = metrics_of(criterion)
+    if wanted is None or not known or not is_known_task(settings.get("task")):
         return
     given = f"--best-checkpoint-metric {wanted}"
     if wanted not in known:
         raise UsageError(f"{given}: with --criterion {criterion} it is one of {', '.join(known)}")
-    smoothed = criterion.startswith("label_smoothed")
+    smoothed = behavior_of(criterion) == "label_smoothed_cross_entropy"
     option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
     if option and not settings.get(option):
         raise UsageError(f"{given}: give {flag(option)}, too")
@@ -381,10 +361,10 @@ def check_metric(settings: Mapping):
         raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
 
 
-# By task, the files of dictionaries and of a split.
+# By task, the files of dictionaries and of a split. A task with ``data_of`` reads another's.
 FILES = {
     **dict.fromkeys(TRANSLATION, ("dict.*.txt", "{split}.{pair}.{language}*")),
-    **dict.fromkeys(SENTENCES, ("input0/dict.txt", "input0/{split}.*")),
+    "sentence_prediction": ("input0/dict.txt", "input0/{split}.*"),
     "language_modeling": ("dict.txt", "{split}.*"),
 }
 
@@ -392,24 +372,25 @@ FILES = {
 def check_data(settings: Mapping, subsets: tuple[str, ...]):
     """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split."""
     data, task = settings.get("data"), settings.get("task")
-    if not isinstance(data, str) or "://" in data or task not in FILES:
+    layout = getattr(TASK_REGISTRY.get(task), "data_of", task)
+    if not isinstance(data, str) or "://" in data or layout not in FILES:
         return
     folders = utils.split_paths(data)
     for folder in folders:
         if not os.path.isdir(folder):
             raise UsageError(f"{folder or 'the data'}: there is no such folder; prepare the data")
-    folder, dictionary = folders[0], FILES[task][0]
+    folder, dictionary = folders[0], FILES[layout][0]
     if not _glob(folder, dictionary):
-        others = (other for other in (*TRANSLATION, *SENTENCES) if _glob(folder, FILES[other][0]))
-        other = next(others, None)
+        others = (*TRANSLATION, "sentence_prediction")
+        other = next((other for other in others if _glob(folder, FILES[other][0])), None)
         hint = f"; it is data of --task {other}" if other else ": prepare the data first"
         raise UsageError(f"{folder} is not data of --task {task}: it has no {dictionary}{hint}")
     pair = _languages(folder, settings) if task in TRANSLATION else ("", "")
     for subset in subsets:
         languages = pair if subset != "gen_subset" else pair[:1]  # translating needs the source
         for split in filter(None, str(settings.get(subset) or "").split(",")):
-            if not all(_splits(folder, task, split, pair, language) for language in languages):
-                known = ", ".join(_splits(folder, task, "*", pair, languages[-1]))
+            if not all(_splits(folder, layout, split, pair, language) for language in languages):
+                known = ", ".join(_splits(folder, layout, "*", pair, languages[-1]))
                 what = f"no such split{f' from {pair[0]} to {pair[1]}' if pair[0] else ''}"
                 raise UsageError(f"{flag(subset)} {split}: {folder} has {what}, only {known}")
 
@@ -432,12 +413,12 @@ def _languages(folder, settings) -> tuple[str, str]:
     return guessed
 
 
-def _splits(folder, task, split, pair, language):
+def _splits(folder, layout, split, pair, language):
     """Return the names of the splits that match, in either order of the languages."""
     name = split if split == "*" else glob.escape(split)
     names = set()
     for languages in (pair, pair[::-1]):
-        pattern = FILES[task][1].format(split=name, pair="-".join(languages), language=language)
+        pattern = FILES[layout][1].format(split=name, pair="-".join(languages), language=language)
         names |= {os.path.basename(path).split(".")[0] for path in _glob(folder, pattern)}
     return sorted(names - {"dict", "preprocess"})  # preprocess.log
 

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 from argparse import Namespace
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from traceback import walk_tb
 from types import TracebackType
@@ -20,7 +20,6 @@ from types import TracebackType
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from hydra._internal import utils as hydra_utils
 from hydra.core.utils import JobReturn
@@ -30,7 +29,10 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from yaml import MarkedYAMLError
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import check, flag, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.checks import check, flag, lines_of, nearest, needs_task, tasks_of
+from fairseq_posattn.compat.console import print_help_in_second_pass
+from fairseq_posattn.compat.generation import read_languages
+from fairseq_posattn.compat.matching import keep_trained_options
 from fairseq_posattn.compat.patching import around, instead, training_loop
 
 logger = logging.getLogger(__name__)
@@ -38,16 +40,6 @@ logger = logging.getLogger(__name__)
 # Groups that fairseq-hydra-train does not read.
 OTHER_COMMANDS = ("common_eval", "generation", "eval_lm", "interactive", "bmuf")
 MAX_CHOICES = 12  # an error lists no more of them
-
-
-@around(options, "parse_args_and_arch")
-def allow_bf16_without_tpu(parse_args_and_arch, *args, **kwargs):
-    """Train with ``--bf16`` on GPUs and CPUs, which fairseq takes for a request of a TPU."""
-    parsed = parse_args_and_arch(*args, **kwargs)
-    settings = parsed[0] if isinstance(parsed, tuple) else parsed
-    if getattr(settings, "bf16", False) and utils.xm is None:  # no torch_xla
-        settings.tpu = False
-    return parsed
 
 
 @around(models, "merge_with_parent")
@@ -60,10 +52,24 @@ def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
 
 
 @around(options, "parse_args_and_arch")
-def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
-    """Check a command line; argparse's errors are printed without 180 lines of usage."""
-    if input_args is not None:  # not a command
-        return parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+def parse_arguments(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
+    """Parse arguments; those of a command are checked, and ``--help`` is complete."""
+    is_command = input_args is None
+    print_help_in_second_pass(parser, input_args)
+    with explain_command_line(parser) if is_command else contextlib.nullcontext():
+        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+    settings = parsed[0] if isinstance(parsed, tuple) else parsed
+    # fairseq takes --bf16 for a request of a TPU, also without torch_xla
+    if getattr(settings, "bf16", False) and utils.xm is None:
+        settings.tpu = False
+    if is_command and not kwargs.get("suppress_defaults"):
+        check(vars(settings))
+    return parsed
+
+
+@contextlib.contextmanager
+def explain_command_line(parser):
+    """Explain errors of a command line in a line, argparse's without 180 lines of usage."""
     arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
     tasks = tasks_of("arch", arch)
     given = {word.partition("=")[0] for word in sys.argv}
@@ -71,7 +77,7 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
         raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
     parser.error = functools.partial(_exit_in_one_line, parser)
     try:
-        parsed = parse_args_and_arch(parser, input_args, parse_known, **kwargs)
+        yield
     except (KeyError, RuntimeError) as error:
         if error.args == (None,):
             raise UsageError("--task is missing: name the task") from None
@@ -80,15 +86,18 @@ def check_command_line(parse_args_and_arch, parser, input_args=None, parse_known
         raise
     except SyntaxError as error:  # of a list, which fairseq reads as Python
         raise UsageError(f"{error.text} is not a list of numbers: {error.msg}") from None
-    if not kwargs.get("suppress_defaults"):
-        check(vars(parsed[0] if parse_known else parsed))
-    return parsed
 
 
 @around(training_loop, "add_defaults")
-def check_config(add_defaults, cfg):
-    """Check the config of a training, and warn of options that its model does not read."""
+def complete_config(add_defaults, cfg):
+    """Add a resumed model's options to the config of a training, and check all."""
     add_defaults(cfg)
+    keep_trained_options(cfg)
+    check_config(cfg)
+
+
+def check_config(cfg):
+    """Check the config of a training, and log the warnings of its model, task and criterion."""
     settings = {}  # by the names of their flags
     for group, values in OmegaConf.to_container(cfg, resolve=False).items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it
@@ -97,12 +106,19 @@ def check_config(add_defaults, cfg):
             settings["arch" if group == "model" else group] = values.get("_name")
             settings.update(_flat(values))
     check(settings)
-    for line in unread(settings):
+    for line in lines_of("warnings", settings):
         logger.warning(line)
 
 
 @around(TranslationTask, "setup_task")
-def read_bleu_options(setup_task, cls, cfg, **kwargs):
+def set_up_translation(setup_task, cls, cfg, **kwargs):
+    """Set up a task with readable options of BLEU, and with the languages of the data."""
+    read_bleu_options(cfg)
+    read_languages(cfg)
+    return setup_task(cls, cfg, **kwargs)
+
+
+def read_bleu_options(cfg):
     """Accept Python's quotes in the options of BLEU in validation, and warn of unknown names."""
     validates = getattr(cfg, "eval_bleu", False)
     for name in ("eval_bleu_args", "eval_bleu_detok_args") if validates else ():
@@ -115,7 +131,6 @@ def read_bleu_options(setup_task, cls, cfg, **kwargs):
         known = [option.name for option in fields(GenerationConfig)]
         for option in sorted({*options}.difference(known)) if name == "eval_bleu_args" else ():
             logger.warning(f"{flag(name)}: {option} changes nothing; {nearest(option, known)}")
-    return setup_task(cls, cfg, **kwargs)
 
 
 def _read_dictionary(text):
@@ -155,51 +170,6 @@ def _exit_in_one_line(parser, message):
         if {"True", "False"}.intersection(words):
             message += "; a switch has no value: give it alone to change its default"
     parser.exit(2, f"{parser.prog}: error: {message.replace('<lambda>', 'list')}\n")
-
-
-# --- Options of parts that a model does not have: they would change nothing, silently -------------
-# The metadata of a config's field declares who reads it: ``readers``, a tuple of values of
-# --encoder, names of sublayers, or "--pooling NAME"; all models read a field without it. Lists of
-# sublayers declare ``replace_positions``, the sublayers that replace position embeddings.
-
-
-def unread(settings: Mapping) -> Iterator[str]:
-    """Yield a line for each unread option that differs from its architecture's default."""
-    config = MODEL_DATACLASS_REGISTRY.get(settings.get("arch"))
-    known = {option.name: option for option in fields(config)} if config else {}
-    if "encoder_sublayers" not in known:
-        return
-    options = {name: option.default for name, option in known.items()} | dict(settings)
-    parts = parts_of(options)
-    for name, option in known.items():
-        if str(options[name]) == str(option.default):
-            continue
-        nothing = f"{flag(name)} {options[name]} changes nothing"
-        readers = option.metadata.get("readers", ())
-        if readers and not parts.intersection(readers):
-            has = ", ".join(sorted(parts))
-            yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
-        if name.endswith("_learned_pos"):
-            sublayers = known[name.replace("learned_pos", "sublayers")]
-            replacing = sublayers.metadata.get("replace_positions", ())
-            named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
-            reason = f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
-            if options.get("no_token_positional_embeddings"):
-                reason = "there is --no-token-positional-embeddings"
-            if reason:
-                yield f"{nothing}: {reason}, and no position embeddings are added"
-
-
-def parts_of(options: Mapping) -> set[str]:
-    """Return the parts of a model, as ``readers`` name them."""
-    encoder, pooling = options.get("encoder"), options.get("pooling")
-    parts = {str(encoder)} if encoder else set()  # that of translation has no name
-    if pooling:
-        parts.add(f"--pooling {pooling}")
-    if str(encoder or "transformer") == "transformer":
-        for side in ("encoder_sublayers", "decoder_sublayers"):
-            parts.update(str(options[side]).split(",") if side in options else [])
-    return parts
 
 
 # --- Errors by which fairseq's commands report a user's mistake -----------------------------------
@@ -248,7 +218,6 @@ KNOWN = (
     ),
     ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
     ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
-    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
     (
         "FloatingPointError",
         r"(gradients are Nan/Inf|Minimum loss scale reached)",
@@ -270,20 +239,21 @@ KNOWN = (
     ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0} is missing"),
     (
         "InterpolationKeyError",
-        r"Interpolation key 'criterion\.classification_head_name' not found",
-        "--criterion does not support the task: to classify, give sentence_classification, "
-        "or for scores relatedness or rating_regression",
-    ),
-    (
-        "InterpolationKeyError",
         r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
         "--{0} does not support the task: {2} needs one with --{1}",
     ),
 )
 
 
-def explain(error: BaseException, traceback: TracebackType | None) -> str | None:
-    """Return the line for an error that ends one of fairseq's commands; None if it is unknown."""
+def explain(
+    error: BaseException,
+    traceback: TracebackType | None,
+    first: Sequence[tuple[str, str, str]] = (),
+) -> str | None:
+    """Return the line for an error that ends one of fairseq's commands; None if it is unknown.
+
+    ``first`` are errors in the form of :data:`KNOWN` that precede those.
+    """
     files = [frame.f_code.co_filename for frame, _ in walk_tb(traceback)]
     if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None
@@ -300,7 +270,7 @@ def explain(error: BaseException, traceback: TracebackType | None) -> str | None
         if file:
             return f"{file[2]}: {file[1]}"
     text = re.sub(r"np\.\w+\((\d+)\)", r"\1", text)  # NumPy 2 prints the type, too
-    for name, pattern, line in KNOWN:
+    for name, pattern, line in (*first, *KNOWN):
         if name in names and (match := re.match(pattern, text)):
             line = line.format(*match.groups())
             return re.sub(r"(?<!\S)--\w+", lambda name: flag(name[0][2:]), line)

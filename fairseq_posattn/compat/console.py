@@ -7,13 +7,14 @@ import warnings
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq import options
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from fairseq_cli import validate
 
 from fairseq_posattn.common.files import write_text
+from fairseq_posattn.compat.loading import name_checkpoint_of_validation
 from fairseq_posattn.compat.patching import around, when_applied
+from fairseq_posattn.compat.saving import end_in_one_line
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +29,7 @@ EPILOG = (
 )
 
 
-@around(options, "parse_args_and_arch")
-def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *args, **kwargs):
+def print_help_in_second_pass(parser, input_args=None):
     """Let the first pass ignore ``--help``."""
     words = sys.argv[1:] if input_args is None else list(input_args)
     if HELP.intersection(words):
@@ -44,7 +44,6 @@ def print_help_in_second_pass(parse_args_and_arch, parser, input_args=None, *arg
             return result, rest
 
         parser.parse_known_args = first_pass
-    return parse_args_and_arch(parser, input_args, *args, **kwargs)
 
 
 @when_applied
@@ -101,14 +100,20 @@ def allow_changed_settings(update_config, self, config):
 
 
 @around(distributed_utils, "call_main")
-def validate_in_one_process(call_main, cfg, main, *args, **kwargs):
-    """Run ``fairseq-validate`` in one process; several fail if one has fewer batches."""
+def run_command(call_main, cfg, main, *args, **kwargs):
+    """Run a command, ``fairseq-validate`` in one process."""
+    validate_in_one_process(cfg, main)
+    with end_in_one_line():
+        return call_main(cfg, main, *args, **kwargs)
+
+
+def validate_in_one_process(cfg, main):
+    """Let ``fairseq-validate`` start one process; several fail if one has fewer batches."""
     settings = cfg.distributed_training
     if main is validate.main and settings.distributed_world_size > 1:
         logger.info(f"validating in one process instead of {settings.distributed_world_size}")
         settings.distributed_world_size = 1
         settings.distributed_init_method = None
-    return call_main(cfg, main, *args, **kwargs)
 
 
 # Lines by subset and number of the example; None if predictions are not written.
@@ -134,13 +139,13 @@ def write_predictions(main, cfg, *args, **kwargs):
     """
     global _predictions
     folder = cfg.common_eval.results_path
-    if folder is None:
-        return main(cfg, *args, **kwargs)
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    _predictions = {}
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        _predictions = {}
     try:
-        main(cfg, *args, **kwargs)
-        for subset, lines in _predictions.items():
+        with name_checkpoint_of_validation(cfg.common_eval.path):
+            main(cfg, *args, **kwargs)
+        for subset, lines in (_predictions or {}).items():
             text = "".join(lines[number] for number in sorted(lines))
             write_text(Path(folder) / f"predictions-{subset}.txt", text)
     finally:

@@ -1,4 +1,4 @@
-"""``--cuda-graphs``: forward and backward passes of training as CUDA graphs.
+"""Forward and backward passes of training as CUDA graphs.
 
 A graph is one launch of all kernels of a batch. Without it the host launches each, which takes
 longer than the kernels themselves unless batches are large. A graph serves one shape of a batch;
@@ -10,13 +10,10 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
-from fairseq.tasks.fairseq_task import FairseqTask
 from torch import Tensor
 
-from fairseq_posattn.compat.patching import around
-
-# Values of --criterion that ask the host nothing and log what counts_of returns.
-LOSSES = ("cross_entropy", "label_smoothed_cross_entropy", "label_smoothed_cross_entropy_fused")
+# Criterions that ask the host nothing and log what counts_of returns.
+LOSSES = ("cross_entropy", "label_smoothed_cross_entropy")
 MOST = 256  # graphs; batches of further shapes are computed without
 
 
@@ -27,23 +24,6 @@ class Recorded(NamedTuple):
     graph: Any
     loss: Tensor
     logged: dict[str, Any]
-
-
-@around(FairseqTask, "train_step")
-def train_by_graphs(train_step, self, sample, model, criterion, optimizer, update_num, **options):
-    """Replay the graph of the batch's shape, if there is one; record it when a shape recurs."""
-
-    def train():
-        return train_step(self, sample, model, criterion, optimizer, update_num, **options)
-
-    wanted = getattr(getattr(model, "cfg", None), "cuda_graphs", False)
-    if not wanted or options.get("ignore_grad"):
-        return train()
-    if not hasattr(optimizer, "cuda_graphs"):
-        optimizer.cuda_graphs = Graphs(model, criterion, optimizer)
-    graphs = optimizer.cuda_graphs
-    # What a first pass prepares, such as compiled kernels, cannot be recorded.
-    return graphs.train(sample) if graphs.note(sample) else train()
 
 
 class Graphs:
@@ -127,6 +107,19 @@ class Graphs:
             yield
         finally:
             self.scaler.loss_scale = number
+
+
+def graphs_of(model: Any, criterion: Any, optimizer: Any, sample: dict[str, Any]) -> Graphs | None:
+    """Return the graphs that train a batch; None for a first batch of its shape.
+
+    Models whose attribute ``trains_by_graphs`` is true have them, and the optimizer stores them.
+    """
+    if not getattr(model, "trains_by_graphs", False):
+        return None
+    if not hasattr(optimizer, "graphs"):
+        optimizer.graphs = Graphs(model, criterion, optimizer)
+    # What a first pass prepares, such as compiled kernels, cannot be recorded.
+    return optimizer.graphs if optimizer.graphs.note(sample) else None
 
 
 def record(run: Callable[[], Any], other: Any = None) -> tuple[Any, Any]:

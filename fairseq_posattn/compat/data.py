@@ -29,7 +29,6 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
-from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import around, when_applied
@@ -40,6 +39,7 @@ from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 logger = logging.getLogger(__name__)
 
 MAX_DICTIONARY = 1 << 30
+MANY_UNKNOWN = 0.01  # share of the tokens
 AGAIN = "prepare the data again with --force, or run fairseq-preprocess again"
 # Flags of --bpe that name files.
 CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
@@ -125,7 +125,8 @@ def close_open_files(close, self):
 def check_binarized(load, path, dictionary=None, *args, **kwargs):
     """Name damaged binarized data, and refuse it where fairseq reads other rows silently.
 
-    Tokens beyond the dictionary fail in the embedding, on a GPU by an abort.
+    Tokens beyond the dictionary fail in the embedding, on a GPU by an abort. Many unknown tokens
+    are a warning.
     """
     for file in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
         check_size(file)
@@ -141,6 +142,8 @@ def check_binarized(load, path, dictionary=None, *args, **kwargs):
             _check_rows(part)
             if dictionary is not None:
                 _check_tokens(part, dictionary)
+    if dictionary is not None and isinstance(dataset, MMapIndexedDataset) and len(dataset):
+        _warn_of_unknown(path, dataset, dictionary)
     return dataset
 
 
@@ -162,6 +165,16 @@ def _check_tokens(data, dictionary):
                 f"{indexed_dataset.data_file_path(data._path)} holds token {token}, but the "
                 f"dictionary has {len(dictionary)}: binarize with this dictionary"
             )
+
+
+def _warn_of_unknown(path, data, dictionary):
+    tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
+    share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
+    if share >= MANY_UNKNOWN:
+        logger.warning(
+            f"{path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
+            "prepare' for subwords and vocabulary change that"
+        )
 
 
 KEY = "dictionaries"
@@ -193,13 +206,6 @@ def check(task, expected, names=tuple(NAMES)):
             raise UsageError(f"the dictionary of {NAMES[name]} {differs}")
 
 
-@around(Trainer, "state_dict")
-def save_fingerprints(state_dict, self):
-    """Save them for both readers of a checkpoint, the task and the trainer."""
-    state, entry = state_dict(self), {KEY: fingerprints(self.task)}
-    return state | {name: state[name] | entry for name in ("task_state", "extra_state")}
-
-
 @around(FairseqTask, "load_state_dict")
 def check_in_use(load_state_dict, self, state_dict):
     """Check the dictionaries of a loaded model."""
@@ -208,15 +214,11 @@ def check_in_use(load_state_dict, self, state_dict):
     load_state_dict(self, rest)
 
 
-@around(Trainer, "load_checkpoint")
-def check_in_training(load_checkpoint, self, *args, **kwargs):
+def check_in_training(trainer, extra_state):
     """Check the dictionaries of a resumed training, but not the labels of finetuning."""
-    extra_state = load_checkpoint(self, *args, **kwargs)
-    if extra_state:
-        finetuning = self.cfg.checkpoint.finetune_from_model is not None
-        names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
-        check(self.task, extra_state.get(KEY), names)
-    return extra_state
+    finetuning = trainer.cfg.checkpoint.finetune_from_model is not None
+    names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
+    check(trainer.task, extra_state.get(KEY), names)
 
 
 def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:

@@ -59,15 +59,6 @@ def index_groups_by_batch(
     return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)
 
 
-@around(SequenceGenerator, "__init__")
-def require_language_model(init, self, *args, lm_model=None, **kwargs):
-    """Refuse a model of ``--lm-path`` that is no language model, which fails in the search."""
-    if lm_model is not None and not isinstance(lm_model, FairseqLanguageModel):
-        kind = type(lm_model).__name__
-        raise UsageError(f"--lm-path: holds a {kind}, no language model; name another checkpoint")
-    init(self, *args, lm_model=lm_model, **kwargs)
-
-
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
 def stop_at_max_length(init, self, *args, **kwargs):
     """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""
@@ -221,8 +212,7 @@ class PlainText:
         return self.join(data_utils.post_process(tokens, self.subwords))
 
 
-@around(TranslationTask, "setup_task")
-def read_languages(setup_task, cls, cfg, **kwargs):
+def read_languages(cfg):
     """Read unnamed languages from the data's manifest; fairseq infers them from sentences."""
     if None in (cfg.source_lang, cfg.target_lang):
         record = manifest.read(utils.split_paths(cfg.data)[0])
@@ -231,4 +221,3 @@ def read_languages(setup_task, cls, cfg, **kwargs):
         else:  # fairseq's message does not tell what to do
             languages = {"source_lang": cfg.source_lang, "target_lang": cfg.target_lang}
             check_data({"data": cfg.data, "task": "translation", **languages}, ())
-    return setup_task(cls, cfg, **kwargs)

@@ -16,13 +16,12 @@ from fairseq.file_io import PathManager
 from fairseq.logging import meters
 from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerDecoderBase
-from fairseq_cli import validate
 from omegaconf import OmegaConf
 from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint, settings
-from fairseq_posattn.compat.matching import complete
+from fairseq_posattn.compat.matching import complete, report_difference_in_use
 from fairseq_posattn.compat.patching import around, instead, when_applied
 
 # Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
@@ -237,7 +236,9 @@ def build_within_file_size(
     size = sum(os.path.getsize(path) for path in paths if os.path.isfile(path))
     try:
         with no_larger_than(TIMES * size + EXTRA_BYTES, EXTRA_TENSORS + size // BYTES_PER_TENSOR):
-            loaded = load(filenames, arg_overrides, task, strict, suffix, num_shards, state)
+            loaded = report_difference_in_use(
+                load, filenames, arg_overrides, task, strict, suffix, num_shards, state
+            )
     except TooLarge:
         raise UsageError(f"{names} {REFUSED}") from None
     except OSError:
@@ -261,16 +262,16 @@ def require_finite(path, weights):
             raise UsageError(f"{path}: the weight {name} is not finite: {reason}")
 
 
-@around(validate, "main")
-def name_checkpoint_of_validation(main, cfg, *args, **kwargs):
+@contextlib.contextmanager
+def name_checkpoint_of_validation(path):
     """Name the checkpoint in errors of ``fairseq-validate``, where fairseq names no file."""
     try:
-        return main(cfg, *args, **kwargs)
+        yield
     except (UsageError, OSError):
         raise
     except Exception as error:
         reason = f"with the criterion and the task of its settings ({in_one_line(error)})"
-        raise UsageError(f"{cfg.common_eval.path} cannot be validated {reason}") from error
+        raise UsageError(f"{path} cannot be validated {reason}") from error
 
 
 @around(BaseFairseqModel, "load_state_dict")

@@ -5,6 +5,7 @@ without a preset, which is how older versions behaved.
 """
 
 import argparse
+import contextlib
 import logging
 import os
 import re
@@ -12,35 +13,39 @@ from collections.abc import Mapping
 from dataclasses import fields
 from fnmatch import fnmatchcase
 
-from fairseq import checkpoint_utils, utils
+from fairseq import utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
-from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.compat.patching import around, training_loop
+from fairseq_posattn.compat.checks import declared_flags, flag
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default value of --restore-file
 
-# Options that do not change a model's result, or only its initialization.
-FREE = {"attention_impl", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
-FREE |= {"encoder_embed_path", "decoder_embed_path", "start", "start_input_bias", "cuda_graphs"}
-FREE |= {"_name", "language_model", "language_model_config"}  # training writes the last
-# Options that decide which weights a model has.
+# fairseq's options that do not change a model's result. Other models declare theirs as ``free``.
+FREE = {"_name", "checkpoint_activations", "offload_activations", "min_params_to_wrap"}
+FREE |= {"encoder_embed_path", "decoder_embed_path"}
+# Names of options that decide which weights a model has. Others are declared as ``structural``.
 STRUCTURE = (
-    *("arch", "num_classes", "*sublayers", "*layers", "*_dim", "*attention_heads", "share_*"),
+    *("arch", "num_classes", "*layers", "*_dim", "*attention_heads", "share_*"),
     *("*learned_pos", "*normalize_before", "layernorm_embedding"),
-    *("encoder", "pooling*", "*fusion", "mpsan_*"),
 )
-# Values of presets before DMAN's took the paper form, and summarization shared its embeddings.
-EARLIER_PRESETS = {
-    "heads_activation": ("relu", "gelu"),
-    "heads_dropout": (0.1,),
-    "share_all_embeddings": (False,),
-}
+
+
+def free_options(arch: str | None) -> set[str]:
+    """Return the options of an architecture that do not change a trained model's result."""
+    declared = declared_flags({"arch": arch}).values()
+    return FREE | {option.name for option in declared if option.metadata.get("free")}
+
+
+def is_structural(name: str, arch: str | None) -> bool:
+    """Return whether an option of an architecture decides which weights a model has."""
+    option = declared_flags({"arch": arch}).get(name)
+    if option is not None and option.metadata.get("structural"):
+        return True
+    return any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
 
 
 def model_options(state):
@@ -58,7 +63,8 @@ def earlier_values(arch, options):
     defaults = {option.name: option.default for option in fields(config)}
     changed = (one.name for one in fields(preset) if one.default != defaults[one.name])
     missing = {name: defaults[name] for name in changed if name not in options}
-    earlier = (name for name, values in EARLIER_PRESETS.items() if options.get(name) in values)
+    presets = config.earlier_presets.items()
+    earlier = (name for name, values in presets if options.get(name) in values)
     return missing | {name: options[name] for name in earlier}
 
 
@@ -70,29 +76,28 @@ def complete(state):
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
 
-@around(training_loop, "add_defaults")
-def keep_trained_options(add_defaults, cfg):
+def keep_trained_options(cfg):
     """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
     fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
     """
-    add_defaults(cfg)
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
-    known = getattr(MODEL_DATACLASS_REGISTRY.get(name), "__dataclass_fields__", {})
-    if path is None or "encoder_sublayers" not in known:  # not a model of the plugin
+    config = MODEL_DATACLASS_REGISTRY.get(name)
+    if path is None or not getattr(config, "of_plugin", False):
         return
     try:
         options = model_options(read_checkpoint(path, device="meta")) or {}
     except (UsageError, OSError):  # fairseq reports it later
         return
     trained, model = options if isinstance(options, dict) else vars(options), cfg.model
+    known, free = config.__dataclass_fields__, free_options(name)
     for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value
             why = "has an earlier default of" if option in trained else "lacks"
             logger.info(f"{path} {why} {option}, which stays {value!r}")
     for option in known:
-        if option in trained and option not in FREE and str(trained[option]) != str(model[option]):
+        if option in trained and option not in free and str(trained[option]) != str(model[option]):
             before = f"{path} was trained with {flag(option)} {trained[option]}"
             logger.warning(f"{before}; training continues with {model[option]}")
 
@@ -115,11 +120,11 @@ VOCABULARY = re.compile(
 WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\).*?\"(\S+)\"")
 
 
-@around(Trainer, "load_checkpoint")
-def report_difference_in_training(load_checkpoint, self, filename, *args, **kwargs):
+@contextlib.contextmanager
+def report_difference_in_training(trainer, filename):
     """Report in one line how a checkpoint differs from the run; fairseq prints all weights."""
     try:
-        return load_checkpoint(self, filename, *args, **kwargs)
+        yield
     except OSError:
         raise
     except Exception as error:
@@ -129,7 +134,7 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
             named = str(filename) in str(reason)
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
         if weights:
-            what = describe_difference(filename, str(reason), self.task.cfg, self.cfg.model)
+            what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
             fix = "train with its settings, or give another --save-dir"
             raise UsageError(f"{filename} {what}; {fix}") from None
         raise UsageError(
@@ -138,7 +143,6 @@ def report_difference_in_training(load_checkpoint, self, filename, *args, **kwar
         ) from error
 
 
-@around(checkpoint_utils, "load_model_ensemble_and_task")
 def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
@@ -173,7 +177,7 @@ def describe_difference(filename, error, task, model):
     differing = [
         f"{flag(name)} {before[name]}, not {value}"
         for name, value in now.items()
-        if any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
+        if is_structural(name, before.get("arch"))
         and name in before
         and str(before[name]) != str(value)
     ]

@@ -1,7 +1,8 @@
 """Import of fairseq, and the decorators that patch it.
 
 A decorator above a function names what it patches: ``@around(Trainer, "state_dict")``. Nothing
-happens before the name of its module is given to :func:`apply`.
+happens before the name of its module is given to :func:`apply`. A function of fairseq has one
+patch; if that has several steps, they are functions that it calls in order.
 """
 
 import contextlib
@@ -20,7 +21,9 @@ from types import FunctionType, ModuleType
 from omegaconf import OmegaConf
 
 MARK = "wrapped_by_fairseq_posattn"
-_steps: dict[str, list[Callable]] = defaultdict(list)  # by module name, in order
+# By module name: what apply calls, in order, and the patched functions, by owner and name.
+_steps: dict[str, list[Callable]] = defaultdict(list)
+targets: dict[str, list[tuple[object, str]]] = defaultdict(list)
 
 
 @contextlib.contextmanager
@@ -149,6 +152,7 @@ def around(owner: object, name: str) -> Callable:
                 wrap(place, name, patch)
 
         _steps[patch.__module__].append(step)
+        targets[patch.__module__].append((owner, name))
         return patch
 
     return decorate
@@ -172,7 +176,7 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
     """Replace ``owner.name`` by ``patch(original, ...)`` at once.
 
     The same patch is applied once, also if the plugin has been imported under another name since.
-    Several patches of one name are nested. Static methods, class methods and properties stay so.
+    Static methods, class methods and properties stay so.
     """
     original = inspect.getattr_static(owner, name)
     function, kind = original, lambda patched: patched
@@ -180,9 +184,8 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
         function, kind = original.__func__, type(original)
     elif isinstance(original, property):
         function, kind = original.fget, original.getter
-    marks = getattr(function, MARK, ())
     mark = f"{patch.__module__.rpartition('.')[2]}.{patch.__qualname__}"
-    if mark in marks:
+    if getattr(function, MARK, None) == mark:
         return
 
     @functools.wraps(function)
@@ -191,5 +194,5 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
 
     with contextlib.suppress(TypeError, ValueError):  # fairseq asks for names of parameters
         patched.__signature__ = inspect.signature(function)
-    setattr(patched, MARK, (*marks, mark))
+    setattr(patched, MARK, mark)
     setattr(owner, name, kind(patched))

@@ -8,6 +8,8 @@ import collections
 import logging
 import os
 import typing
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy
 import omegaconf
@@ -23,7 +25,8 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.matching import LAST
+from fairseq_posattn.compat.data import KEY, check_in_training, fingerprints
+from fairseq_posattn.compat.matching import LAST, report_difference_in_training
 from fairseq_posattn.compat.patching import around, training_loop
 
 logger = logging.getLogger(__name__)
@@ -34,10 +37,33 @@ EPOCH = "batches_of_epoch"
 
 
 @around(checkpoint_utils, "load_checkpoint")
-def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
-    """Refuse a missing ``--restore-file``, for which fairseq trains from scratch."""
-    if not cfg.restore_file:  # the user wants none
-        return load_checkpoint(cfg, trainer, **kwargs)
+def resume(load_checkpoint, cfg, trainer, **kwargs):
+    """Load the checkpoint that training resumes from, with the state that fairseq leaves out."""
+    forget_previous_training()
+    if cfg.restore_file:  # else the user wants none
+        require_restored_file(cfg, trainer)
+    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
+    finish_saved_epoch(cfg, trainer, extra_state or {}, epoch_itr)
+    if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
+        early_stopping().update(extra_state.get("early_stopping", {}))
+    leave_finished_run(trainer, epoch_itr)
+    return extra_state, epoch_itr
+
+
+def forget_previous_training():
+    """Reset what fairseq keeps of earlier trainings in the same process, such as a sweep's."""
+    for name in PROGRESS:
+        vars(checkpoint_utils.save_checkpoint).pop(name, None)
+        early_stopping().pop(name, None)
+
+
+def early_stopping():
+    """Return the attributes of fairseq-train's function of ``--patience``, by name."""
+    return vars(getattr(training_loop(), "should_stop_early", argparse.Namespace()))
+
+
+def require_restored_file(cfg, trainer):
+    """Raise UsageError for a missing ``--restore-file``: fairseq trains from scratch."""
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     option = "--restore-file"
     if cfg.restore_file == LAST:
@@ -49,7 +75,48 @@ def require_restored_file(load_checkpoint, cfg, trainer, **kwargs):
         inside = os.path.join(cfg.save_dir, os.path.basename(path))
         hint = f", but {inside} exists" if inside != path and os.path.isfile(inside) else ""
         raise UsageError(f"{option}: there is no file {path}{hint}")
-    return load_checkpoint(cfg, trainer, **kwargs)
+
+
+def finish_saved_epoch(cfg, trainer, extra_state, epoch_itr):
+    """Step the schedule at the end of an epoch, which fairseq saves before that step."""
+    place = extra_state.get("train_iterator", {})
+    is_resumed = place.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
+    resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
+    if is_resumed and not resets and place.get("iterations_in_epoch") == 0:
+        trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
+
+
+def leave_finished_run(trainer, epoch_itr):
+    """Leave no epoch if the run has finished: fairseq does one more update before it notices."""
+    limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
+    updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
+    bad = early_stopping().get("num_runs", 0)
+    reason, epochs = None, epoch_itr.next_epoch_idx - 1
+    if 0 < limits.max_epoch <= epochs:
+        reason = f"the checkpoint has {epochs} epochs and --max-epoch is {limits.max_epoch}"
+    elif limits.max_update and updates >= limits.max_update:
+        reason = f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
+    elif 0 < limits.stop_time_hours < hours:
+        reason = f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
+    elif 0 < patience <= bad:
+        reason = f"the last {bad} validations were no better, and --patience is {patience}"
+    if reason:
+        logger.info(f"nothing left to train: {reason}")
+        limits.max_epoch = -1  # no epoch is left either
+
+
+@around(Trainer, "load_checkpoint")
+def load_all_state(load_checkpoint, self, filename, *args, **kwargs):
+    """Check the dictionaries, and load what fairseq does not; errors are one line."""
+    with report_difference_in_training(self, filename):
+        extra_state = load_checkpoint(self, filename, *args, **kwargs)
+    if extra_state:
+        check_in_training(self, extra_state)
+        load_ema_counter(self, extra_state)
+    # the epoch whose seed made the batches
+    place = (extra_state or {}).get("train_iterator", {})
+    self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
+    return extra_state
 
 
 @around(distributed_utils, "_broadcast_object_slow")
@@ -74,21 +141,33 @@ def allow_types(broadcast, *args, **kwargs):
 # --- State that fairseq does not save -------------------------------------------------------------
 
 
-def _save_too(owner, key, get, put):
-    """Add ``get(self)``, unless it is None, to the saved state of a class; ``put`` loads it."""
+class Entry(NamedTuple):
+    """An entry of a saved state: ``get(owner)`` returns its value, ``put(owner, value)`` loads it.
+
+    A value of None is not saved.
+    """
+
+    key: str
+    get: Callable
+    put: Callable
+
+
+def _save_too(owner, *entries):
+    """Add entries to the saved state of a class."""
 
     def save(state_dict, self):
-        state, value = state_dict(self), get(self)
-        return state if value is None else {**state, key: value}
+        values = {entry.key: entry.get(self) for entry in entries}
+        return state_dict(self) | {key: one for key, one in values.items() if one is not None}
 
     def load(load_state_dict, self, state, *args, **kwargs):
         load_state_dict(self, state, *args, **kwargs)
-        if key in state:
-            put(self, state[key])
+        for entry in entries:
+            if entry.key in state:
+                entry.put(self, state[entry.key])
 
     for name, patch in (("state_dict", save), ("load_state_dict", load)):
         # By these names patches are known once applied, and tests leave them out.
-        patch.__name__ = patch.__qualname__ = f"{patch.__name__}_{key}"
+        patch.__name__ = patch.__qualname__ = f"{name}_of_{owner.__name__.strip('_')}"
         around(owner, name)(patch)
 
 
@@ -116,39 +195,44 @@ def _load_fp32_weights(optimizer, saved):
 
 # In half precision the optimizer stores float32 weights; fairseq saves the model's rounded ones. It
 # also forgets when the scale of the loss last changed; bfloat16 has none.
-_save_too(
-    _FP16OptimizerMixin,
+FP32_WEIGHTS = Entry(
     "fp32_params",
     lambda self: [weight.detach() for weight in _fp32_weights(self)],
     _load_fp32_weights,
 )
 SCALER_STATE = ("_iter", "_last_overflow_iter", "_last_rescale_iter", "_overflows_since_rescale")
-for _optimizer in (_FP16OptimizerMixin, _MemoryEfficientFP16OptimizerMixin):
-    _save_too(
-        _optimizer,
-        "loss_scaler",
-        lambda self: self.scaler and {name: getattr(self.scaler, name) for name in SCALER_STATE},
-        lambda self, state: self.scaler and vars(self.scaler).update(state),
-    )
-_save_too(
-    AMPOptimizer,
+SCALER = Entry(
+    "loss_scaler",
+    lambda self: self.scaler and {name: getattr(self.scaler, name) for name in SCALER_STATE},
+    lambda self, state: self.scaler and vars(self.scaler).update(state),
+)
+AMP_SCALER = Entry(
     "loss_scaler",
     lambda self: self.scaler.state_dict(),
     lambda self, state: state and self.scaler.load_state_dict(state),
 )
-for _counter in ("num_bad_epochs", "cooldown_counter"):
-    _save_too(
-        ReduceLROnPlateauLRSchedule,
-        _counter,
-        lambda self, name=_counter: getattr(self.lr_scheduler, name),
-        lambda self, value, name=_counter: setattr(self.lr_scheduler, name, value),
+COUNTERS = (
+    Entry(
+        name,
+        lambda self, name=name: getattr(self.lr_scheduler, name),
+        lambda self, value, name=name: setattr(self.lr_scheduler, name, value),
     )
+    for name in ("num_bad_epochs", "cooldown_counter")
+)
+_save_too(_FP16OptimizerMixin, FP32_WEIGHTS, SCALER)
+_save_too(_MemoryEfficientFP16OptimizerMixin, SCALER)
+_save_too(AMPOptimizer, AMP_SCALER)
+_save_too(ReduceLROnPlateauLRSchedule, *COUNTERS)
 
 
 @around(Trainer, "state_dict")
-def save_counters(state_dict, self):
-    """Save the state of ``--patience`` and of averaged weights, which fairseq does not."""
-    state = state_dict(self)
+def save_all_state(state_dict, self):
+    """Save dictionaries' fingerprints, the state of ``--patience`` and that of averaged weights.
+
+    fairseq saves none of them. Both readers of a checkpoint, task and trainer, get fingerprints.
+    """
+    state, entry = state_dict(self), {KEY: fingerprints(self.task)}
+    state |= {name: state[name] | entry for name in ("task_state", "extra_state")}
     if self.cfg.ema.store_ema:
         state["extra_state"][EMA_COUNTER] = self.ema.update_freq_counter
     progress = {name: early_stopping()[name] for name in PROGRESS if name in early_stopping()}
@@ -156,13 +240,10 @@ def save_counters(state_dict, self):
     return state
 
 
-@around(Trainer, "load_checkpoint")
-def load_ema_counter(load_checkpoint, self, *args, **kwargs):
+def load_ema_counter(trainer, extra_state):
     """Load the number of updates since the last average."""
-    extra_state = load_checkpoint(self, *args, **kwargs)
-    if extra_state and self.cfg.ema.store_ema:
-        self.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
-    return extra_state
+    if trainer.cfg.ema.store_ema:
+        trainer.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")
@@ -173,75 +254,24 @@ def step_with_loss_only(step, self, epoch, val_loss=None):
     return self.optimizer.get_lr()
 
 
-@around(checkpoint_utils, "load_checkpoint")
-def finish_saved_epoch(load_checkpoint, cfg, trainer, **kwargs):
-    """Step the schedule at the end of an epoch, which fairseq saves before that step."""
-    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
-    place = (extra_state or {}).get("train_iterator", {})
-    is_resumed = place.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
-    resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
-    if is_resumed and not resets and place.get("iterations_in_epoch") == 0:
-        trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
-    return extra_state, epoch_itr
-
-
-def early_stopping():
-    """Return the attributes of fairseq-train's function of ``--patience``, by name."""
-    return vars(getattr(training_loop(), "should_stop_early", argparse.Namespace()))
-
-
-@around(checkpoint_utils, "load_checkpoint")
-def load_patience(load_checkpoint, cfg, trainer, **kwargs):
-    """Load the number of validations without progress."""
-    extra_state, epoch_itr = load_checkpoint(cfg, trainer, **kwargs)
-    if extra_state and not (cfg.reset_optimizer or cfg.reset_meters):  # as for the best loss
-        early_stopping().update(extra_state.get("early_stopping", {}))
-    return extra_state, epoch_itr
-
-
-@around(checkpoint_utils, "load_checkpoint")
-def forget_previous_training(load_checkpoint, cfg, trainer, **kwargs):
-    """Reset what fairseq keeps of earlier trainings in the same process, such as a sweep's."""
-    for name in PROGRESS:
-        vars(checkpoint_utils.save_checkpoint).pop(name, None)
-        early_stopping().pop(name, None)
-    return load_checkpoint(cfg, trainer, **kwargs)
-
-
-@around(checkpoint_utils, "load_checkpoint")
-def leave_finished_run(load_checkpoint, cfg, trainer, **kwargs):
-    """Train nothing if the run has finished: fairseq does one more update before it notices."""
-    result = load_checkpoint(cfg, trainer, **kwargs)
-    limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
-    updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
-    bad = early_stopping().get("num_runs", 0)
-    reason, epochs = None, result[1].next_epoch_idx - 1
-    if 0 < limits.max_epoch <= epochs:
-        reason = f"the checkpoint has {epochs} epochs and --max-epoch is {limits.max_epoch}"
-    elif limits.max_update and updates >= limits.max_update:
-        reason = f"the checkpoint has {updates} updates and --max-update is {limits.max_update}"
-    elif 0 < limits.stop_time_hours < hours:
-        reason = f"it took {hours:.2f} hours and --stop-time-hours is {limits.stop_time_hours}"
-    elif 0 < patience <= bad:
-        reason = f"the last {bad} validations were no better, and --patience is {patience}"
-    if reason:
-        logger.info(f"nothing left to train: {reason}")
-        limits.max_epoch = -1  # no epoch is left either
-    return result
-
-
 # --- Batches -------------------------------------------------------------------------------------
 # Without --update-epoch-batch-itr fairseq makes the batches once, by a seed that depends on the
 # epoch in which it starts or resumes, and only shuffles them afterwards.
 
 
 @around(FairseqTask, "get_batch_iterator")
-def note_epoch_of_batches(get_batch_iterator, self, dataset, *args, **kwargs):
-    """Note the epoch whose seed made the batches that are reused."""
-    iterator = get_batch_iterator(self, dataset, *args, **kwargs)
-    if self.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
-        setattr(iterator, EPOCH, iterator.epoch)
+def note_batches(get_batch_iterator, self, dataset, max_tokens=None, *args, **kwargs):
+    """Note what resuming and validation need to know of the batches."""
+    self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
+    iterator = get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
+    note_epoch_of_batches(self, dataset, iterator)
     return iterator
+
+
+def note_epoch_of_batches(task, dataset, iterator):
+    """Note the epoch whose seed made the batches that are reused."""
+    if task.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
+        setattr(iterator, EPOCH, iterator.epoch)
 
 
 @around(EpochBatchIterator, "state_dict")
@@ -267,15 +297,6 @@ def load_place_in_data(load_state_dict, self, state):
     if hasattr(self.dataset, "set_epoch"):  # before the processes start that load the data
         self.dataset.set_epoch(state["epoch"])
     load_state_dict(self, state)
-
-
-@around(Trainer, "load_checkpoint")
-def read_epoch_of_batches(load_checkpoint, self, *args, **kwargs):
-    """Read the epoch whose seed made the batches."""
-    extra_state = load_checkpoint(self, *args, **kwargs)
-    place = (extra_state or {}).get("train_iterator", {})
-    self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
-    return extra_state
 
 
 @around(Trainer, "get_train_iterator")

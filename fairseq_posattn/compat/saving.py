@@ -73,9 +73,11 @@ def _writing(path):
 
 
 @around(checkpoint_utils, "save_checkpoint")
-def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
+def save_checkpoint(save, cfg, trainer, *args, **kwargs):
     """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
-    path = save_checkpoint(cfg, trainer, *args, **kwargs)
+    _best.number = getattr(cfg, "keep_best_checkpoints", 0)  # for find_best
+    _best.highest = cfg.maximize_best_checkpoint_metric
+    path = save(cfg, trainer, *args, **kwargs)
     trainer.updates_saved = trainer.get_num_updates()
     if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
         trainer.companions = cfg.save_dir
@@ -86,14 +88,6 @@ def copy_data_files(save_checkpoint, cfg, trainer, *args, **kwargs):
         except (UsageError, OSError) as error:
             logger.warning(f"dictionaries and manifest are not copied to the checkpoint: {error}")
     return path
-
-
-@around(checkpoint_utils, "save_checkpoint")
-def note_number_of_best(save_checkpoint, cfg, *args, **kwargs):
-    """Note the settings for :func:`find_best`."""
-    _best.number = getattr(cfg, "keep_best_checkpoints", 0)
-    _best.highest = cfg.maximize_best_checkpoint_metric
-    return save_checkpoint(cfg, *args, **kwargs)
 
 
 @around(checkpoint_utils, "checkpoint_paths")
@@ -182,27 +176,28 @@ def _receive(number, frame):
 
 
 @around(training_loop, "validate_and_save")
-def stop_after_signal(validate_and_save, cfg, trainer, task, epoch_itr, *args, **kwargs):
-    """Stop here, where an update is complete."""
-    losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args, **kwargs)
+def validate_and_save(validate, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
+    """Save after the last epoch, also if ``--save-interval`` does not divide it; obey signals."""
+    if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
+        cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
+    losses, should_stop = validate(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+    if not should_stop:
+        stop_after_signal(cfg, trainer, epoch_itr, losses[0])
+    return losses, should_stop
+
+
+def stop_after_signal(cfg, trainer, epoch_itr, loss):
+    """Save and exit if a process has received a signal: here an update is complete."""
     number = _maximum(_state.received, trainer)
-    if not number or should_stop:
-        return losses, should_stop
-    message = _save(cfg.checkpoint, trainer, epoch_itr, losses[0])
+    if not number:
+        return
+    message = _save(cfg.checkpoint, trainer, epoch_itr, loss)
     _maximum(0, trainer)  # no process ends before everything is saved
     if _state.prints:
         updates = trainer.get_num_updates()
         _print(f"stopped by {SIGNALS[number]} after {updates} updates; {message}")
     _state.received = 0
     raise SystemExit(128 + number)
-
-
-@around(training_loop, "validate_and_save")
-def save_last_epoch(validate_and_save, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
-    """Validate and save after the last epoch, also if ``--save-interval`` does not divide it."""
-    if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
-        cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
-    return validate_and_save(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
 
 
 def _maximum(number, trainer):
@@ -235,11 +230,11 @@ def _save(cfg, trainer, epoch_itr, loss):
     return f"resume with --restore-file {path}"
 
 
-@around(distributed_utils, "call_main")
-def end_in_one_line(call_main, *args, **kwargs):
+@contextlib.contextmanager
+def end_in_one_line():
     """End in one line after Ctrl-C outside training."""
     try:
-        return call_main(*args, **kwargs)
+        yield
     except KeyboardInterrupt:
         _print("stopped by Ctrl-C")
         raise SystemExit(128 + signal.SIGINT) from None

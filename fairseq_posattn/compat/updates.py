@@ -17,13 +17,23 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
 from torch.optim.adamw import adamw
 
+from fairseq_posattn.compat.cuda_graphs import graphs_of
 from fairseq_posattn.compat.patching import around, instead, when_applied
 
 
 @around(FairseqTask, "train_step")
-def exclude_dummy_batch(train_step, self, *args, ignore_grad=False, **kwargs):
-    """Exclude dummy batches of processes that have a batch less, whose tokens fairseq counts."""
-    loss, sample_size, logged = train_step(self, *args, ignore_grad=ignore_grad, **kwargs)
+def train_batch(
+    train_step, self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **options
+):
+    """Train by a CUDA graph, if the model wants that and the batch has one.
+
+    Exclude dummy batches of processes that have a batch less, whose tokens fairseq counts.
+    """
+    if not ignore_grad and (graphs := graphs_of(model, criterion, optimizer, sample)):
+        return graphs.train(sample)
+    loss, sample_size, logged = train_step(
+        self, sample, model, criterion, optimizer, update_num, ignore_grad, **options
+    )
     if ignore_grad:
         return loss, 0 * sample_size, {name: 0 * value for name, value in logged.items()}
     return loss, sample_size, logged

@@ -5,8 +5,6 @@ from functools import partial
 
 import numpy
 import sacrebleu
-from fairseq.data import data_utils
-from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
@@ -17,7 +15,6 @@ from fairseq_posattn.text.moses import rules_warning
 
 logger = logging.getLogger(__name__)
 LEAST = 1e-9  # n-grams
-MANY_UNKNOWN = 0.01  # share of the tokens
 
 
 @around(TranslationTask, "build_model")
@@ -50,13 +47,6 @@ def tokenize_by_language(inference_with_bleu, self, *args, **kwargs):
     return bleu
 
 
-@around(FairseqTask, "get_batch_iterator")
-def note_max_tokens(get_batch_iterator, self, dataset, max_tokens=None, *args, **kwargs):
-    """Note ``--max-tokens`` for :func:`count_left_out`."""
-    self.max_tokens_of_batches = max_tokens
-    return get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
-
-
 @around(FairseqTask, "filter_indices_by_size")
 def count_left_out(
     filter_indices, self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
@@ -83,18 +73,3 @@ def _lifted(task, split, longest):
     if task.max_tokens_of_batches and max(longest) > task.max_tokens_of_batches:
         is_train = split == getattr(task.cfg, "train_subset", "train")
         yield "max_tokens" if is_train else "max_tokens_valid", max(longest)
-
-
-@around(data_utils, "load_indexed_dataset")
-def count_unknown(load, path, dictionary=None, *args, **kwargs):
-    """Warn of data with many unknown tokens."""
-    dataset = load(path, dictionary, *args, **kwargs)
-    if dictionary is not None and isinstance(dataset, MMapIndexedDataset) and len(dataset):
-        tokens = numpy.frombuffer(dataset._bin_buffer, dataset._index.dtype)
-        share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
-        if share >= MANY_UNKNOWN:
-            logger.warning(
-                f"{path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
-                "prepare' for subwords and vocabulary change that"
-            )
-    return dataset

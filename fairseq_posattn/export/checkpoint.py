@@ -13,27 +13,21 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer
 
+from fairseq_posattn import hugging_face as hf
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.plugin import register
-
-register()  # before the first import of fairseq, which it quiets
-
-from fairseq import utils  # noqa: E402
-from fairseq.tasks.translation import TranslationTask  # noqa: E402
-from safetensors import SafetensorError  # noqa: E402
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
-
-from fairseq_posattn import hugging_face as hf  # noqa: E402
-from fairseq_posattn.export import card  # noqa: E402
-from fairseq_posattn.inference.prediction import Predictor  # noqa: E402
-from fairseq_posattn.inference.trained_model import TrainedModel, load  # noqa: E402
-from fairseq_posattn.text import manifest  # noqa: E402
-from fairseq_posattn.text.plain_text import codes_file  # noqa: E402
-from fairseq_posattn.training import models  # noqa: E402
-from fairseq_posattn.training.models.classifier import find_marks  # noqa: E402
-from fairseq_posattn.training.models.registration import all_options  # noqa: E402
+from fairseq_posattn.export import card
+from fairseq_posattn.inference.prediction import Predictor
+from fairseq_posattn.inference.trained_model import TrainedModel, load
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import codes_file
+from fairseq_posattn.training import models
+from fairseq_posattn.training.models.classifier import find_marks
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.registered import TranslationTask, utils
 
 __all__ = ["Exported", "export"]
 

@@ -9,7 +9,6 @@ or dictionaries differ are refused.
 """
 
 from argparse import ArgumentError, Namespace
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from fairseq_posattn.common import cli
@@ -112,7 +111,9 @@ def average_checkpoints(paths):
 
     from fairseq_posattn.compat.checkpoints import read_checkpoint
     from fairseq_posattn.compat.loading import require_finite, require_float
+    from fairseq_posattn.training.plugin import register
 
+    register()  # models declare which options may differ
     sums, first = {}, None
     for path in paths:
         print(f"reading {path}", flush=True)
@@ -143,16 +144,16 @@ def essentials(state):
     """
     from fairseq_posattn.compat.checks import flag
     from fairseq_posattn.compat.data import KEY, NAMES
-    from fairseq_posattn.compat.matching import FREE, STRUCTURE, model_options
+    from fairseq_posattn.compat.matching import free_options, is_structural, model_options
 
     saved, model = _settings(state.get("cfg")), model_options(state)
-    counts = ("*",) if isinstance(model, dict) else STRUCTURE
+    options = _settings(model)
+    arch = options.get("_name") or options.get("arch")
+    free, all_count = free_options(arch) | {"arch"}, isinstance(model, dict)
     shared = {
         flag(name): value
-        for name, value in _settings(model).items()
-        if name not in FREE | {"arch"}
-        and "drop" not in name
-        and any(fnmatchcase(name, pattern) for pattern in counts)
+        for name, value in options.items()
+        if name not in free and "drop" not in name and (all_count or is_structural(name, arch))
     }
     task = _settings(saved.get("task") or state.get("args"))
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}

@@ -5,11 +5,10 @@ import ctypes
 import math
 
 import torch
-from fairseq.search import BeamSearch
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_posattn.model.projections import pack_linear_layers
+from fairseq_posattn.training.registered import BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
 # Parameters of glibc's malloc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes.

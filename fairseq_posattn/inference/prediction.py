@@ -20,25 +20,19 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.data import list_symbols
+from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor
 from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
+from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
+from fairseq_posattn.inference.trained_model import TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
-from fairseq_posattn.training.plugin import register
-
-register()  # before the first import of fairseq, which it quiets
-
-from fairseq.data import data_utils  # noqa: E402
-from fairseq.tasks.sentence_prediction import SentencePredictionTask  # noqa: E402
-
-from fairseq_posattn.compat.data import list_symbols  # noqa: E402
-from fairseq_posattn.inference.role_prediction import RolePrediction, RolePredictor  # noqa: E402
-from fairseq_posattn.inference.tokens import UnknownTokens, token_ids  # noqa: E402
-from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
-from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.training.criterions.sentences import expected_score  # noqa: E402
-from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask  # noqa: E402
-from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask  # noqa: E402
+from fairseq_posattn.training.criterions.sentences import expected_score
+from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
+from fairseq_posattn.training.tasks.sentence_pair_prediction import SentencePairPredictionTask
+from fairseq_posattn.training.tasks.sequence_tagging import SequenceTaggingTask
 
 __all__ = ["Prediction", "Predictor", "RolePrediction", "RolePredictor", "load", "predictor_of"]
 

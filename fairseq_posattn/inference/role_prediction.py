@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import torch
-from fairseq.data import data_utils
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.props import SEPARATOR, Sentence, spans_of_tags
+from fairseq_posattn.training.registered import data_utils
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
-from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, plain_word, splitter
 from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.training.registered import Dictionary
 
 MANY_UNKNOWN = 0.1
 

@@ -12,14 +12,13 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
 from fairseq_posattn.text import manifest
-from fairseq_posattn.training.plugin import register
-
-register()  # before the first import of fairseq, which it quiets
-
-from fairseq import checkpoint_utils, utils  # noqa: E402
-from fairseq.checkpoint_utils import load_checkpoint_to_cpu  # noqa: E402
-from fairseq.models import BaseFairseqModel  # noqa: E402
-from fairseq.tasks import FairseqTask  # noqa: E402
+from fairseq_posattn.training.registered import (
+    BaseFairseqModel,
+    FairseqTask,
+    checkpoint_utils,
+    load_checkpoint_to_cpu,
+    utils,
+)
 
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
 # validation set takes half a second to import.

@@ -22,23 +22,20 @@ import torch
 from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
 from fairseq_posattn.inference.stream import Reloadable, batches, list_texts
-from fairseq_posattn.training.plugin import register
-
-register()  # before the first import of fairseq, which it quiets
-
-from fairseq import utils  # noqa: E402
-from fairseq.data import data_utils  # noqa: E402
-from fairseq.dataclass.configs import GenerationConfig  # noqa: E402
-from fairseq.tasks.translation import TranslationTask  # noqa: E402
-from fairseq.token_generation_constraints import pack_constraints  # noqa: E402
-
-from fairseq_posattn.inference.beam_search import ForcedSearch  # noqa: E402
-from fairseq_posattn.inference.tokens import Line, Lines  # noqa: E402
-from fairseq_posattn.inference.trained_model import TrainedModel, find_device  # noqa: E402
-from fairseq_posattn.inference.trained_model import load as load_checkpoint  # noqa: E402
-from fairseq_posattn.model.projections import quantize_linear_layers  # noqa: E402
+from fairseq_posattn.inference.tokens import Line, Lines
+from fairseq_posattn.inference.trained_model import TrainedModel, find_device
+from fairseq_posattn.inference.trained_model import load as load_checkpoint
+from fairseq_posattn.model.projections import quantize_linear_layers
+from fairseq_posattn.training.registered import (
+    GenerationConfig,
+    TranslationTask,
+    data_utils,
+    pack_constraints,
+    utils,
+)
 
 __all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
 __all__ += ["translates", "translator_of"]

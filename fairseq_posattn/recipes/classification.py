@@ -11,7 +11,6 @@ from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, choose, count_gpus
 from fairseq_posattn.recipes.recipe import (
-    LOWER_IS_BETTER,
     MEASURED_COSTS,
     ClassificationRecipe,
     Dataset,
@@ -20,6 +19,7 @@ from fairseq_posattn.recipes.recipe import (
 )
 from fairseq_posattn.recipes.runs import VECTORS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.gpt import check_folder
+from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 TINY_MODEL = "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
 TINY_MODEL += " --encoder-ffn-embed-dim 12"

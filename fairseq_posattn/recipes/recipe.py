@@ -131,7 +131,6 @@ class GenerationRecipe(Recipe):
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
 
 LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
-LOWER_IS_BETTER = {"loss", "mse", "rmse", "mae"}
 # Costs of a model that a table may have among its metrics. Parameters exclude word vectors;
 # `posattn analysis cost` measures the second group.
 MEASURED_COSTS = {"inference_s": "seconds of inference", "memory_mb": "MB"}

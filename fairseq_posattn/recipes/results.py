@@ -18,9 +18,10 @@ from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import read_limited, write_json
 from fairseq_posattn.recipes.options import PRECISIONS
-from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER, SUMMARY_SCORES
+from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
+from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]

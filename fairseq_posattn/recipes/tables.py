@@ -10,9 +10,10 @@ from typing import Any
 
 from fairseq_posattn.common.figures import new_figure, write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
-from fairseq_posattn.recipes.recipe import COSTS, LAYER, LOWER_IS_BETTER, TableRow
+from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
 from fairseq_posattn.scoring.significance import corrected
+from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 # Decimals of numbers that are no percentages; percentages have two.
 DIGITS = {

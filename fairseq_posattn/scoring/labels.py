@@ -84,7 +84,9 @@ CORRELATION = OfSums(_r)
 ROOT_OF_MEAN = OfSums(lambda sums: float((sums[0] / sums[1]) ** 0.5))
 
 
-def numeric_scores(predicted: Sequence[str], right: Sequence[str]) -> dict[str, Statistics]:
+def numeric_scores(
+    predicted: Sequence[str | float], right: Sequence[str | float]
+) -> dict[str, Statistics]:
     """Return the statistics of each score of numbers; empty unless all are finite numbers.
 
     Spearman's rho is Pearson's r of the ranks in the whole test set.

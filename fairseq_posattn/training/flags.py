@@ -1,7 +1,8 @@
 """Flags of attention mechanisms, token embeddings and encoders, shared by several models."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, make_dataclass
-from typing import Optional
+from typing import Any, Optional
 
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.utils import get_available_activation_fns
@@ -15,11 +16,26 @@ from fairseq_posattn.model import mechanisms
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.encoders.cspan import FUSIONS as CSPAN_FUSIONS
 from fairseq_posattn.model.transformer_layer import FEED_FORWARD
+from fairseq_posattn.training.readers import unread
 
 
 @dataclass
 class SharedConfig(FairseqDataclass):
-    """Flags of all mechanisms; each has its own beside its module."""
+    """Flags of all models; a mechanism's are beside its module."""
+
+    of_plugin = True
+    # Values in presets of older versions, before DMAN's took the paper form and summarization
+    # shared its embeddings; checkpoints keep them (compat/matching.py).
+    earlier_presets = {
+        "heads_activation": ("relu", "gelu"),
+        "heads_dropout": (0.1,),
+        "share_all_embeddings": (False,),
+    }
+
+    @classmethod
+    def warnings(cls, settings: Mapping[str, Any]) -> Iterator[str]:
+        """Yield a line for each option that the model does not read."""
+        return unread(cls, settings)
 
     attention_impl: ChoiceEnum(["auto", "reference", "sdpa", "triton"]) = flag(
         "auto",
@@ -27,6 +43,7 @@ class SharedConfig(FairseqDataclass):
         "equations; 'sdpa' is PyTorch's fused attention; 'triton' are the GPU kernels of dman, "
         "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
         "that it does not support is an error",
+        free=True,
     )
     heads_activation: ChoiceEnum([RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(
         RELU_IN_DMAN,
@@ -62,7 +79,9 @@ MechanismConfig = make_dataclass(
 class SentenceEncoderConfig(MechanismConfig):
     """Flags of token embeddings and of ``--encoder``."""
 
-    encoder: ChoiceEnum(list(ENCODERS)) = flag("transformer", "encoder of the token embeddings")
+    encoder: ChoiceEnum(list(ENCODERS)) = flag(
+        "transformer", "encoder of the token embeddings", structural=True
+    )
     encoder_embed_path: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
         "text file of embeddings such as GloVe's: a token and its numbers per line; a first line "
@@ -81,6 +100,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "sublayers of a layer in order, separated by commas, from "
         f"{', '.join(mechanisms.MECHANISMS)}, {FEED_FORWARD}",
         "transformer",
+        structural=True,
     )
     encoder_layers: int = flag(1, "number of layers", "transformer")
     encoder_attention_heads: int = flag(16, "attention heads", "transformer", "attention", "mtsa")
@@ -127,11 +147,17 @@ class SentenceEncoderConfig(MechanismConfig):
         "mask of each unit, separated by commas: past, future, others, window:RADIUS, distance, "
         "scaled_distance, or sums such as past+scaled_distance",
         "mpsan",
+        structural=True,
     )
     mpsan_fusion: ChoiceEnum(list(MPSAN_FUSIONS)) = flag(
-        "position", "softmax over units and token, DiSAN's gate in each unit, or a sum", "mpsan"
+        "position",
+        "softmax over units and token, DiSAN's gate in each unit, or a sum",
+        "mpsan",
+        structural=True,
     )
-    mpsan_multi_dimensional: bool = flag(False, "a score per feature and pair of tokens", "mpsan")
+    mpsan_multi_dimensional: bool = flag(
+        False, "a score per feature and pair of tokens", "mpsan", structural=True
+    )
     mtsa_scores: ChoiceEnum(["both", "token2token", "source2token", "none"]) = flag(
         "both", "scores of the attention; 'none': only values, no attention and no gate", "mtsa"
     )
@@ -140,6 +166,7 @@ class SentenceEncoderConfig(MechanismConfig):
         "fusion of semantics and positions, (a) to (e) of Table 5, plus 'parallel', which is (d) "
         "with self attention over the Bi-LSTM",
         "cspan",
+        structural=True,
     )
     cspan_no_residual: bool = flag(False, "do not add semantic attention to the result", "cspan")
     lstm_layers: int = flag(

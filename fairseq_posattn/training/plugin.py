@@ -1,6 +1,19 @@
 """Registration of the plugin with fairseq."""
 
+from functools import partial
+
 __all__ = ["register"]
+
+# Errors about the plugin's flags, in the form of compat.command_line.KNOWN.
+ERRORS = (
+    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
+    (
+        "InterpolationKeyError",
+        r"Interpolation key 'criterion\.classification_head_name' not found",
+        "--criterion does not support the task: to classify, give sentence_classification, "
+        "or for scores relatedness or rating_regression",
+    ),
+)
 
 
 def register() -> None:
@@ -18,7 +31,7 @@ def register() -> None:
     from fairseq_posattn.compat.patching import settings_on_demand
 
     compat.apply()
-    errors.install_hook(explain)
+    errors.install_hook(partial(explain, first=ERRORS))
 
     from fairseq.criterions import CRITERION_REGISTRY, register_criterion
     from fairseq.models import MODEL_REGISTRY, register_model

@@ -15,7 +15,15 @@ from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checks import METRICS, RANGES, check, check_data, check_ranges
+from fairseq_posattn.compat.checks import (
+    METRICS,
+    RANGES,
+    check,
+    check_data,
+    check_ranges,
+    metrics_of,
+)
+from fairseq_posattn.training.criterions import CRITERIONS
 
 TRAIN = {"max_update": 9, "task": "translation", "arch": "transformer_iwslt_de_en", "cpu": True}
 TRAIN |= {"criterion": "label_smoothed_cross_entropy", "optimizer": "adam", "max_tokens": 100}
@@ -101,7 +109,7 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"fp16": True}, r"--fp16: .* \(in YAML: common.fp16=false"),
         (TRAIN, {"amp": True}, "--amp: .* common.amp=false"),
         (TRAIN, {"save_dir": "/dev/null"}, "--save-dir '/dev/null': it must be a folder"),
-        (TRAIN, {"attention_impl": "sdpa", "decoder_sublayers": "x"}, "sdpa: .* give auto"),
+        (TRAIN | OURS, {"attention_impl": "sdpa"}, "sdpa: .* give auto"),
         (TRAIN, {"arch": None}, "--arch is missing: in a YAML file it is model's _name"),
         (TRAIN, {"optimizer": "adm"}, "--optimizer adm: unknown; of [0-9]+ the nearest are adam"),
         (CLASSIFY, {"task": "translation"}, "classifier: it needs --task sentence_prediction or"),
@@ -131,7 +139,7 @@ def test_a_mistake_is_one_line(settings, changed, words):
         check(settings | changed)
 
 
-GRAPHS = TRAIN | {"cuda_graphs": True, "cpu": False}
+GRAPHS = TRAIN | OURS | {"cuda_graphs": True, "cpu": False}
 
 
 @pytest.mark.parametrize(
@@ -185,11 +193,11 @@ LOGGED = {
 }
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", [*METRICS, *CRITERIONS])
 def test_criterions_log_the_listed_metrics(name):
     with metrics.aggregate(new_root=True) as logged:
         CRITERION_REGISTRY[name].reduce_metrics([LOGGED])
-    assert {*METRICS[name]} - {"bleu"} <= {*logged}
+    assert {*metrics_of(name)} - {"bleu"} <= {*logged}
 
 
 # --- The folder of the data -----------------------------------------------------------------------

@@ -21,11 +21,13 @@ from omegaconf.errors import ConfigAttributeError
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import command_line
-from fairseq_posattn.compat.command_line import explain, parts_of, unread
+from fairseq_posattn.compat.checks import lines_of
+from fairseq_posattn.compat.command_line import explain
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
 from fairseq_posattn.training.models import PosAttnClassifierConfig
 from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.readers import parts_of
 
 
 @pytest.mark.parametrize("module", [models, utils])
@@ -164,14 +166,14 @@ LEARNED, HEADS = {"encoder_learned_pos": True}, {"encoder_attention_heads": 8}
     ],
 )
 def test_an_option_that_the_model_does_not_read_is_reported(arch, options, lines):
-    reported = list(unread({"arch": arch, **options}))
+    reported = list(lines_of("warnings", {"arch": arch, **options}))
     assert len(reported) == len(lines)
     assert all(map(str.startswith, reported, lines))
 
 
 def test_training_reports_unread_options(caplog):
     model = {"_name": "posattn_transformer", "encoder_sublayers": "san,ffn", "sman_radius": "2"}
-    command_line.check_config(lambda cfg: None, OmegaConf.create({"model": model}))
+    command_line.check_config(OmegaConf.create({"model": model}))
     assert "--sman-radius 2 changes nothing: it is for sman" in caplog.text
 
 

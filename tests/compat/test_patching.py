@@ -2,20 +2,30 @@
 
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from fairseq.trainer import Trainer
 
 from fairseq_posattn import compat
 from fairseq_posattn.compat import patching
 
-WITHOUT_PATCHES = {"__init__", "patching", "checks"}
+WITHOUT_PATCHES = {"__init__", "patching", "checks", "matching", "cuda_graphs"}
 
 
 def test_every_module_is_listed_and_patches_something():
     files = {path.stem for path in Path(compat.__file__).parent.glob("*.py")}
-    assert sorted(compat.NAMES) == sorted(files - WITHOUT_PATCHES)
-    assert all(patching._steps.get(f"{compat.__name__}.{name}") for name in compat.NAMES)
+    listed = {module.__name__.rpartition(".")[2] for module in compat.MODULES}
+    assert listed == files - WITHOUT_PATCHES
+    assert all(patching._steps.get(module.__name__) for module in compat.MODULES)
+
+
+def test_a_function_of_fairseq_has_one_patch():
+    """Steps have an order in the code; the order of several patches is that of their import."""
+    targets = [one for module in compat.MODULES for one in patching.targets[module.__name__]]
+    assert (Trainer, "load_checkpoint") in targets and len(targets) > 60
+    assert not [target for target, count in Counter(targets).items() if count > 1]
 
 
 class Owner:
@@ -37,17 +47,6 @@ def test_a_patched_function_keeps_its_kind():
     owner = Owner()
     owner.value = 1
     assert (owner.value, owner.own(1), Owner.same(1)) == (2, (Owner, 2), 2)
-
-
-def test_two_modules_may_name_their_functions_alike():
-    class Owner:
-        number = staticmethod(lambda: 1)
-
-    for module in ("one", "other", "one"):
-        patch = lambda number: number() + 1  # noqa: E731
-        patch.__module__ = f"patches.{module}"
-        patching.wrap(Owner, "number", patch)
-    assert Owner.number() == 3
 
 
 def test_nothing_is_patched_before_it_is_applied_or_without_an_owner(monkeypatch):

@@ -112,13 +112,7 @@ def test_trainings_share_no_best_loss():
         checkpoint_utils.load_checkpoint(None, SimpleNamespace(checkpoint_suffix=""))
     assert not validate(2.0)  # of the next training, whose first and best it is
     assert checkpoint_utils.save_checkpoint.best == 2.0
-
-    def load(cfg, trainer):
-        checkpoint_utils.save_checkpoint.best = 3.0
-
-    resuming.forget_previous_training(load, None, None)
-    assert checkpoint_utils.save_checkpoint.best == 3.0
-    resuming.forget_previous_training(lambda cfg, trainer: None, None, None)
+    resuming.forget_previous_training()
 
 
 def test_patience_is_saved(make_trainer, tmp_path, restore, monkeypatch):

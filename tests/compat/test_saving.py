@@ -49,7 +49,7 @@ def kept(save_dir, scores, *, highest=True, suffix=""):
     trainer.task = None
     for trainer.updates, score in enumerate(scores):
         checkpoint_utils.save_checkpoint(cfg, trainer, place, score)
-    forget_previous_training(lambda cfg, trainer: None, None, None)
+    forget_previous_training()
     names = [path.name for path in Path(save_dir).glob("checkpoint.best_pearson_*")]
     found = [name.removeprefix("checkpoint.best_pearson_") for name in names]
     # the last digit only tells apart what is equal

@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 from argparse import Namespace
+from contextlib import nullcontext
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from unittest.mock import patch
@@ -68,18 +69,24 @@ def output_of(command, *arguments, **options):
 
 
 def leave_out(*names):
-    """Disable the patches of these function names; an argument ``before``."""
+    """Disable the patches, or steps of patches, of these names; an argument ``before``."""
     path = Path(__file__).parents[2] / "fairseq_posattn" / "compat" / "patching.py"
     spec = spec_from_file_location("fairseq_posattn.compat.patching", path)
     patching = sys.modules[spec.name] = module_from_spec(spec)
     spec.loader.exec_module(patching)
-    around = patching.around
+    around, apply = patching.around, patching.apply
 
     def around_others(owner, name):
         decorate = around(owner, name)
         return lambda patch: patch if patch.__name__ in names else decorate(patch)
 
-    patching.around = around_others
+    def apply_without(module):
+        for name in names:
+            if hasattr(sys.modules[module], name):  # a step is called or entered
+                setattr(sys.modules[module], name, lambda *args, **kwargs: nullcontext())
+        apply(module)
+
+    patching.around, patching.apply = around_others, apply_without
 
 
 def set_variables(values):

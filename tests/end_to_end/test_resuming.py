@@ -31,10 +31,11 @@ def in_parts(training, save_dir, *updates):
     return log
 
 
-OF_PLATEAU = ("load_num_bad_epochs", "step_with_loss_only", "finish_saved_epoch")
-OF_PRECISION = ("load_fp32_params", "load_loss_scaler")
-# Patches that a resumed training needs, its flags, and where it is stopped: at the end of an epoch
-# or in the middle of one.
+OF_PLATEAU = ("load_state_dict_of_ReduceLROnPlateauLRSchedule", "step_with_loss_only")
+OF_PLATEAU += ("finish_saved_epoch",)
+OF_PRECISION = ("load_state_dict_of_FP16OptimizerMixin",)
+# Patches, and steps of them, that a resumed training needs, its flags, and where it is stopped: at
+# the end of an epoch or in the middle of one.
 CASES = {
     "batches of a later epoch": (("note_epoch_of_batches",), (), (13, 26)),
     "plateau at the end of an epoch": (OF_PLATEAU, PLATEAU, (22, 26)),

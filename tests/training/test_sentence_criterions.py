@@ -13,7 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 from torch import nn
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.training.criterions.sentences import pearson, spearman
+from fairseq_posattn.training.criterions.sentences import score_pairs
 from fairseq_posattn.training.plugin import register
 
 register()
@@ -150,10 +150,11 @@ def test_relatedness_logs_only_the_loss_in_training():
     assert meters.get_smoothed_values() == {"loss": pytest.approx(math.log2(5), abs=1e-4)}
 
 
-@pytest.mark.parametrize("correlation", [pearson, spearman])
-def test_constant_predictions_have_no_correlation(correlation):
+@pytest.mark.parametrize("correlation", ["pearson", "spearman"])
+def test_constant_and_infinite_predictions_have_no_correlation(correlation):
     pairs = torch.tensor([[1.0, 0], [1, 1], [1, 2]], dtype=torch.float64)
-    assert correlation(pairs) == 0
+    assert score_pairs(correlation, pairs) == 0
+    assert math.isnan(score_pairs(correlation, pairs.log()))
 
 
 class LinearModel(nn.Module):

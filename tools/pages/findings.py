@@ -7,9 +7,9 @@ from statistics import fmean
 
 from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, counted
 from fairseq_posattn.recipes.plan import Entry
-from fairseq_posattn.recipes.recipe import LOWER_IS_BETTER
 from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
 from fairseq_posattn.scoring.significance import SAMPLES, corrected
+from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 from tools.pages.tables import UNPUBLISHED, Results, Table, compare_rows, listed, tables_of
 
 # The papers' models, by their names in tables (lower case, with hyphens).

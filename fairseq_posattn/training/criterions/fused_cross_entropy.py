@@ -21,6 +21,8 @@ class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):
     An adaptive softmax has no such logits: its loss is fairseq's.
     """
 
+    behaves_as = "label_smoothed_cross_entropy"
+
     def compute_loss(self, model, net_output, sample, reduce=True):
         adaptive = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if not reduce or adaptive is not None:

@@ -15,6 +15,9 @@ class NewsRecommendation(SummedCriterion):
     as ``skipped``. The validation loss is the mean over the clicks of an impression.
     """
 
+    tasks = ("news_recommendation",)
+    metrics = ("loss", *METRICS, "skipped")
+
     def forward(self, model, sample, reduce=True):
         """Return the summed loss, the number of clicks or impressions, and the logging output."""
         if model.training or "titles" in sample["net_input"]:

@@ -4,6 +4,7 @@ Relatedness is that of Tai, Socher and Manning (2015), Improved semantic represe
 tree-structured long short-term memory networks, section 4.2, for SICK.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -15,7 +16,10 @@ from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import console
+from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, numeric_scores
+from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group
 from fairseq_posattn.training.flags import flag
+from fairseq_posattn.training.tasks.sentence_pair_prediction import SENTENCE_TASKS
 
 
 @dataclass
@@ -41,7 +45,13 @@ class SentenceCriterionConfig(FairseqDataclass):
 
 
 class SummedCriterion(FairseqCriterion):
-    """Base of criterions whose logging outputs fairseq may sum over batches and processes."""
+    """Base of criterions whose logging outputs fairseq may sum over batches and processes.
+
+    A subclass names its ``tasks`` and its ``metrics`` in validation, which settings are checked by.
+    """
+
+    tasks: tuple[str, ...]
+    metrics: tuple[str, ...]
 
     @staticmethod
     def logging_outputs_can_be_summed():
@@ -55,6 +65,8 @@ class SentenceCriterion(SummedCriterion):
     ``measure``, the sums from which its metrics are computed, as tensors of fixed size by name.
     ``answers`` and ``answers_of`` list predictions and targets by class name or score.
     """
+
+    tasks = SENTENCE_TASKS
 
     def __init__(self, cfg, task):
         super().__init__(task)
@@ -149,14 +161,14 @@ def _derive(key, attribute, function, digits):
         value = getattr(meters[key], attribute)
         if not torch.is_tensor(value):  # the meter was reset
             return 0.0
-        return round(function(value.double().cpu()).item(), digits)
+        return round(float(function(value.double().cpu())), digits)
 
     return metric
 
 
 @dataclass
 class ClassificationConfig(SentenceCriterionConfig):
-    """Flags of the criterion."""
+    """Flags of the criterion. Tasks read ``regression_target`` of any criterion."""
 
     regression_target: bool = flag(
         False, "an error: for scores use --criterion rating_regression or relatedness"
@@ -168,6 +180,8 @@ class SentenceClassification(SentenceCriterion):
 
     Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
     """
+
+    metrics = ("loss", "accuracy", "macro_f1")
 
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
@@ -193,7 +207,10 @@ class SentenceClassification(SentenceCriterion):
     @staticmethod
     def reduce_metrics(logging_outputs):
         log_mean_loss(logging_outputs, divisor=math.log(2))
-        derived = {"accuracy": (accuracy, 2), "macro_f1": (macro_f1, 2)}
+        derived = {
+            "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
+            "macro_f1": (macro_f1, 2),
+        }
         log_sums("class_counts", logging_outputs, derived)
 
 
@@ -205,17 +222,10 @@ def class_counts(predictions, targets, num_classes):
     return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
 
 
-def accuracy(counts):
-    """Return the accuracy in per cent, from :func:`class_counts`."""
-    right, _, true = counts
-    return 100 * right.sum() / true.sum()
-
-
 def macro_f1(counts):
     """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
     right, predicted, true = counts
-    occurs = predicted + true > 0
-    return 100 * (2 * right[occurs] / (predicted + true)[occurs]).mean()
+    return MACRO_F1.function(torch.cat([right, predicted + true]).numpy())
 
 
 @dataclass
@@ -231,6 +241,8 @@ class RatingRegression(SentenceCriterion):
 
     Logs ``loss``, the mean squared error, and ``rmse`` and ``mae``, in the targets' unit.
     """
+
+    metrics = ("loss", "rmse", "mae")
 
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
@@ -267,6 +279,8 @@ class Relatedness(SentenceCriterion):
     Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
     scores, the means of the distributions.
     """
+
+    metrics = ("loss", "pearson", "spearman", "mse")
 
     def __init__(self, cfg, task):
         super().__init__(cfg, task)
@@ -305,8 +319,9 @@ class Relatedness(SentenceCriterion):
             columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
             # One row per pair: a meter restored from a checkpoint concatenates along dimension 0.
             metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
-            for name, function in {"pearson": pearson, "spearman": spearman, "mse": mse}.items():
-                metrics.log_derived(name, _derive("_pairs", "tensor", function, 4))
+            for name in ("pearson", "spearman", "mse"):
+                score = functools.partial(score_pairs, name)
+                metrics.log_derived(name, _derive("_pairs", "tensor", score, 4))
 
 
 def target_distribution(scores, num_classes):
@@ -321,20 +336,8 @@ def expected_score(probabilities):
     return (probabilities * possible).sum(-1)
 
 
-def pearson(pairs):
-    """Return Pearson's r of pairs [N, 2]; 0 where it is undefined, as for constant predictions."""
-    predicted, true = (pairs - pairs.mean(0)).T
-    scale = (predicted.square().sum() * true.square().sum()).sqrt()
-    return (predicted * true).sum() / scale if scale > 0 else torch.tensor(0.0)
-
-
-def spearman(pairs):
-    """Return Spearman's rho, Pearson's r of the ranks; ties share their mean rank."""
-    from scipy.stats import rankdata  # slow to import
-
-    return pearson(torch.as_tensor(rankdata(pairs, axis=0)))
-
-
-def mse(pairs):
-    """Return the mean squared error of pairs [N, 2]."""
-    return (pairs[:, 0] - pairs[:, 1]).square().mean()
+def score_pairs(name, pairs):
+    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
+    statistics = numeric_scores(*pairs.T.tolist()).get(name)
+    metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
+    return math.nan if statistics is None else Group(metric, [statistics]).mean

@@ -29,6 +29,9 @@ class SequenceTagging(SummedCriterion):
     ``precision``, ``recall`` and ``complete`` of the arguments in per cent, as srl-eval.pl.
     """
 
+    tasks = ("sequence_tagging",)
+    metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")
+
     def __init__(self, cfg, task):
         super().__init__(task)
         if not 0 <= cfg.label_smoothing < 1:

@@ -1,6 +1,7 @@
 """``posattn_classifier``: classes or scores of sentences, pairs and documents."""
 
 from argparse import Namespace
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Optional
 
@@ -10,12 +11,14 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.compat.checks import Settings
 from fairseq_posattn.model import classifier as networks
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.model.pooling import POOLINGS
 from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
+from fairseq_posattn.training.tasks.sentence_pair_prediction import SENTENCE_TASKS
 
 
 @dataclass
@@ -27,11 +30,14 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         "pooling of the tokens to one vector: 'attention' has one learned query, 'multi_query' "
         "several, 'source2token' weights per feature; 'mean_max' concatenates both, "
         "'window_max' is the maximum over means of --pooling-window tokens",
+        structural=True,
     )
     pooling_queries: int = flag(
-        16, "number of learned queries", "--pooling multi_query", at_least=1
+        16, "number of learned queries", "--pooling multi_query", at_least=1, structural=True
     )
-    pooling_window: int = flag(5, "tokens of a window", "--pooling window_max", at_least=1)
+    pooling_window: int = flag(
+        5, "tokens of a window", "--pooling window_max", at_least=1, structural=True
+    )
     word_ngrams: int = flag(
         1, "with --encoder none: embed n-grams up to this n, too; 1 for none", at_least=1
     )
@@ -62,12 +68,22 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
         "fine-tune: the states of its last layer replace token embeddings, and its config.json "
         "replaces --encoder-embed-dim. Prepare the data with posattn prepare --language-model "
         "FOLDER; see --language-model-weight",
+        free=True,
     )
     language_model_config: Optional[str] = flag(  # noqa: UP045, fairseq reads no other form
         None,
         "its settings in JSON, written into checkpoints by training with --language-model; "
         "without that flag the weights are random",
+        free=True,  # training writes it
     )
+
+    @staticmethod
+    def mistakes(settings: Settings) -> Iterator[str]:
+        """Yield what is wrong with the settings of a training."""
+        if (settings.word_ngrams or 1) > 1 and str(settings.pooling) == "window_max":
+            other = "give --pooling mean, max or mean_max, or leave n-grams out"
+            words = f"--word-ngrams {settings.word_ngrams}: --pooling window_max takes words"
+            yield f"{words}: {other}"
 
 
 def find_marks(cfg: Namespace, dictionary) -> networks.Marks:
@@ -118,6 +134,7 @@ class PosAttnClassifier(LogitsModel):
     With ``encodes_pairs`` it encodes both sentences of a pair and classifies ``--pair-features``.
     """
 
+    tasks = SENTENCE_TASKS
     checks_rows = True  # empty sentences are an error
 
     def __init__(self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False):

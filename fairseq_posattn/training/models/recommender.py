@@ -55,6 +55,8 @@ class PosAttnRecommender(BaseFairseqModel):
     Users without clicks have a learned vector; news with an empty title have zero.
     """
 
+    tasks = ("news_recommendation",)
+
     def __init__(self, cfg: Namespace, dictionary, title_length: int, max_history: int):
         super().__init__()
         self.padding = dictionary.pad()

@@ -1,5 +1,6 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, make_dataclass
 
 import torch
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.compat import checks, cuda_graphs
 from fairseq_posattn.model import seq2seq
 from fairseq_posattn.model.caches import is_identity_order, reorder_caches, select_sentences
 from fairseq_posattn.model.initialization import INITIALIZATIONS
@@ -64,6 +66,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         "san,ffn",
         f"sublayers of an encoder layer, separated by commas, from {', '.join(MECHANISMS)}, "
         f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
+        structural=True,
         replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
@@ -72,17 +75,48 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         "Networks' translation code: Kaiming uniform output projections of attention, Xavier "
         "uniform feed-forward layers, zero biases; 'bert' that of their summarization code: "
         "N(0, 0.02**2) for these layers and embeddings",
+        free=True,
     )
     decoder_sublayers: str = flag(
         "san,cross,ffn",
         f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
+        structural=True,
         replace_positions=tuple(sorted(REPLACE_POSITIONS)),
     )
     cuda_graphs: bool = flag(
         False,
         "train by CUDA graphs, one for each shape of a batch that recurs; saves the host's time. "
         "With --required-seq-len-multiple 8 there are fewer shapes. For one GPU",
+        free=True,
     )
+
+    @staticmethod
+    def mistakes(settings: checks.Settings) -> Iterator[str]:
+        """Yield what is wrong with the settings of a training."""
+        if settings.cuda_graphs:
+            yield from graph_mistakes(settings)
+        if str(settings.attention_impl) == "sdpa" and not settings.disable_validation:
+            weights = "it returns no attention weights, which validation asks a decoder for"
+            yield f"--attention-impl sdpa: {weights}; give auto or --disable-validation"
+
+
+def graph_mistakes(s: checks.Settings) -> Iterator[str]:
+    """Yield what CUDA graphs cannot do: run on a CPU, in several processes, or ask the host."""
+    start = "--cuda-graphs: "
+    if s.cpu or not torch.cuda.is_available():
+        yield f"{start}there is no GPU to train on; leave it out"
+    processes = s.distributed_world_size or 1
+    if processes > 1:
+        number = f"--distributed-world-size {processes}"
+        yield f"{start}it is for one GPU, not for {number}; give 1, or leave it out"
+    if checks.behavior_of(s.criterion) not in cuda_graphs.LOSSES:
+        known = sorted(checks.registries()["criterion"])
+        losses = [name for name in known if checks.behavior_of(name) in cuda_graphs.LOSSES]
+        yield f"{start}it needs --criterion {' or '.join(losses)}, not {s.criterion}"
+    others = "amp checkpoint_activations encoder_layerdrop decoder_layerdrop report_accuracy"
+    for name in others.split():
+        if s.get(name):
+            yield f"{start}it cannot be used with {checks.flag(name)}; leave one of them out"
 
 
 def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
@@ -189,6 +223,7 @@ class PosAttnTransformer(transformer.TransformerModelBase):
                 "the output; remove the flag, or the flags that share embeddings"
             )
         model = super().build_model(cfg, task)
+        model.trains_by_graphs = options.cuda_graphs
         settings = getattr(task, "cfg", None)
         model.decoder.pads_right = not getattr(settings, "left_pad_target", True)
         return model

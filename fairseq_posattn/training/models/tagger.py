@@ -31,11 +31,13 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
         "glorot_normal",
         "initialization of linear layers: glorot_normal for weights and biases, as in the "
         "released code, or glorot_uniform for weights and zero for biases, as in the paper",
+        free=True,
     )
     start_input_bias: bool = flag(
         False,
         "initialize the input's bias as --start does those of linear layers, not to zero, as in "
         "MTSA's released code",
+        free=True,
     )
 
 
@@ -45,6 +47,8 @@ class PosAttnTagger(LogitsModel):
     The encoder's input is the concatenation of word and predicate embedding, times the square root
     of its features, plus a learned bias. A linear layer maps its output to K = ``num_tags`` tags.
     """
+
+    tasks = ("sequence_tagging",)
 
     def __init__(self, cfg: Namespace, dictionary, num_tags: int):
         super().__init__()

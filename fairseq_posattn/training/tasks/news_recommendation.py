@@ -210,6 +210,8 @@ class NewsRecommendationTask(FairseqTask):
     ``titles`` is a :func:`title_table` of ``--title-length`` tokens.
     """
 
+    of_plugin = True
+
     def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels

@@ -13,6 +13,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import check_split
 from fairseq_posattn.training.flags import flag
 
+SENTENCE_TASKS = ("sentence_prediction", "sentence_pair_prediction")
+
 
 @dataclass
 class TaskConfig(FairseqDataclass):
@@ -44,6 +46,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
     ``label/{split}.label``. ``--max-tokens`` counts the longer sentence of each pair.
     """
 
+    of_plugin, data_of = True, "sentence_prediction"
     encodes_pairs = True  # read by the model
 
     @classmethod

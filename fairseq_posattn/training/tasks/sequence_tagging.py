@@ -42,6 +42,8 @@ class SequenceTaggingTask(FairseqTask):
     from 0, without the dictionary's special symbols.
     """
 
+    of_plugin = True
+
     def __init__(self, cfg, words: data.Dictionary, flags: data.Dictionary, tags: data.Dictionary):
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags

@@ -1,0 +1,26 @@
+"""fairseq with the plugin registered, for packages that use trained models.
+
+Import its names from here instead of fairseq: its first import is quiet, and its functions are
+patched, because this module registers the plugin first.
+"""
+
+# ruff: noqa: E402
+from fairseq_posattn.training.plugin import register
+
+register()
+
+from fairseq import checkpoint_utils, utils
+from fairseq.checkpoint_utils import load_checkpoint_to_cpu
+from fairseq.data import Dictionary, data_utils
+from fairseq.dataclass.configs import GenerationConfig
+from fairseq.models import BaseFairseqModel
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks import FairseqTask
+from fairseq.tasks.sentence_prediction import SentencePredictionTask
+from fairseq.tasks.translation import TranslationTask
+from fairseq.token_generation_constraints import pack_constraints
+
+__all__ = ["BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqTask", "GenerationConfig"]
+__all__ += ["SentencePredictionTask", "SequenceGenerator", "TranslationTask", "checkpoint_utils"]
+__all__ += ["data_utils", "load_checkpoint_to_cpu", "pack_constraints", "utils"]
