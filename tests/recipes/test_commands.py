@@ -12,7 +12,7 @@ from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.command import main
+from fairseq_posattn.recipes.commands.recipe import main
 from fairseq_posattn.recipes.options import make_parser, read_options, result_words
 from fairseq_posattn.recipes.papers import DATASETS, RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
