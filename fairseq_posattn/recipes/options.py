@@ -170,6 +170,15 @@ class Options:
         "exit",
     )
     flags: tuple[str, ...] = ()  # after --
+    root: Path = Path()  # has the defaults of --data and --out; not an option
+
+    @property
+    def data_bin(self) -> Path:
+        return self.root / "data-bin"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
 
     def seed_numbers(self, default: int) -> Sequence[int]:
         """Return the seeds to train with; ``default`` is their number without options."""
@@ -203,15 +212,16 @@ class OneLineParser(argparse.ArgumentParser):
         raise UsageError(f"{message}; --help lists the options")
 
 
-def read_options(
-    recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
-) -> Options:
-    """Return the options in the words after the recipe's name; ``--help`` shows the rest."""
+def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path) -> Options:
+    """Return the options in the words after the recipe's name; ``--help`` shows the rest.
+
+    ``root`` has the folders data-bin and checkpoints, the parents of the default folders.
+    """
     words = list(arguments)
     place = words.index("--") if "--" in words else len(words)
     flags = tuple(words[place + 1 :])
-    parser = make_parser(recipe, prog, data_bin, checkpoints)
-    options = parser.parse_args(words[:place], Options(flags=flags))
+    defaults = Options(flags=flags, root=root)
+    options = make_parser(recipe, prog, defaults).parse_args(words[:place], defaults)
     if options.seed is not None and options.seeds:
         raise UsageError(f"--seed {options.seed}, --seeds {options.seeds}: give only one of them")
     if options.cpu and options.gpus:
@@ -231,12 +241,10 @@ def read_options(
     return options
 
 
-def make_parser(
-    recipe: Recipe, prog: str, data_bin: Path, checkpoints: Path
-) -> argparse.ArgumentParser:
+def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.ArgumentParser:
     """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
-    values, notes = _describe(recipe, data_bin, checkpoints)
+    values, notes = _describe(recipe, defaults)
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
@@ -268,13 +276,13 @@ def _rows(recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[str, object], str]:
+def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str]:
     """Return the values in the help of a recipe's options, and the notes below them."""
     values: dict[str, object] = {"steps": ",".join(STEPS)}
     if isinstance(recipe, GenerationRecipe):
         one = recipe.settings
         values |= {
-            "data": f"binarized data (default: {data_bin / one.corpus}), as written by "
+            "data": f"binarized data (default: {defaults.data_bin / one.corpus}), as written by "
             f"posattn prepare {one.preparation}",
             "prepare": "prepare the data first if it does not exist",
             "length": one.max_update or f"{one.max_epoch} epochs",
@@ -293,7 +301,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
         assert isinstance(recipe, ClassificationRecipe)
         values |= {
             "data": "folder with a folder of binarized data for each data set (default: "
-            f"{data_bin})",
+            f"{defaults.data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
             "seeds": "as many as the paper",
             "gpus": "1 if there is any",
@@ -303,7 +311,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
         data = """\
 The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
 number of features; without them word vectors are initialized at random."""
-    values["out"] = checkpoints / recipe.paper / regime
+    values["out"] = defaults.checkpoints / recipe.paper / regime
     return (
         values,
         f"""\
