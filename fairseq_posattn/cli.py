@@ -12,7 +12,7 @@ from fairseq_posattn.common.cli import end
 # --help. The function takes (arguments, prog) and returns the exit status.
 COMMANDS = {
     "analysis": (
-        "fairseq_posattn.inspection.analysis",
+        "fairseq_posattn.inspection.commands.analysis",
         "attention statistics and heatmaps of a trained model",
     ),
     "average": (
@@ -28,7 +28,10 @@ COMMANDS = {
         "fairseq_posattn.training.commands.hydra_train",
         "train with the settings of a YAML file",
     ),
-    "look": ("fairseq_posattn.inspection.look", "browser page with the attention of a text"),
+    "look": (
+        "fairseq_posattn.inspection.commands.look",
+        "browser page with the attention of a text",
+    ),
     "predict": (
         "fairseq_posattn.inference.commands.predict",
         "predict labels and scores of new text",
@@ -38,7 +41,10 @@ COMMANDS = {
         "prepare published or custom data for training",
     ),
     "rank": ("fairseq_posattn.inference.commands.rank", "rank the news of MIND's impressions"),
-    "recipe": ("fairseq_posattn.recipes.command", "train and score the rows of a paper's table"),
+    "recipe": (
+        "fairseq_posattn.recipes.commands.recipe",
+        "train and score the rows of a paper's table",
+    ),
     "score": (
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, accuracy, F1 of roles, ranking metrics",

@@ -50,18 +50,18 @@ def can_draw() -> bool:
     return find_spec("matplotlib") is not None
 
 
-def check_picture(path: str | None, instead: str = "") -> None:
-    """Raise UsageError if the picture of --output cannot be drawn or written.
+def check_picture(path: str | None, instead: str = "", option: str = "--output") -> None:
+    """Raise UsageError if the picture of an option cannot be drawn or written.
 
     ``instead`` is what to do without matplotlib.
     """
     if path is None:
         return
     if Path(path).suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--output {path}: the name must end in {' or '.join(SUFFIXES)}")
-    check_writable(path, "--output")
+        raise UsageError(f"{option} {path}: the name must end in {' or '.join(SUFFIXES)}")
+    check_writable(path, option)
     if not can_draw():
-        raise UsageError(f"--output {path}: {NEEDS}{instead}")
+        raise UsageError(f"{option} {path}: {NEEDS}{instead}")
 
 
 def use_fonts_for(figure: Any) -> None:

@@ -4,11 +4,14 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_posattn.inspection.places import Place
+
+Measured = TypeVar("Measured")
 
 TOKENS_AT_ONCE = 4096  # of sentences up to 64 tokens; of longer ones fewer, for their weights
 
@@ -32,17 +35,19 @@ class AttentionCall:
 
     def query_terms(self) -> Tensor:
         """Return DMAN's ``h W`` of every query, ``[B T]``."""
-        return (self.args[0] @ self.place.owner.query_weight).flatten()
+        terms: Tensor = self.args[0] @ self.place.owner.query_weight
+        return terms.flatten()
 
     def source2token(self) -> Tensor:
         """Return MTSA's source2token weights, averaged over features: ``[B, H, T]``."""
         hidden, _, key, value = self.args
-        return self.place.owner.token_source_weights(key, value, hidden=hidden)
+        weights: Tensor = self.place.owner.token_source_weights(key, value, hidden=hidden)
+        return weights
 
 
 def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield batches ``[B, T]`` with every sentence ``[T]`` once, shortest first, none padded."""
-    by_length = defaultdict(list)
+    by_length: dict[int, list[Tensor]] = defaultdict(list)
     for sentence in sentences:
         by_length[len(sentence)].append(sentence)
     for length in sorted(by_length):
@@ -51,14 +56,19 @@ def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
 
 
 @torch.no_grad()
-def measure_batch(encoder: nn.Module, places: Sequence[Place], batch: Tensor, measure) -> list:
+def measure_batch(
+    encoder: nn.Module,
+    places: Sequence[Place],
+    batch: Tensor,
+    measure: Callable[[AttentionCall], Measured],
+) -> list[Measured]:
     """Return ``measure`` of each place's :class:`AttentionCall`, in a batch ``[B, T]``, unpadded.
 
     It is called during the run, so that weights need not be stored.
     """
-    measured = {}
+    measured: dict[int, Measured] = {}
 
-    def observe(index, call):
+    def observe(index: int, call: AttentionCall) -> None:
         measured[index] = measure(call)
 
     with watching(places, observe):
@@ -67,7 +77,9 @@ def measure_batch(encoder: nn.Module, places: Sequence[Place], batch: Tensor, me
 
 
 @contextmanager
-def watching(places: Sequence[Place], observe: Callable[[int, AttentionCall], None]):
+def watching(
+    places: Sequence[Place], observe: Callable[[int, AttentionCall], None]
+) -> Iterator[None]:
     """Report the calls of the places within the context by index, without changing results.
 
     Their modules' ``forward`` takes ``need_weights``, and then returns result and weights.
@@ -75,11 +87,11 @@ def watching(places: Sequence[Place], observe: Callable[[int, AttentionCall], No
     needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
     calls: Counter[nn.Module] = Counter()
 
-    def before(module, args, kwargs):
+    def before(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
         needed.append(kwargs.get("need_weights", False))
         return args, {**kwargs, "need_weights": True}
 
-    def after(module, args, output):
+    def after(module: nn.Module, args: Any, output: Any) -> Any:
         result, weights = output
         for index, place in enumerate(places):
             if place.module is module and place.call == calls[module]:

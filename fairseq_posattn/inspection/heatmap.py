@@ -34,7 +34,7 @@ def attention_numbers(
     heads: Sequence[int] | None,
     sentence: Tensor,
     labels: Sequence[str],
-) -> dict:
+) -> dict[str, Any]:
     """Return the weights of the heads (from 1; None for all) in a sentence ``[T]``.
 
     Returns:
@@ -47,22 +47,22 @@ def attention_numbers(
     return {"tokens": list(labels[:length]), "sublayers": measured}
 
 
-def _of_heads(call: AttentionCall, heads: Sequence[int] | None) -> dict:
+def _of_heads(call: AttentionCall, heads: Sequence[int] | None) -> dict[str, Any]:
     place, weights = call.place, call.weights[0]  # [H, T, T]
     for head in heads or ():
         if not 1 <= head <= len(weights):
             raise UsageError(f"--heads {head}: there are heads 1 to {len(weights)}")
-    chosen = [
+    chosen: list[dict[str, Any]] = [
         {"head": head, "note": place.head_note(head - 1), "weights": weights[head - 1].tolist()}
         for head in heads or range(1, len(weights) + 1)
     ]
     if isinstance(place.owner, TensorizedAttention):
-        for head in chosen:
-            head["source2token"] = call.source2token()[0, head["head"] - 1].tolist()
+        for one in chosen:
+            one["source2token"] = call.source2token()[0, one["head"] - 1].tolist()
     return {**place.labels, "note": place.note(call.result), "heads": chosen}
 
 
-def draw_attention(numbers: dict) -> Iterator[Any]:
+def draw_attention(numbers: dict[str, Any]) -> Iterator[Any]:
     """Yield matplotlib figures of the result of :func:`attention_numbers`, one for each page."""
     tokens = numbers["tokens"]
     side = min(max(len(tokens) * LABEL_HEIGHT, NARROWEST_PANEL), WIDEST_PANEL)
@@ -75,7 +75,13 @@ def draw_attention(numbers: dict) -> Iterator[Any]:
         yield _draw_page(rows[start : start + rows_each], columns, tokens, side, norms)
 
 
-def _draw_page(rows, columns, tokens, side, norms):
+def _draw_page(
+    rows: Sequence[Sequence[dict[str, Any]]],
+    columns: int,
+    tokens: Sequence[str],
+    side: float,
+    norms: dict[str, Any],
+) -> Any:
     from matplotlib.colors import PowerNorm
 
     figure = new_figure(columns * side + 2.5, len(rows) * (side + ROOM_FOR_LABELS))
@@ -98,11 +104,11 @@ def _draw_page(rows, columns, tokens, side, norms):
     return figure
 
 
-def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
+def _panel_rows(sublayer: dict[str, Any], most_columns: int) -> list[list[dict[str, Any]]]:
     """Return the panels of a sublayer in as few, evenly filled rows as possible."""
     title = f"layer {sublayer['layer']}, {sublayer['sublayer']}"
     heads = sublayer["heads"]
-    panels: list[dict] = []
+    panels: list[dict[str, Any]] = []
     for head in heads:
         lines = filter(None, (f"{title}, head {head['head']}", head["note"]))
         values = numpy.array(head["weights"])
@@ -115,7 +121,7 @@ def _panel_rows(sublayer: dict, most_columns: int) -> list[list[dict]]:
     return [panels[start : start + columns] for start in range(0, len(panels), columns)]
 
 
-def _draw_panel(axis, panel: dict, norm):
+def _draw_panel(axis: Any, panel: dict[str, Any], norm: Any) -> Any:
     axis.set_title(panel["title"], fontsize=9)
     axis.tick_params(labelsize=FONT_SIZE, length=2)
     if panel["kind"] == TOKEN2TOKEN:
@@ -127,7 +133,7 @@ def _draw_panel(axis, panel: dict, norm):
     return axis.imshow(panel["values"], cmap="Oranges", norm=norm, aspect="auto")
 
 
-def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
+def _label_tokens(axis: Any, tokens: Sequence[str], side: float, rotation: int = 0) -> None:
     """Label the positions, every second or third one if not all fit."""
     step = math.ceil(len(tokens) * LABEL_HEIGHT / side)
     positions = range(0, len(tokens), step)
@@ -139,7 +145,7 @@ def _label_tokens(axis, tokens: Sequence[str], side: float, rotation: int = 0):
     axis.set_ticks(positions, labels, rotation=rotation, parse_math=False)
 
 
-def _norm(panels: Sequence[dict], kind: str):
+def _norm(panels: Sequence[dict[str, Any]], kind: str) -> Any:
     """Return the color scale that all panels of a kind share."""
     from matplotlib.colors import Normalize, PowerNorm
 

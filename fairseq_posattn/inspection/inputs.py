@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fairseq import utils
 from fairseq.data import FairseqDataset
@@ -64,14 +65,14 @@ def _text_reader(
         lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, _longest(trained), 0)
         notes = lines.notes()
 
-        def encode(text, number):
+        def encode(text: str, number: int) -> Tensor:
             line = lines.encode(text)
             if line.cut:
                 notes.add("cut", number)
             return line.tokens
 
         return encode, lines.unknown, notes
-    predictor = predictor_of(trained, device="cpu")
+    predictor: Any = predictor_of(trained, device="cpu")
     if predictor.encodes_apart:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
     read = predictor.encode
@@ -82,7 +83,7 @@ def _longest(trained: TrainedModel) -> int:
     """Return the maximum source length, with the end symbol."""
     limits = trained.task.max_positions(), trained.model.max_positions()
     longest = utils.resolve_max_positions(*limits)
-    return longest[0] if isinstance(longest, tuple) else longest
+    return int(longest[0] if isinstance(longest, tuple) else longest)
 
 
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:
@@ -112,7 +113,7 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     return sentences
 
 
-def token_labels(sentence: Tensor, dictionary, rules: Manifest | None = None) -> list[str]:
+def token_labels(sentence: Tensor, dictionary: Any, rules: Manifest | None = None) -> list[str]:
     """Return a label for each position, without the escapes of text that ``rules`` describe."""
     plain = plain_word(rules)
     return [plain(dictionary[index]) for index in sentence.tolist()]

@@ -6,6 +6,7 @@ Shen et al., 2019, "Tensorized Self-Attention", Table 1.
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -39,7 +40,7 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
 
 def locality(
     encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor], windows: Sequence[int]
-) -> list[dict]:
+) -> list[dict[str, Any]]:
     """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13).
 
     :func:`attention_within` is averaged over sentences ``[T]``. All tokens that the encoder attends
@@ -61,7 +62,7 @@ def locality(
     ]
 
 
-def locality_table(rows: Sequence[dict]) -> str:
+def locality_table(rows: Sequence[dict[str, Any]]) -> str:
     """Return the rows as the paper's table: layers in columns, sublayers in rows."""
     windows, names, layers = (
         list(dict.fromkeys(row[column] for row in rows))
@@ -74,7 +75,7 @@ def locality_table(rows: Sequence[dict]) -> str:
             numbers = [f"{percents[window, name, layer]:.2f}" for layer in layers]
             table.append([str(window), name, *numbers])
     alignment = ["right", "left", *["right"] * len(layers)]
-    return tabulate(table, tablefmt="plain", colalign=alignment, disable_numparse=True)
+    return str(tabulate(table, tablefmt="plain", colalign=alignment, disable_numparse=True))
 
 
 def inference_seconds(
@@ -90,7 +91,7 @@ def inference_seconds(
     ]
     head = next(iter(model.classification_heads))
 
-    def classify(some: Sequence[dict]) -> None:
+    def classify(some: Sequence[dict[str, Any]]) -> None:
         for batch in some:
             model(**batch["net_input"], features_only=True, classification_head_name=head)
         if device.type == "cuda":

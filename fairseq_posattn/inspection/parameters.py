@@ -7,6 +7,7 @@ DA-Transformer (Wu et al., 2021): w and v (Figures 6 and 7, footnote 6), f (Figu
 import math
 from collections.abc import Sequence
 from statistics import fmean
+from typing import Any
 
 import numpy
 import torch
@@ -44,11 +45,11 @@ def parameters_text(parameters: dict[str, float]) -> str:
     return ", ".join(f"{name} = {value:.2f}" for name, value in parameters.items())
 
 
-def _title(sublayer: dict) -> str:
+def _title(sublayer: dict[str, Any]) -> str:
     return f"layer {sublayer['layer']}, {sublayer['sublayer']}"
 
 
-def weight_numbers(*runs: Sequence[Place]) -> dict:
+def weight_numbers(*runs: Sequence[Place]) -> dict[str, Any]:
     """Return the learned numbers of DA's sublayers in a run, or their means over several.
 
     Each of ``sublayers`` has ``parameters`` by name: ``head`` and ``value``, by ascending value.
@@ -65,12 +66,12 @@ def weight_numbers(*runs: Sequence[Place]) -> dict:
     return {"sublayers": sublayers}
 
 
-def layout(places: Sequence[Place]) -> list:
+def layout(places: Sequence[Place]) -> list[Any]:
     """Return what must be equal in runs to be averaged: places, heads and parameters."""
     return [(place.labels, list(map(list, head_parameters(place.owner)))) for place in places]
 
 
-def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:
+def _sorted(runs: Sequence[Sequence[float]]) -> list[dict[str, Any]]:
     if len(runs) > 1:
         ranks = enumerate(zip(*map(sorted, runs), strict=True), start=1)
         return [{"rank": rank, "value": fmean(values)} for rank, values in ranks]
@@ -78,7 +79,7 @@ def _sorted(runs: Sequence[Sequence[float]]) -> list[dict]:
     return sorted(heads, key=lambda head: head["value"])
 
 
-def draw_weights(numbers: dict):
+def draw_weights(numbers: dict[str, Any]) -> Any:
     """Return a matplotlib figure of the result of :func:`weight_numbers`."""
     sublayers = numbers["sublayers"]
     names = list(sublayers[0]["parameters"])
@@ -102,7 +103,7 @@ def draw_weights(numbers: dict):
 
 
 @torch.no_grad()
-def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
+def curve_numbers(places: Sequence[Place], furthest: int) -> dict[str, Any]:
     """Return f of each head of DA sublayers, up to the furthest distance in tokens.
 
     Each of ``sublayers`` has ``mapping``, ``adjustment`` and ``heads``, of each ``parameters``, and
@@ -130,15 +131,20 @@ def curve_numbers(places: Sequence[Place], furthest: int) -> dict:
 def _mapped(mechanism: DistanceAwareAttention, weighted: Tensor) -> Tensor:
     """Return f at weighted distances ``[X]`` of either sign: ``[H, X]``."""
     one = torch.ones_like(mechanism.distance_weight)
-    options = {"mapping": mechanism.mapping, "clip_threshold": mechanism.clip_threshold}
     negative, positive = (
-        rescaled_coefficients(weighted.abs(), weight, mechanism.sigmoid_shift, **options)
+        rescaled_coefficients(
+            weighted.abs(),
+            weight,
+            mechanism.sigmoid_shift,
+            mapping=mechanism.mapping,
+            clip_threshold=mechanism.clip_threshold,
+        )
         for weight in (-one, one)
     )
     return torch.where(weighted < 0, negative, positive)
 
 
-def draw_curves(numbers: dict):
+def draw_curves(numbers: dict[str, Any]) -> Any:
     """Return a matplotlib figure of the result of :func:`curve_numbers`."""
     sublayers = numbers["sublayers"]
     legend_height = 0.16 * len(sublayers[0]["heads"])
@@ -162,7 +168,7 @@ def draw_curves(numbers: dict):
 
 
 @torch.no_grad()
-def matrix_numbers(places: Sequence[Place], length: int) -> dict:
+def matrix_numbers(places: Sequence[Place], length: int) -> dict[str, Any]:
     """Return the coefficients of each head of DA sublayers in a sentence of T tokens.
 
     Each of ``sublayers`` has ``neutral``, the coefficient that changes nothing, and ``heads``, of
@@ -174,7 +180,7 @@ def matrix_numbers(places: Sequence[Place], length: int) -> dict:
     for place in places:
         owner = place.owner
         matrices = owner.coefficients(position)[:, distance].tolist()  # [H, T, T]
-        heads = []
+        heads: list[dict[str, Any]] = []
         for parameters, rows in zip(head_parameters(owner), matrices, strict=True):
             if owner.causal:
                 rows = [
@@ -187,7 +193,7 @@ def matrix_numbers(places: Sequence[Place], length: int) -> dict:
     return {"sublayers": sublayers}
 
 
-def draw_matrices(numbers: dict):
+def draw_matrices(numbers: dict[str, Any]) -> Any:
     """Return a matplotlib figure of the result of :func:`matrix_numbers`, white at ``neutral``."""
     from matplotlib.colors import TwoSlopeNorm
 
@@ -237,7 +243,7 @@ def median_query_terms(
 @torch.no_grad()
 def mask_numbers(
     places: Sequence[Place], furthest: int, query_terms: Sequence[float] | None = None
-) -> dict:
+) -> dict[str, Any]:
     """Return the mask of each head of DMAN sublayers, up to the furthest distance in tokens.
 
     Each of ``sublayers`` has ``query_term``, the given ``h W`` or 0, and ``heads``, of each its
@@ -265,13 +271,13 @@ def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
     return line + mechanism.head_bias[:, None]
 
 
-def seen(lines: Tensor, causal: bool) -> list[list]:
+def seen(lines: Tensor, causal: bool) -> list[list[Any]]:
     """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
     middle = lines.size(1) // 2
     return [line[: middle + 1] + [None] * middle if causal else line for line in lines.tolist()]
 
 
-def draw_masks(numbers: dict):
+def draw_masks(numbers: dict[str, Any]) -> Any:
     """Return a matplotlib figure of the result of :func:`mask_numbers`."""
     sublayers = numbers["sublayers"]
     columns = min(len(sublayers), MOST_MASKS)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
@@ -33,14 +34,14 @@ class Place:
     # model has several encoders, clicks.da.
     name: str
     module: nn.Module  # to watch, see collect.watching
-    owner: nn.Module  # has the parameters or masks, often the module itself
+    owner: Any  # module with the parameters or masks, often the same
     part: str = ""  # of the model: encoder, decoder, cross attention, words or pooling
     query: str | None = None  # row of tokens that attend; pooling has none
     key: str = ""  # row of tokens that are attended to
     call: int = 0  # number of the module's call; the second sentence of a pair is the second
 
     @property
-    def labels(self) -> dict:
+    def labels(self) -> dict[str, Any]:
         """Return the names in tables and figures."""
         return {"layer": self.layer, "sublayer": self.name}
 
@@ -87,10 +88,10 @@ class Place:
 
 
 def stack_places(
-    layers: Sequence[nn.Module],
+    layers: Sequence[Any],
     names: Sequence[str],
-    kind: type[nn.Module] = MultiheadSelfAttention,
-    **page: str | int,
+    kind: type[Any] = MultiheadSelfAttention,
+    **page: Any,
 ) -> list[Place]:
     """Return the places of an encoder's or decoder's layers, in the order of computation.
 
@@ -108,7 +109,7 @@ def stack_places(
     ]
 
 
-def sublayer_places(trained: TrainedModel, side: str, **page) -> list[Place]:
+def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place]:
     """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
 
     A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
@@ -152,7 +153,8 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
 
     If sentences of a pair are encoded ``apart``, each has its places.
     """
-    encoder = trained.model.encoder
+    encoder: Any = trained.model.encoder
+    cfg: Any = trained.config
     if encoder.sentences is not None:
         raise UsageError(
             f"{trained.path}: reads documents a sentence at a time; choose a model that reads all "
@@ -165,27 +167,27 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
         if encoder.layers:
             places += sublayer_places(trained, "encoder", **within)
         else:
-            places += _attending(encoder.words.encoder, str(trained.config.encoder), within)
+            places += _attending(encoder.words.encoder, str(cfg.encoder), within)
         pooling = encoder.words.pooling
         if isinstance(pooling, MultiQueryPooling | Source2TokenPooling):
-            watched, name = getattr(pooling, "attend", pooling), str(trained.config.pooling)
+            watched, name = getattr(pooling, "attend", pooling), str(cfg.pooling)
             part = f"{prefix}pooling"
             places.append(Place(1, name, watched, pooling, part, None, row, call))
     return places if places and encoder.ngrams is None else _refuse(trained)
 
 
-def _refuse(trained):
-    cfg = trained.config
+def _refuse(trained: TrainedModel) -> NoReturn:
+    cfg: Any = trained.config
     raise UsageError(
         f"{trained.path}: --encoder {cfg.encoder} with --pooling {cfg.pooling} has no attention "
         "between words to show"
     )
 
 
-def _attending(encoder: nn.Module, encoder_name: str, within: dict) -> Iterator[Place]:
+def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) -> Iterator[Place]:
     """Yield the places of an encoder without sublayers; a single one has the encoder's name."""
     modules = dict(encoder.named_modules())
-    owners = {}
+    owners: dict[str, tuple[nn.Module, Any]] = {}
     for path, module in modules.items():
         if isinstance(module, Mechanism):
             owners[path] = (module, module)
@@ -215,6 +217,6 @@ def choose(
         if (not layers or place.layer in layers) and (not names or place.name in names)
     ]
     if not chosen:
-        wanted = ",".join(map(str, layers))
-        raise UsageError(f"--layers {wanted} --sublayers {','.join(names)}: there is none of these")
+        wanted, named = ",".join(map(str, layers or ())), ",".join(names or ())
+        raise UsageError(f"--layers {wanted} --sublayers {named}: there is none of these")
     return chosen

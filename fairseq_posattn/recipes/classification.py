@@ -30,15 +30,13 @@ class ClassificationPlan(Plan):
     recipe: ClassificationRecipe
     averages = False
 
-    def __init__(
-        self, recipe: ClassificationRecipe, options: Options, data_bin: Path, checkpoints: Path
-    ) -> None:
-        super().__init__(recipe, options, data_bin, checkpoints)
+    def __init__(self, recipe: ClassificationRecipe, options: Options) -> None:
+        super().__init__(recipe, options)
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self.datasets: tuple[Dataset, ...] = choose("dataset", options.datasets, named)
 
-    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
-        return self.recipe.regime, "data", data_bin
+    def _places(self) -> tuple[str, str, Path]:
+        return self.recipe.regime, "data", self.options.data_bin
 
     def _gpus(self) -> int:
         return 1 if self.only_shows else min(1, count_gpus())

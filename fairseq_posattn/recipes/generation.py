@@ -30,20 +30,18 @@ TINY |= {"max_update": 4, "max_epoch": 0, "save_interval": 1}
 class GenerationPlan(Plan):
     recipe: GenerationRecipe
 
-    def __init__(
-        self, recipe: GenerationRecipe, options: Options, data_bin: Path, checkpoints: Path
-    ) -> None:
+    def __init__(self, recipe: GenerationRecipe, options: Options) -> None:
         recipe = recipe.small or recipe if options.small else recipe
         self._settings = settings = recipe.settings
-        super().__init__(recipe, options, data_bin, checkpoints)
+        super().__init__(recipe, options)
         if options.tiny:
             settings = replace(settings, **TINY, averaged=min(settings.averaged, 2))
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
 
-    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
-        one = self._settings
+    def _places(self) -> tuple[str, str, Path]:
+        one, data_bin = self._settings, self.options.data_bin
         return one.regime, f"numbers.{one.source}-{one.target}", data_bin / one.corpus
 
     def _gpus(self) -> int:

@@ -1,9 +1,8 @@
 """The options of ``posattn recipe``: fields of a dataclass, from which the parser is made."""
 
 import argparse
-import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
@@ -11,97 +10,16 @@ from typing import Any, NoReturn
 
 from fairseq_posattn.common.cli import WIDEST, Help, natural, positive
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
 STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
-# Options of translation and summarization only, or of classifiers, taggers and recommenders only.
-OF_GENERATION = {"source", "steps", "launcher", "small", "checkpoint", "max_update"}
-OF_CLASSIFICATION = {"datasets", "folds", "epochs"}
-# Options on which results depend; a table's command names them.
-OF_RESULTS = ["small", "checkpoint", "max_update", "epochs", "precision"]
-OF_RESULTS += ["tune", "tune_updates", "tune_seeds"]
-
-
-@dataclass
-class Options:
-    """Values of the options; :data:`HELP` has their meaning."""
-
-    data: Path | None = None
-    prepare: bool = False
-    out: Path | None = None
-    rows: str = ""
-    source: Path | None = None
-    steps: tuple[str, ...] = ()
-    seed: int | None = None
-    seeds: int | None = None
-    gpus: int | None = None
-    cpu: bool = False
-    launcher: str = ""
-    small: bool = False
-    checkpoint: str = ""
-    max_update: int | None = None
-    datasets: str = ""
-    folds: int | None = None
-    epochs: int | None = None
-    jobs: int = 1
-    precision: str = "fp32"
-    tune: tuple[float, ...] = ()
-    tune_updates: int | None = None
-    tune_seeds: int = 1
-    tiny: bool = False
-    dry_run: bool = False
-    table: bool = False
-    list: bool = False
-    flags: tuple[str, ...] = ()  # after --
-
-    def seed_numbers(self, default: int) -> Sequence[int]:
-        """Return the seeds to train with; ``default`` is their number without options."""
-        return [self.seed] if self.seed is not None else range(1, (self.seeds or default) + 1)
-
-
-# Name, metavar and help of each option; the values in braces depend on the recipe.
-HELP = """
-data FOLDER: {data}
-prepare: {prepare}
-out FOLDER: checkpoints, results and the table (default: {out})
-rows LIST: names of rows, separated by commas (default: all)
-source FOLDER: prepare the published data in this folder, without downloading
-steps LIST: run these steps even if they are done: {steps} (default: all not done)
-seed N: train with this random seed only; the table shows the mean of all finished seeds
-seeds N: train each model with the seeds 1 to N (default: {seeds})
-gpus N: GPUs for a training, 0 for the CPU (default: {gpus})
-cpu: train on the CPU even if there is a GPU, as --gpus 0
-launcher CMD: command that replaces fairseq-train, for example on several machines: see
-  examples/distributed/README.md
-small: smaller models, for a CPU
-checkpoint: checkpoint to score: best (by validation loss, validated every epoch), average (of the
-  last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); each is a
-  separate run
-max_update N: updates of training (default: {length}); a longer run continues from the last
-  checkpoint of a shorter one
-datasets LIST: data sets, separated by commas (default: {datasets})
-folds N: run the first N folds of a ten-fold cross validation (default: all)
-epochs N: epochs of training (default: the paper's epochs or updates); a longer run continues from
-  the last checkpoint of a shorter one
-jobs N: models to train concurrently; they share the GPUs (default: 1)
-precision: number format of training: fp32 as published (default), fp16 on a GPU (also for testing),
-  or bf16; each is a separate result
-tune LIST: learning rates to try, separated by commas. Each row is first trained with each rate for
-  --tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by loss, or
-  by the metric that selects checkpoints) replaces the recipe's for all seeds of the row. The trials
-  are in the table and in tuning.json beside the runs
-tune_updates N: updates of each trial; far fewer than in the row's training favor large rates
-tune_seeds N: try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed
-  diverges is rejected (default: 1)
-tiny: run the same commands on small generated data with tiny models and few updates, on the CPU, to
-  check that everything works; the numbers mean nothing
-dry_run: print the exact commands and exit
-table: print the table of finished runs and exit
-list: print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and exit
-"""
-CHOICES = {"checkpoint": CHECKPOINTS, "precision": PRECISIONS}
+FOLDER: dict[str, Any] = {"metavar": "FOLDER", "type": Path}
+COUNT: dict[str, Any] = {"metavar": "N", "type": positive}
+NATURAL: dict[str, Any] = {"metavar": "N", "type": natural}
+ARGPARSE = ("metavar", "type", "choices")  # metadata of an option that argparse takes
 
 
 def _rates(text: str) -> tuple[float, ...]:
@@ -122,22 +40,162 @@ def _steps(text: str) -> tuple[str, ...]:
     return steps
 
 
-# By the name of an option, or by the type of its value.
-TYPES: dict[Any, Callable[[str], Any]] = {
-    **{"seed": natural, "gpus": natural, "steps": _steps, "tune": _rates},
-    **{Path | None: Path, str: str, int: positive, int | None: positive},
-}
+@dataclass
+class Options:
+    """Values of the options, each declared with its help.
+
+    Metadata beside argparse's: ``only`` is the class of recipes that take the option, ``also``
+    another name of it, and ``in_command`` marks options on which results depend, which a table's
+    command names. Values in braces in the help depend on the recipe.
+    """
+
+    data: Path | None = flag(None, "{data}", **FOLDER)
+    prepare: bool = flag(False, "{prepare}")
+    out: Path | None = flag(None, "checkpoints, results and the table (default: {out})", **FOLDER)
+    rows: str = flag("", "names of rows, separated by commas (default: all)", metavar="LIST")
+    source: Path | None = flag(
+        None,
+        "prepare the published data in this folder, without downloading",
+        **FOLDER,
+        only=GenerationRecipe,
+    )
+    steps: tuple[str, ...] = flag(
+        (),
+        "run these steps even if they are done: {steps} (default: all not done)",
+        metavar="LIST",
+        type=_steps,
+        only=GenerationRecipe,
+    )
+    seed: int | None = flag(
+        None,
+        "train with this random seed only; the table shows the mean of all finished seeds",
+        **NATURAL,
+    )
+    seeds: int | None = flag(
+        None, "train each model with the seeds 1 to N (default: {seeds})", **COUNT
+    )
+    gpus: int | None = flag(None, "GPUs for a training, 0 for the CPU (default: {gpus})", **NATURAL)
+    cpu: bool = flag(False, "train on the CPU even if there is a GPU, as --gpus 0")
+    launcher: str = flag(
+        "",
+        "command that replaces fairseq-train, for example on several machines: see "
+        "examples/distributed/README.md",
+        metavar="CMD",
+        only=GenerationRecipe,
+    )
+    small: bool = flag(False, "smaller models, for a CPU", only=GenerationRecipe, in_command=True)
+    checkpoint: str = flag(
+        "",
+        "checkpoint to score: best (by validation loss, validated every epoch), average (of the "
+        "last {averaged}, saved at equal intervals of updates) or last (default: {checkpoint}); "
+        "each is a separate run",
+        choices=CHECKPOINTS,
+        only=GenerationRecipe,
+        in_command=True,
+    )
+    max_update: int | None = flag(
+        None,
+        "updates of training (default: {length}); a longer run continues from the last checkpoint "
+        "of a shorter one",
+        **COUNT,
+        only=GenerationRecipe,
+        in_command=True,
+    )
+    datasets: str = flag(
+        "",
+        "data sets, separated by commas (default: {datasets})",
+        metavar="LIST",
+        only=ClassificationRecipe,
+    )
+    folds: int | None = flag(
+        None,
+        "run the first N folds of a ten-fold cross validation (default: all)",
+        **COUNT,
+        only=ClassificationRecipe,
+    )
+    epochs: int | None = flag(
+        None,
+        "epochs of training (default: the paper's epochs or updates); a longer run continues from "
+        "the last checkpoint of a shorter one",
+        **COUNT,
+        only=ClassificationRecipe,
+        in_command=True,
+    )
+    jobs: int = flag(
+        1,
+        "models to train concurrently; they share the GPUs (default: 1)",
+        **COUNT,
+        also="--parallel",
+    )
+    precision: str = flag(
+        "fp32",
+        "number format of training: fp32 as published (default), fp16 on a GPU (also for "
+        "testing), or bf16; each is a separate result",
+        choices=PRECISIONS,
+        in_command=True,
+    )
+    tune: tuple[float, ...] = flag(
+        (),
+        "learning rates to try, separated by commas. Each row is first trained with each rate for "
+        "--tune-updates updates, on fold 0 of a cross validation. The best rate in validation (by "
+        "loss, or by the metric that selects checkpoints) replaces the recipe's for all seeds of "
+        "the row. The trials are in the table and in tuning.json beside the runs",
+        metavar="LIST",
+        type=_rates,
+        in_command=True,
+    )
+    tune_updates: int | None = flag(
+        None,
+        "updates of each trial; far fewer than in the row's training favor large rates",
+        **COUNT,
+        in_command=True,
+    )
+    tune_seeds: int = flag(
+        1,
+        "try each rate with the seeds 1 to N and choose by the mean; a rate with which a seed "
+        "diverges is rejected (default: 1)",
+        **COUNT,
+        in_command=True,
+    )
+    tiny: bool = flag(
+        False,
+        "run the same commands on small generated data with tiny models and few updates, on the "
+        "CPU, to check that everything works; the numbers mean nothing",
+    )
+    dry_run: bool = flag(False, "print the exact commands and exit")
+    table: bool = flag(False, "print the table of finished runs and exit")
+    list: bool = flag(
+        False,
+        "print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and "
+        "exit",
+    )
+    flags: tuple[str, ...] = ()  # after --
+    root: Path = Path()  # has the defaults of --data and --out; not an option
+
+    @property
+    def data_bin(self) -> Path:
+        return self.root / "data-bin"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.root / "checkpoints"
+
+    def seed_numbers(self, default: int) -> Sequence[int]:
+        """Return the seeds to train with; ``default`` is their number without options."""
+        return [self.seed] if self.seed is not None else range(1, (self.seeds or default) + 1)
 
 
-def result_words(options: Options) -> "list[str]":
+def result_words(options: Options) -> list[str]:
     """Return the words of a command line on which results depend, as typed."""
     words = []
-    for name in OF_RESULTS:
-        value = getattr(options, name)
-        if value != getattr(Options, name):
-            words.append(_flag(name))
-            if value is not True:
-                words.append(",".join(map(str, value)) if name == "tune" else str(value))
+    for one in fields(Options):
+        value = getattr(options, one.name)
+        if one.metadata.get("in_command") and value != one.default:
+            words.append(_flag(one.name))
+            if isinstance(value, tuple):
+                words.append(",".join(map(str, value)))
+            elif value is not True:
+                words.append(str(value))
     return [*words, "--", *options.flags] if options.flags else words
 
 
@@ -154,15 +212,16 @@ class OneLineParser(argparse.ArgumentParser):
         raise UsageError(f"{message}; --help lists the options")
 
 
-def read_options(
-    recipe: Recipe, arguments: Sequence[str], prog: str, data_bin: Path, checkpoints: Path
-) -> Options:
-    """Return the options in the words after the recipe's name; ``--help`` shows the rest."""
+def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path) -> Options:
+    """Return the options in the words after the recipe's name; ``--help`` shows the rest.
+
+    ``root`` has the folders data-bin and checkpoints, the parents of the default folders.
+    """
     words = list(arguments)
     place = words.index("--") if "--" in words else len(words)
     flags = tuple(words[place + 1 :])
-    parser = make_parser(recipe, prog, data_bin, checkpoints)
-    options = parser.parse_args(words[:place], Options(flags=flags))
+    defaults = Options(flags=flags, root=root)
+    options = make_parser(recipe, prog, defaults).parse_args(words[:place], defaults)
     if options.seed is not None and options.seeds:
         raise UsageError(f"--seed {options.seed}, --seeds {options.seeds}: give only one of them")
     if options.cpu and options.gpus:
@@ -182,12 +241,10 @@ def read_options(
     return options
 
 
-def make_parser(
-    recipe: Recipe, prog: str, data_bin: Path, checkpoints: Path
-) -> argparse.ArgumentParser:
+def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.ArgumentParser:
     """Return the parser of a recipe's options; its help lists the rows."""
     width = max(20, min(WIDEST, shutil.get_terminal_size().columns - 2))
-    values, notes = _describe(recipe, data_bin, checkpoints)
+    values, notes = _describe(recipe, defaults)
     parser = OneLineParser(
         prog=prog,
         usage=f"{prog} [OPTIONS] [-- FLAGS]",
@@ -196,21 +253,15 @@ def make_parser(
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
-    hidden = OF_CLASSIFICATION if isinstance(recipe, GenerationRecipe) else OF_GENERATION
-    hidden = hidden | (set() if getattr(recipe, "small", None) else {"small"})
-    types = {one.name: one.type for one in fields(Options)}
-    for option in re.split(r"\n(?=\w)", HELP.strip()):
-        head, _, text = option.partition(": ")
-        name, _, metavar = head.partition(" ")
-        if name in hidden:
+    for one in fields(Options):
+        if not one.metadata or not isinstance(recipe, one.metadata.get("only", Recipe)):
             continue
-        more: dict[str, Any] = {"action": "store_true"}
-        if name in CHOICES:
-            more = {"choices": CHOICES[name], "metavar": f"{{{','.join(CHOICES[name])}}}"}
-        elif metavar:
-            more = {"metavar": metavar, "type": TYPES.get(name) or TYPES[types[name]]}
-        names = [_flag(name), *(["--parallel"] if name == "jobs" else [])]
-        parser.add_argument(*names, help=" ".join(text.split()).format(**values), **more)
+        if one.name == "small" and getattr(recipe, "small", None) is None:
+            continue
+        settings = {key: one.metadata[key] for key in ARGPARSE if key in one.metadata}
+        names = filter(None, (_flag(one.name), one.metadata.get("also")))
+        about = one.metadata["help"].format(**values)
+        parser.add_argument(*names, help=about, **settings or {"action": "store_true"})
     about = "flags of fairseq-train, added to every row's after the recipe's"
     parser.add_argument_group("-- FLAGS", about)
     return parser
@@ -225,13 +276,13 @@ def _rows(recipe: Recipe) -> str:
     return "\n".join(lines)
 
 
-def _describe(recipe: Recipe, data_bin: Path, checkpoints: Path) -> tuple[dict[str, object], str]:
+def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str]:
     """Return the values in the help of a recipe's options, and the notes below them."""
     values: dict[str, object] = {"steps": ",".join(STEPS)}
     if isinstance(recipe, GenerationRecipe):
         one = recipe.settings
         values |= {
-            "data": f"binarized data (default: {data_bin / one.corpus}), as written by "
+            "data": f"binarized data (default: {defaults.data_bin / one.corpus}), as written by "
             f"posattn prepare {one.preparation}",
             "prepare": "prepare the data first if it does not exist",
             "length": one.max_update or f"{one.max_epoch} epochs",
@@ -250,7 +301,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
         assert isinstance(recipe, ClassificationRecipe)
         values |= {
             "data": "folder with a folder of binarized data for each data set (default: "
-            f"{data_bin})",
+            f"{defaults.data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
             "seeds": "as many as the paper",
             "gpus": "1 if there is any",
@@ -260,7 +311,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
         data = """\
 The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
 number of features; without them word vectors are initialized at random."""
-    values["out"] = checkpoints / recipe.paper / regime
+    values["out"] = defaults.checkpoints / recipe.paper / regime
     return (
         values,
         f"""\

@@ -37,16 +37,13 @@ class Entry:
 
 
 class Plan(ABC):
-    """Common part of both kinds of recipes.
-
-    ``data_bin`` and ``checkpoints`` are parents of the defaults of ``--data`` and ``--out``.
-    """
+    """Common part of both kinds of recipes."""
 
     recipe: Recipe
     averages = True  # intermediate checkpoints are needed
     datasets: Sequence[Dataset | None] = (None,)  # of which each has all rows
 
-    def __init__(self, recipe: Recipe, options: Options, data_bin: Path, checkpoints: Path) -> None:
+    def __init__(self, recipe: Recipe, options: Options) -> None:
         self.recipe = recipe
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
@@ -55,9 +52,9 @@ class Plan(ABC):
         self.half_tested = self.half if self.half == ["--fp16"] else []
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         self.title = recipe.title + (" (tiny form: numbers mean nothing)" if options.tiny else "")
-        regime, tiny_data, data = self._places(data_bin)
+        regime, tiny_data, data = self._places()
         regime += "-tiny" if options.tiny else ""
-        self.out = options.out or checkpoints / recipe.paper / regime
+        self.out = options.out or options.checkpoints / recipe.paper / regime
         self.data = options.data or (self.out / tiny_data if options.tiny else data)
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
@@ -67,7 +64,7 @@ class Plan(ABC):
             raise UsageError("--precision fp16 needs a GPU; use fp32 or bf16 on a CPU")
 
     @abstractmethod
-    def _places(self, data_bin: Path) -> tuple[str, str, Path]:
+    def _places(self) -> tuple[str, str, Path]:
         """Return the last part of ``--out``, that of generated data, and ``--data``."""
 
     @cached_property
@@ -105,7 +102,7 @@ class Plan(ABC):
             # Trials do not depend on --seed, --seeds and --folds.
             trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
             trial = replace(trial, folds=1, max_update=options.tune_updates)
-            return type(self)(self.recipe, trial, Path(), Path())._trial(rated, seed, dataset)
+            return type(self)(self.recipe, trial)._trial(rated, seed, dataset)
 
         flags = self._trial(row, 1, dataset).values["train"]
         name = f"{dataset.name}, {row.name}" if dataset else row.name

@@ -16,7 +16,7 @@ __all__ = ["Pairs", "from_files", "from_generated", "remove_marks", "warnings_of
 
 DATA = re.compile(r"\| ([^|]+) (\w+) \S+ (\d+) examples$")  # folder and split
 LANGUAGE = re.compile(r"\| \[([^\]]+)\] dictionary: ")  # the target's is the last
-GENERATED = re.compile(r"([THD])-(\d+)\t(.*)")
+GENERATED = re.compile(r"([STHD])-(\d+)\t(.*)")
 NO_LETTERS = re.compile(r"[^\w\s]|_")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
@@ -38,6 +38,7 @@ class Pairs:
     skipped: int = 0  # sentences with neither hypothesis nor reference, not scored
     language: str | None = None  # of the target, if fairseq-generate's log names it
     restored: str = ""  # a warning about references that were taken from the prepared text
+    sources: list[str] | None = None  # None unless each sentence has its source
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
@@ -103,6 +104,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     numbers = sorted(wanted)
     require_known(wanted.values(), references or path)
     prepared = generated.subwords()
+    sources = [generated.sources[number] for number in numbers if number in generated.sources]
     return Pairs(
         remove_marks([written.get(number, "") for number in numbers], marks, prepared),
         remove_marks([wanted[number] for number in numbers], marks, prepared),
@@ -110,6 +112,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
         skipped=numbers[-1] + 1 - len(numbers),
         language=generated.language,
         restored=restored,
+        sources=remove_marks(sources, marks, prepared) if len(sources) == len(numbers) else None,
     )
 
 
@@ -119,6 +122,7 @@ class Generated:
 
     hypotheses: dict[int, str]  # the best ones
     references: dict[int, str]
+    sources: dict[int, str]
     language: str | None = None  # of the target
     data: tuple[str, str, int] | None = None  # folder of the binarized data, split, sentences
 
@@ -138,7 +142,7 @@ class Generated:
 
 def read_generated(path: StrPath) -> Generated:
     """Read output of fairseq-generate; without its lines all texts are empty."""
-    result = Generated({}, {})
+    result = Generated({}, {}, {})
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
     for place, line in enumerate(file_lines(path), start=1):
         match = GENERATED.match(line)
@@ -149,8 +153,8 @@ def read_generated(path: StrPath) -> Generated:
                 result.data = data[1], data[2], int(data[3])
             continue
         kind, number, text = match[1], int(match[2]), match[3]
-        if kind == "T":
-            result.references[number] = text
+        if kind in "ST":
+            (result.references if kind == "T" else result.sources)[number] = text
             continue
         score, _, text = text.partition("\t")
         try:

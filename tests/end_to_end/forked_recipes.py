@@ -15,7 +15,7 @@ import forked_commands
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.command import main
+from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.inspection.analysis import main
+from fairseq_posattn.inspection.commands.analysis import main
 
 MPSAN = Path(__file__).parents[1] / "fixtures/classification"
 

@@ -17,7 +17,7 @@ from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.commands.predict import main as predict
 from fairseq_posattn.inference.commands.rank import main as rank
-from fairseq_posattn.inspection.analysis import main as analyse
+from fairseq_posattn.inspection.commands.analysis import main as analyse
 from fairseq_posattn.recipes import tiny
 from fairseq_posattn.scoring.commands.score import main as score
 from fairseq_posattn.scoring.roles import compare

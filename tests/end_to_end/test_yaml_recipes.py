@@ -12,7 +12,7 @@ from forked_recipes import run_python
 from test_mistakes import YAML
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.recipes.command import find, make_plan
+from fairseq_posattn.recipes.commands.recipe import find, make_plan
 from fairseq_posattn.training.plugin import register
 
 register()

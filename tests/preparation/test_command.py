@@ -13,7 +13,7 @@ from fairseq_posattn.preparation import report
 from fairseq_posattn.preparation.binarize import preprocess
 from fairseq_posattn.preparation.commands.prepare import KINDS, prepare
 from fairseq_posattn.preparation.pipeline import Preparation
-from fairseq_posattn.recipes.command import main as recipe
+from fairseq_posattn.recipes.commands.recipe import main as recipe
 
 RECIPES = {
     (kind, name): corpus

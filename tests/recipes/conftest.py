@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_posattn.recipes.command import find, make_plan
+from fairseq_posattn.recipes.commands.recipe import find, make_plan
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from fairseq.data import indexed_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.recipes.command import main
-from fairseq_posattn.recipes.options import make_parser, read_options, result_words
+from fairseq_posattn.recipes.commands.recipe import main
+from fairseq_posattn.recipes.options import Options, make_parser, read_options, result_words
 from fairseq_posattn.recipes.papers import DATASETS, RECIPES
 from fairseq_posattn.recipes.recipe import GenerationRecipe
 from fairseq_posattn.recipes.tiny import write_language_model
@@ -458,7 +458,7 @@ def test_word_vectors_are_the_prepared_ones(runs_of, tmp_path):
 
 def test_the_command_of_a_table_has_the_options_of_its_numbers():
     def words_of(recipe, *arguments):
-        options = read_options(RECIPES[recipe], arguments, "", Path(), Path())
+        options = read_options(RECIPES[recipe], arguments, "", Path())
         return " ".join(result_words(options))
 
     words = "--small --checkpoint best --max-update 40 -- --dropout 0.3"
@@ -481,7 +481,7 @@ def test_a_list_has_the_chosen_rows_and_data_sets(capsys):
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_help_shows_percent_signs(name):
-    text = make_parser(RECIPES[name], "posattn recipe", Path("data"), Path("runs")).format_help()
+    text = make_parser(RECIPES[name], "posattn recipe", Options()).format_help()
     assert "%%" not in text and "%(" not in text
 
 

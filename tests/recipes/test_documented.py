@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn.recipes.command import main
+from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(fairseq_posattn.__file__).parents[1]
 RECIPE = re.compile(r"(?:bash examples/(\w+/\w+)\.sh|posattn recipe (\w+/\w+))([^`\n|']*)")
@@ -50,7 +50,7 @@ def test_there_are_command_lines():
 def test_looking_loads_neither_pytorch_nor_fairseq():
     program = """
 import sys
-from fairseq_posattn.recipes.command import main
+from fairseq_posattn.recipes.commands.recipe import main
 for options in (["--list"], ["--dry-run"]):
     assert main(["dman/iwslt14", *options]) == 0
     assert main(["mpsan/table1_sst", *options]) == 0

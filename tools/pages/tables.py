@@ -11,7 +11,7 @@ from statistics import fmean
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json
-from fairseq_posattn.recipes.command import make_plan
+from fairseq_posattn.recipes.commands.recipe import make_plan
 from fairseq_posattn.recipes.comparisons import Comparison, baseline_of, by_runs
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.plan import Entry

@@ -1,5 +1,7 @@
 """The positional part of a mechanism, which the page shows beside the attention of the words."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -24,7 +26,7 @@ BIASES = (LinearBiasAttention, BucketBiasAttention, KernelBiasAttention, Functio
 
 
 @torch.no_grad()
-def of_place(place: Place) -> dict | None:
+def of_place(place: Place) -> dict[str, Any] | None:
     """Return a function of distance for each head, or None.
 
     It has ``title``, ``about`` and ``lines``: each head's value at the key's position less the
@@ -34,10 +36,10 @@ def of_place(place: Place) -> dict | None:
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
     if isinstance(owner, DynamicMaskAttention):
-        lines = parameters.mask_logits(owner, FURTHEST)
+        logits = parameters.mask_logits(owner, FURTHEST)
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
-        return _plot(title, about, parameters.seen(lines, owner.causal), sigmoid=True)
+        return _plot(title, about, parameters.seen(logits, owner.causal), sigmoid=True)
     if isinstance(owner, DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
         about = f"adjustment: {owner.adjustment.replace('_', ' ')}"
@@ -64,7 +66,7 @@ def of_place(place: Place) -> dict | None:
     return None
 
 
-def equal_words(owner) -> list:
+def equal_words(owner: Any) -> list[Any]:
     """Return each head's attention to equal words around one, relative to that to itself."""
     words = 2 * FURTHEST + 1
     hidden, vectors = torch.zeros(1, words, 1), torch.zeros(1, owner.num_heads, words, 2)
@@ -72,12 +74,12 @@ def equal_words(owner) -> list:
     return parameters.seen(weights / weights[:, FURTHEST, None], owner.causal)
 
 
-def _plot(title, about, lines, sigmoid=False):
+def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> dict[str, Any]:
     rounded = [[None if one is None else round(one, 3) for one in line] for line in lines]
     return {"title": title, "about": about, "lines": rounded, "sigmoid": sigmoid}
 
 
-def of_call(call: AttentionCall) -> dict:
+def of_call(call: AttentionCall) -> dict[str, Any]:
     """Return what a mechanism computes for this sentence besides weights.
 
     That is nothing; or ``terms`` of each query; or, in thousandths, ``factors`` of each head, query
@@ -95,6 +97,6 @@ def of_call(call: AttentionCall) -> dict:
     return {}
 
 
-def thousandths(values: Tensor) -> list:
+def thousandths(values: Tensor) -> list[Any]:
     """Return rounded thousandths, which are short in JSON."""
     return (values.float() * 1000).round().int().tolist()

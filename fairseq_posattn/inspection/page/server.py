@@ -8,6 +8,7 @@ import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
+from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.page.view import View
@@ -21,7 +22,7 @@ TOO_LONG = f"the text is longer than {LONGEST_TEXT:,} characters"
 NO_TEXT = "send a JSON object with a text"
 
 
-def page(model: dict, sentences: list[dict], *, asks: str = "") -> str:
+def page(model: dict[str, Any], sentences: list[dict[str, Any]], *, asks: str = "") -> str:
     """Return a complete HTML page of the data of :mod:`.view`.
 
     ``asks`` is the label of the field for more sentences, if a server answers them.
@@ -45,14 +46,14 @@ def page(model: dict, sentences: list[dict], *, asks: str = "") -> str:
     return "".join([*parts, html])
 
 
-def as_script(content) -> str:
+def as_script(content: Any) -> str:
     """Return JSON that is safe inside an HTML script element."""
     text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     text = text.encode(errors="replace").decode()  # names of files may hold halves of characters
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _hash(text):
+def _hash(text: str) -> str:
     digest = hashlib.sha256(text.encode()).digest()
     return f"'sha256-{base64.b64encode(digest).decode()}'"
 
@@ -66,7 +67,7 @@ class LookServer(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128  # connections that wait to be accepted
 
-    def __init__(self, view: View, sentences: list[dict], port: int):
+    def __init__(self, view: View, sentences: list[dict[str, Any]], port: int):
         self.view = view
         self.lock = threading.Lock()
         asks = "Two sentences, a line each" if view.takes_pairs else "A sentence"
@@ -79,13 +80,13 @@ class LookServer(ThreadingHTTPServer):
         names = [f"{name}:{self.server_port}" for name in (HOST, "localhost")]
         self.names, self.origins = set(names), {None, *(f"http://{name}" for name in names)}
 
-    def look(self, text: str) -> dict:
+    def look(self, text: str) -> dict[str, Any]:
         """Return the data to show for a text."""
         with self.lock:
             sentence = self.view(text, room=MOST_WEIGHTS)
             return {"model": self.view.description(), "sentence": sentence}
 
-    def handle_error(self, request, client_address):
+    def handle_error(self, request: Any, client_address: Any) -> None:
         """Ignore browsers that disconnect during an answer."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
@@ -95,11 +96,11 @@ class LookHandler(BaseHTTPRequestHandler):
     server: LookServer
     timeout = 20  # seconds, for a browser that opens a connection and sends nothing
 
-    def do_GET(self):
+    def do_GET(self) -> None:
         if self._is_allowed(self.path.partition("?")[0] == "/"):
             self._send(HTTPStatus.OK, "text/html", self.server.page)
 
-    def do_POST(self):
+    def do_POST(self) -> None:
         if not self._is_allowed(self.path == "/look"):
             return
         try:
@@ -109,7 +110,7 @@ class LookHandler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, "application/json", json.dumps(answer).encode())
 
-    def _is_allowed(self, exists):
+    def _is_allowed(self, exists: bool) -> bool:
         """Return whether the page itself sent the request, not another site or host name."""
         allowed = self.headers.get("Host") in self.server.names
         if not allowed or self.headers.get("Origin") not in self.server.origins:
@@ -119,7 +120,7 @@ class LookHandler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.NOT_FOUND, "there is nothing here")
         return exists
 
-    def _text(self):
+    def _text(self) -> str:
         """Return the requested text on one line; a TAB separates a pair."""
         length = self.headers.get("Content-Length", "")
         is_json = self.headers.get_content_type() == "application/json"
@@ -139,11 +140,11 @@ class LookHandler(BaseHTTPRequestHandler):
             raise UsageError("there are no words in it")
         return ("\t" if self.server.view.takes_pairs else " ").join(lines)
 
-    def _refuse(self, status, reason):
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
         self.close_connection = True  # the unread rest of the request is not another request
         self._send(status, "application/json", json.dumps({"error": reason}).encode())
 
-    def _send(self, status, kind, body):
+    def _send(self, status: HTTPStatus, kind: str, body: bytes) -> None:
         headers = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body))}
         headers |= {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
         self.send_response(status)
@@ -152,5 +153,5 @@ class LookHandler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *args):
+    def log_message(self, *args: Any) -> None:
         """Log no answered requests."""

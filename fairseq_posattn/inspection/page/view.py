@@ -3,20 +3,22 @@
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.inspection import places
-from fairseq_posattn.inspection.collect import watching
+from fairseq_posattn.inspection.collect import AttentionCall, watching
 from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
 from fairseq_posattn.inspection.places import Place
@@ -25,6 +27,7 @@ from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 from fairseq_posattn.text.words import RULES
 
+Data = dict[str, Any]
 TRIED, LONGEST_EXAMPLE = 50, 20  # lines of a test set, and words of a line
 START = "(start)"  # shown for the decoder's first input
 SHOWN_OF_PLACES = ("part", "layer", "name", "query", "key")
@@ -41,14 +44,14 @@ class View:
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
-    languages: ClassVar[dict[str, str]] = {}  # of rows of words, where they are known
+    languages: Mapping[str, str] = MappingProxyType({})  # of rows of words, where they are known
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
         self.trained = trained
         self.places = list(shown)
-        self._notes: dict[int, dict] = {}
+        self._notes: dict[int, dict[str, Any]] = {}
 
-    def __call__(self, text: str, target: str | None = None, room: int | None = None) -> dict:
+    def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         """Translate or classify a plain text, or take a translation, and record the attention.
 
         More weights than ``room`` raise :class:`TooMuchError`.
@@ -61,12 +64,12 @@ class View:
         """
         raise NotImplementedError
 
-    def description(self) -> dict:
+    def description(self) -> dict[str, Any]:
         """Return what is equal for all sentences: model and places, which have notes after one."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
-            "languages": self.languages,
+            "languages": dict(self.languages),
             "places": [
                 {
                     **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
@@ -77,7 +80,7 @@ class View:
             ],
         }
 
-    def example(self) -> list[dict]:
+    def example(self) -> list[dict[str, Any]]:
         """Return what to show at first: a short text of the model's test set, or nothing."""
         settings = (read_checkpoint(self.trained.path, "meta").get("cfg") or {}).get("task") or {}
         for data in (self.trained.task.cfg.data, settings.get("data")):
@@ -95,13 +98,17 @@ class View:
         """Return the names of the files of the test set's text, within the folder of the data."""
         raise NotImplementedError
 
+    def notes(self) -> LineNotes:
+        """Return an empty record of the lines that are not shown as they are."""
+        return LineNotes()
+
     @torch.inference_mode()
-    def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict, object]:
+    def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict[str, Any], Any]:
         """Return the places' weights in a run of the model, and the result of the run."""
-        attention: list[dict] = [{} for _ in self.places]
+        attention: list[dict[str, Any]] = [{} for _ in self.places]
         size = 0
 
-        def observe(index, call):
+        def observe(index: int, call: AttentionCall) -> None:
             nonlocal size
             shown = call.weights[0]
             if not shown.isfinite().all():
@@ -137,10 +144,13 @@ class TranslationView(View):
             row: name.replace("_", "-") for row, name in sides.items() if is_language(name)
         }
 
-    def test_files(self):
+    def notes(self) -> LineNotes:
+        return self.translator.lines.notes()
+
+    def test_files(self) -> list[str]:
         return [f"test.{self.translator.task.cfg.source_lang}"]
 
-    def __call__(self, text, target=None, room=None):
+    def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         lines, task = self.translator.lines, self.translator.task
         line = lines.encode(text)
         source = line.tokens
@@ -177,16 +187,17 @@ class TranslationView(View):
 class ClassifierView(View):
     """A view of a model that predicts a label or a score."""
 
-    def __init__(self, trained: TrainedModel, predictor, shown: Sequence[Place]):
+    def __init__(self, trained: TrainedModel, predictor: Any, shown: Sequence[Place]):
         super().__init__(trained, shown)
         self.predictor = predictor
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
-        self.about = f"{trained.config.encoder}, {trained.config.pooling} pooling"
+        cfg: Any = trained.config
+        self.about = f"{cfg.encoder}, {cfg.pooling} pooling"
 
-    def test_files(self):
+    def test_files(self) -> list[str]:
         return ["text/test.input0", *(["text/test.input1"] if self.takes_pairs else [])]
 
-    def __call__(self, text, target=None, room=None):
+    def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         encoded = self.predictor.encode(text.split("\t"))
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary, rows = self.predictor.dictionary, {}
@@ -202,7 +213,14 @@ class ClassifierView(View):
         return {"text": text, "outcome": outcome, "rows": rows, **watched}
 
 
-def open_view(checkpoint: str, data=None, *, layers=None, names=None, **decoding) -> View:
+def open_view(
+    checkpoint: str,
+    data: str | None = None,
+    *,
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+    **decoding: Any,
+) -> View:
     """Load a model onto the CPU and return a view of the chosen layers and sublayers (all: None).
 
     ``decoding`` are search settings of a model that translates.

@@ -24,8 +24,10 @@ them for each score, also by approximate randomization. All numbers but p are in
 """
 
 import argparse
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeVar
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring import bleu
@@ -39,6 +41,7 @@ from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.moses import rules_warning
 
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
+Value = TypeVar("Value")
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -64,6 +67,50 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
+@dataclass(frozen=True)
+class Measures:
+    """Metrics by name, the forms of BLEU first, and what they need beside hypotheses."""
+
+    forms: list[str]
+    language: str | None
+    text: str  # kind of text, of TEXTS
+    raw: list[str] | None  # untokenized references
+    sources: list[str] | None  # for COMET
+    comet_model: str
+
+    @cached_property
+    def metrics(self) -> dict[str, Any]:
+        forms = {form: bleu.bleu_metric(form, self.language) for form in self.forms}
+        return {**forms, **bleu.running_metrics()}
+
+    def groups(self, runs: Sequence[Pairs], names: Iterable[str]) -> dict[str, Group]:
+        """Return the statistics of the runs by metric, those of COMET last."""
+        sides = [tokenized_sides(run, self.text) for run in runs]
+        both = zip(runs, sides, strict=True)
+        running = [bleu.running_text(*one, self.language, self.raw) for one in both]
+        groups = {}
+        for name in names:
+            texts = running
+            if name in self.forms:
+                texts = [bleu.text_of(name, *one) for one in zip(runs, running, strict=True)]
+            groups[name] = bleu.group_of(self.metrics[name], texts)
+        if self.sources is not None:
+            each = bleu.comet_of_each(running, self.sources, self.comet_model)
+            groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(one) for one in each])
+        return groups
+
+    def signatures(self) -> dict[str, str]:
+        signatures = {name: str(one.get_signature()) for name, one in self.metrics.items()}
+        if self.sources is not None:
+            signatures["comet"] = bleu.comet_signature(self.comet_model)
+        return signatures
+
+    def main(self, named: Mapping[str, Value]) -> dict[str, Value]:
+        """Return the values of the first form, as "bleu", and of metrics that are no form."""
+        others = {name: one for name, one in named.items() if name not in FORMS}
+        return {"bleu": named[self.forms[0]], **others}
+
+
 def score(options: argparse.Namespace) -> Result:
     pairs = shared.read_pairs(options)
     baseline = shared.read_baseline(options, pairs[0])
@@ -72,70 +119,64 @@ def score(options: argparse.Namespace) -> Result:
             raise UsageError("--detokenize: sets --text and --language; leave these out")
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
-    forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
-    shown = forms
-    plain = (
-        tokenized_sides(run, options.text) == Sides(False, False)
-        and bleu.looks_tokenized(run.references) is False
-        for run in pairs
-    )
-    if options.forms is None and not options.json and all(plain):
-        shown = ["sacrebleu"]
+    measures = read_measures(options, language, pairs[0])
+    shown = ["sacrebleu"] if prints_one_form(options, pairs) else measures.forms
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
     for run in (*pairs, *baseline):
         warnings += warnings_of(run, options.remove_bpe)
-    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
-    for path, lines in ((options.raw_references, raw), (options.comet, sources)):
-        if lines is not None:
-            shared.check_lines(path, lines, pairs[0])
-    metrics: dict[str, Any] = {form: bleu.bleu_metric(form, language) for form in forms}
-    metrics |= bleu.running_metrics()
 
-    def measure(runs: list[Pairs], names: Collection[str]) -> dict[str, Group]:
-        """Return the groups by name, the first form as "bleu", and others than forms last."""
-        sides = [tokenized_sides(run, options.text) for run in runs]
-        running = [bleu.running_text(*one, language, raw) for one in zip(runs, sides, strict=True)]
-        groups = {}
-        for name in names:
-            texts = running
-            if name in forms:
-                texts = [bleu.text_of(name, *both) for both in zip(runs, running, strict=True)]
-            groups[name] = bleu.group_of(metrics[name], texts)
-        if sources is not None:
-            each = bleu.comet_of_each(running, sources, options.comet_model)
-            groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(one) for one in each])
-        return groups
+    groups, signatures = measures.groups(pairs, measures.metrics), measures.signatures()
+    scores, form = measures.main(groups), measures.forms[0]
+    each = {
+        name: {"bleu": groups[name].mean, "signature": signatures[name]} for name in measures.forms
+    }
+    numbers = numbers_of(scores) | {"signature": signatures[form]}
+    numbers |= {"signatures": measures.main(signatures), "forms": each}
+    if options.statistics is not None:
+        write_statistics(options.statistics, scores, pairs[0].references)
 
-    def main_scores(named: dict[str, Any]) -> dict[str, Any]:
-        others = {name: one for name, one in named.items() if name not in FORMS}
-        return {"bleu": named[forms[0]], **others}
-
-    groups = measure(pairs, metrics)
-    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
-    if sources is not None:
-        signatures["comet"] = bleu.comet_signature(options.comet_model)
-    scores = main_scores(groups)
-    unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
+    unprinted = {*measures.forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     first = "chrf2" if tokenizer_of(language)[0] == "char" else ""
     names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
     called = {one: CALLED[one] for one in sorted(CALLED, key=first.__ne__) if one not in unprinted}
-    advice = ["report chrF2: BLEU of characters is not comparable with other BLEU"]
     lines = [
         f"{CALLED.get(name) or f'BLEU {name}':<25} {groups[name]}   {signatures[name]}"
         for name in names
     ]
-    each = {form: {"bleu": groups[form].mean, "signature": signatures[form]} for form in forms}
-    numbers = numbers_of(scores) | {"signature": signatures[forms[0]]}
-    numbers |= {"signatures": main_scores(signatures), "forms": each}
-    if options.statistics is not None:
-        write_statistics(options.statistics, scores, pairs[0].references)
+    advice = ["report chrF2: BLEU of characters is not comparable with other BLEU"]
     lines += [*(advice if first in names else []), scores["bleu"].explanation]
     result = Result(numbers, lines, list(dict.fromkeys(warnings)), total_counts(pairs))
+    before: dict[str, Group] = {}
     if baseline:
-        before = measure(baseline, [forms[0], *bleu.running_metrics()])
-        result.compare(scores, main_scores(before), called)
+        before = measures.main(measures.groups(baseline, [form, *bleu.running_metrics()]))
+        result.compare(scores, before, called)
+    main = next(iter(called))
+    shared.add_lengths(result, options, pairs, scores, before, {main: called[main]})
     return result
+
+
+def read_measures(options: argparse.Namespace, language: str | None, pairs: Pairs) -> Measures:
+    """Return what the options ask for; files must have a line for each of the ``pairs``."""
+    forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
+    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
+    for path, lines in ((options.raw_references, raw), (options.comet, sources)):
+        if lines is not None:
+            shared.check_lines(path, lines, pairs)
+    return Measures(forms, language, options.text, raw, sources, options.comet_model)
+
+
+def prints_one_form(options: argparse.Namespace, runs: Sequence[Pairs]) -> bool:
+    """Return whether only sacreBLEU is printed: by default for running text with punctuation."""
+    return (
+        options.forms is None
+        and not options.json
+        and all(
+            tokenized_sides(run, options.text) == Sides(False, False)
+            and bleu.looks_tokenized(run.references) is False
+            for run in runs
+        )
+    )
 
 
 def find_language(pairs: Pairs, code: str | None) -> tuple[str | None, list[str]]:

@@ -31,7 +31,12 @@ from pathlib import Path
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
-from fairseq_posattn.scoring.commands.score import read_baseline, read_pairs, text_parser
+from fairseq_posattn.scoring.commands.score import (
+    add_lengths,
+    read_baseline,
+    read_pairs,
+    text_parser,
+)
 from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
 from fairseq_posattn.scoring.rouge import (
@@ -91,10 +96,10 @@ def score(options: argparse.Namespace) -> Result:
         lines.append(groups["rouge1"].explanation)
         if options.statistics is not None:
             write_statistics(options.statistics, groups, pairs[0].references)
-    elif options.baseline or options.statistics or len(pairs) > 1:
+    elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
         raise UsageError(
-            "--implementation files2rouge: has no --baseline, --statistics or several runs; "
-            "use rouge-score"
+            "--implementation files2rouge: has no --baseline, --statistics, --by-length or "
+            "several runs; use rouge-score"
         )
     else:
         numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
@@ -106,8 +111,10 @@ def score(options: argparse.Namespace) -> Result:
     each = (warnings_of(run, options.remove_bpe) for run in (*pairs, *baseline))
     warnings += dict.fromkeys(chain.from_iterable(each))
     result = Result(numbers, [*lines, rule, signature], warnings, total_counts(pairs))
+    before = _groups(baseline, options.baseline, options) if baseline else {}
     if baseline:
-        result.compare(groups, _groups(baseline, options.baseline, options), names)
+        result.compare(groups, before, names)
+    add_lengths(result, options, pairs, groups, before, CALLED)
     return result
 
 

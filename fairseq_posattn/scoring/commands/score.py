@@ -1,7 +1,7 @@
 """``posattn score KIND``, and the options and texts that the kinds share."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -9,8 +9,11 @@ from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring import outputs
+from fairseq_posattn.common.figures import check_picture, write_picture
+from fairseq_posattn.scoring import lengths, outputs
 from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.result import Result
+from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.lines import read_file
 
 KINDS = {
@@ -76,7 +79,23 @@ def text_parser(description: str | None, prog: str | None = None) -> argparse.Ar
     parser.add_argument("--baseline", help=about, **FILES)
     about = "write per-sentence statistics, with which recipes test differences"
     parser.add_argument("--statistics", type=Path, metavar="FILE", help=about)
+    about = "also score sentences of 0 to 10, 11 to 20, ... words by themselves, by the length of "
+    about += "the source, or of the reference if there is none; letters of scripts without spaces "
+    about += "count as words. With --baseline each range is compared"
+    parser.add_argument("--by-length", type=length_limits, metavar="10,20,...", help=about)
+    about = "source sentences, one a line (default: those of --generated)"
+    parser.add_argument("--sources", type=Path, metavar="FILE", help=about)
+    about = "draw the scores by length: .png or .pdf"
+    parser.add_argument("--plot", metavar="FILE", help=about)
     return parser
+
+
+def length_limits(text: str) -> list[int]:
+    """Return increasing positive numbers separated by commas, as an argparse type."""
+    limits = [int(number) if number.isdecimal() else 0 for number in text.split(",")]
+    if any(limit <= before for before, limit in zip([0, *limits], limits, strict=False)):
+        raise argparse.ArgumentTypeError(f"{text}: give increasing numbers such as 10,20,40")
+    return limits
 
 
 def read_pairs(options: argparse.Namespace) -> list[Pairs]:
@@ -86,6 +105,9 @@ def read_pairs(options: argparse.Namespace) -> list[Pairs]:
         raise argparse.ArgumentError(None, either)
     if options.hypotheses and options.references is None:
         raise argparse.ArgumentError(None, "--hypotheses needs --references FILE")
+    if options.by_length is None and (options.sources or options.plot):
+        raise argparse.ArgumentError(None, "--sources and --plot need --by-length")
+    check_picture(options.plot, option="--plot")
     read = outputs.from_generated if options.generated else outputs.from_files
     paths = options.generated or options.hypotheses
     runs = [read(path, options.references, options.remove_bpe) for path in paths]
@@ -111,6 +133,30 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
             check_lines(path, run.hypotheses, pairs)
         runs.append(run)
     return runs
+
+
+def add_lengths(
+    result: Result,
+    options: argparse.Namespace,
+    runs: Sequence[Pairs],
+    groups: Mapping[str, Group],
+    baselines: Mapping[str, Group],
+    called: Mapping[str, str],
+) -> None:
+    """Add the scores in ``called`` by length, as a table, in JSON and as a picture."""
+    if options.by_length is None:
+        return
+    unit, texts = "source", runs[0].sources
+    if options.sources is not None:
+        texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
+        check_lines(options.sources, texts, runs[0])
+    elif texts is None:
+        unit, texts = "reference", runs[0].references
+    buckets = lengths.measure(runs, texts, options.by_length, list(called), groups, baselines)
+    result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
+    result.lines.extend(["", *lengths.table(buckets, called, unit)])
+    if options.plot:
+        write_picture(lengths.draw(buckets, called, unit), options.plot)
 
 
 def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fairseq_posattn.inspection import look as command
+from fairseq_posattn.inspection.commands import look as command
 from fairseq_posattn.inspection.page import view as view_module
 from fairseq_posattn.inspection.page.view import open_view
 

@@ -12,8 +12,10 @@ serves the page to this machine alone, with a field to type into. It begins with
 with one of the test set that the data was prepared with.
 """
 
+import argparse
 import contextlib
-from argparse import ArgumentError
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -22,42 +24,45 @@ from fairseq_posattn.inference.options import DECODING
 from fairseq_posattn.inference.stream import LineNotes, warn
 from fairseq_posattn.text.lines import file_lines, parallel_lines
 
+if TYPE_CHECKING:
+    from fairseq_posattn.inspection.page.view import View
+
 PORT = 8000
 MOST_WEIGHTS = 6_000_000  # on a page, about 20 MB
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     about = "plain text, one sentence a line, or a pair separated by a TAB; - for standard input"
     parser.add_argument("--sentences", metavar="FILE", help=about)
     about = "translations of these sentences, one a line, to show instead of the model's"
     parser.add_argument("--targets", metavar="FILE", help=about)
     parser.add_argument("--output", metavar="FILE", help="page to write, such as page.html")
-    given = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
+    given: dict[str, Any] = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
     about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
     parser.add_argument("--serve", help=about, **given)
     cli.add_model(parser)
-    cli.add_count(parser, "--beam", DECODING["beam"], "beam size")
+    cli.add_count(parser, "--beam", int(DECODING["beam"]), "beam size")
     return parser
 
 
-def port(text):
+def port(text: str) -> int:
     number = int(text)
     if not 0 <= number < 1 << 16:
         raise ValueError
     return number
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), look, arguments)
 
 
-def look(args):
+def look(args: argparse.Namespace) -> None:
     """Write and serve the page."""
     if args.output is None and args.serve is None:
-        raise ArgumentError(None, "--output, --serve: nothing to do; give one of them")
+        raise argparse.ArgumentError(None, "--output, --serve: nothing to do; give one of them")
     if args.sentences is None and (args.output or args.targets):
-        raise ArgumentError(None, "--output and --targets need --sentences FILE")
+        raise argparse.ArgumentError(None, "--output and --targets need --sentences FILE")
     from fairseq_posattn.inspection.page.server import HOST, LookServer, page
     from fairseq_posattn.inspection.page.view import open_view
 
@@ -69,7 +74,7 @@ def look(args):
     )
     if args.targets and not view.writes:
         raise UsageError(f"--targets {args.targets}: needs a model that translates")
-    notes = view.translator.lines.notes() if view.writes else LineNotes()
+    notes = view.notes()
     sentences = list(read_sentences(view, args, notes)) if args.sentences else []
     if warning := view.unknown.warning():
         warn(f"{args.sentences}: {warning}")
@@ -87,7 +92,9 @@ def look(args):
             server.serve_forever()
 
 
-def read_sentences(view, args, notes):
+def read_sentences(
+    view: "View", args: argparse.Namespace, notes: LineNotes
+) -> Iterator[dict[str, Any]]:
     """Yield the page's data of each line, until the page is full; add cut lines to ``notes``."""
     from tqdm import tqdm
 
@@ -116,7 +123,7 @@ def read_sentences(view, args, notes):
         raise UsageError(f"--sentences {args.sentences}: no sentences")
 
 
-def read_texts(args):
+def read_texts(args: argparse.Namespace) -> Iterator[tuple[int, str, str | None]]:
     """Yield number, text and target of the lines that are not blank; without targets, None."""
     given = {"--sentences": args.sentences, "--targets": args.targets}
     sides = {f"{option} {path}": file_lines(path) for option, path in given.items() if path}

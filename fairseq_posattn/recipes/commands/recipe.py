@@ -68,12 +68,11 @@ def find(name: str) -> Recipe:
 
 def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
     """Return the plan of a recipe with the options of a command line."""
-    folders = root / "data-bin", root / "checkpoints"
-    options = read_options(recipe, arguments, command, *folders)
+    options = read_options(recipe, arguments, command, root)
     if isinstance(recipe, GenerationRecipe):
-        return GenerationPlan(recipe, options, *folders)
+        return GenerationPlan(recipe, options)
     assert isinstance(recipe, ClassificationRecipe)
-    return ClassificationPlan(recipe, options, *folders)
+    return ClassificationPlan(recipe, options)
 
 
 def _show(plan: Plan) -> None:

@@ -1,0 +1,131 @@
+"""Scores by the length of sentences: one result for each range of lengths."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import regex
+
+from fairseq_posattn.common.figures import COLORS, new_figure
+from fairseq_posattn.scoring.outputs import Pairs
+from fairseq_posattn.scoring.rouge import UNSPACED
+from fairseq_posattn.scoring.significance import Group, compare, corrected
+
+__all__ = ["divide", "draw", "length_of", "measure", "table"]
+
+TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--{UNSPACED}]+")
+Bucket = dict[str, Any]  # see :func:`measure`
+
+
+def length_of(line: str) -> int:
+    """Return the words between spaces; each letter of a script without spaces is a word."""
+    return len(TOKEN.findall(line))
+
+
+def divide(lengths: Sequence[int], limits: Sequence[int]) -> dict[str, list[int]]:
+    """Return the indices of the sentences in each range of lengths; limits are inclusive."""
+    ranges = zip([0, *(limit + 1 for limit in limits)], [*limits, None], strict=True)
+    return {
+        f"{least} to {most}" if most is not None else f"{least} or more": [
+            place
+            for place, length in enumerate(lengths)
+            if least <= length and (most is None or length <= most)
+        ]
+        for least, most in ranges
+    }
+
+
+def measure(
+    runs: Sequence[Pairs],
+    texts: Sequence[str],
+    limits: Sequence[int],
+    names: Sequence[str],
+    groups: Mapping[str, Group],
+    baselines: Mapping[str, Group],
+) -> list[Bucket]:
+    """Return the scores ``names`` in each range of lengths of ``texts``, for JSON.
+
+    A bucket has ``length``, ``sentences``, ``length_ratio`` (words of the hypotheses over those of
+    the references), and by name of the score ``scores`` and ``significance``; p is also corrected
+    for the number of buckets (Holm). Scores of empty buckets are left out.
+    """
+    buckets = []
+    for name, places in divide(list(map(length_of, texts)), limits).items():
+        written, wanted = (
+            sum(length_of(getattr(run, side)[place]) for run in runs for place in places)
+            for side in ("hypotheses", "references")
+        )
+        ratio = written / wanted if wanted else None
+        bucket: Bucket = {"length": name, "sentences": len(places), "length_ratio": ratio}
+        bucket |= {"scores": {}, "significance": {}}
+        for metric in names if places else ():
+            part = _select(groups[metric], places)
+            score = {"score": part.mean, "interval": part.interval}
+            score |= {} if part.deviation is None else {"deviation": part.deviation}
+            bucket["scores"][metric] = score
+            if metric in baselines:
+                compared = compare(part, _select(baselines[metric], places))
+                bucket["significance"][metric] = asdict(compared)
+        buckets.append(bucket)
+    for metric in names if baselines else ():
+        tested = [one["significance"][metric] for one in buckets if one["significance"]]
+        ps = corrected([one["p"] for one in tested])
+        for one, (holm, _) in zip(tested, ps, strict=True):
+            one["p_holm"] = holm
+    return buckets
+
+
+def _select(group: Group, places: Sequence[int]) -> Group:
+    """Return the statistics of some sentences."""
+    return replace(group, runs=[[run[place] for place in places] for run in group.runs])
+
+
+def table(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> list[str]:
+    """Return the lines of a table; ``called`` are the scores to print by the names of JSON."""
+    from tabulate import tabulate  # slow to import
+
+    is_compared = any(bucket["significance"] for bucket in buckets)
+    header = [f"{unit} length", "sentences", "length ratio"]
+    for label in called.values():
+        header += [f"{label} (95%)", *(["difference", "p (Holm)"] if is_compared else [])]
+    rows = []
+    for bucket in buckets:
+        ratio = bucket["length_ratio"]
+        shown = "-" if ratio is None else f"{ratio:.2f}"
+        row = [bucket["length"], f"{bucket['sentences']:,}", shown]
+        for metric in called:
+            row += _cells(bucket, metric)[: 3 if is_compared else 1]
+        rows.append(row)
+    alignment = ["left", *["right"] * (len(header) - 1)]
+    text = tabulate(rows, header, "plain", colalign=alignment, disable_numparse=True)
+    return str(text).splitlines()
+
+
+def _cells(bucket: Bucket, metric: str) -> list[str]:
+    """Return a score with its interval, the difference from the baseline, and p."""
+    cells = ["-", "-", "-"]
+    if one := bucket["scores"].get(metric):
+        low, high = one["interval"]
+        cells[0] = f"{one['score']:.2f} ({low:.2f} to {high:.2f})"
+    if tested := bucket["significance"].get(metric):
+        cells[1:] = f"{tested['difference']:+.2f}", f"{tested['p']:.4f} ({tested['p_holm']:.4f})"
+    return cells
+
+
+def draw(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> Any:
+    """Return a figure: a panel for each score, with intervals, and the baseline's scores."""
+    figure = new_figure(1 + 0.9 * len(buckets) * len(called), 3.2)
+    axes = figure.subplots(1, len(called), squeeze=False)[0]
+    for axis, (metric, label) in zip(axes, called.items(), strict=True):
+        for place, bucket in enumerate(buckets):
+            if one := bucket["scores"].get(metric):
+                axis.vlines(place, *one["interval"], color=COLORS[0])
+                axis.plot(place, one["score"], "o", color=COLORS[0])
+            if tested := bucket["significance"].get(metric):
+                axis.plot(place + 0.15, tested["baseline"], "D", color=COLORS[1])
+        axis.set_xticks(range(len(buckets)), [bucket["length"] for bucket in buckets])
+        axis.set(xlabel=f"{unit} length", title=label)
+        axis.grid(axis="y", alpha=0.3)
+    is_compared = any(bucket["significance"] for bucket in buckets)
+    axes[0].set_ylabel("score" + (" (diamonds: baseline)" if is_compared else ""))
+    return figure
