@@ -86,7 +86,7 @@ class ClassificationPreparation(Preparation):
         columns = (*corpus.inputs, "label")
         self.binarized = [f"{part}/{column}" for part in corpus.parts for column in columns]
         names = ("seed", "valid_fraction", "cased")
-        self.settings |= {name: getattr(options, name) for name in names}
+        self.settings = {name: getattr(options, name) for name in names} | self.settings
         self.described["lower"] = not options.cased
         if self.tokenizer:
             self.settings["tokenizer"] = sha256(self.tokenizer.to_str().encode()).hexdigest()

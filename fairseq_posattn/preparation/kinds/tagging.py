@@ -31,7 +31,7 @@ class TaggingPreparation(Preparation):
     def __init__(self, corpus: TaggingCorpus, options: Namespace) -> None:
         super().__init__(corpus, options)
         self.splits = list(corpus.predicates)
-        self.settings["cased"] = options.cased
+        self.settings = {"cased": options.cased, **self.settings}
         self.described["lower"] = not options.cased
 
     def write_text(self, readers: Readers, work: Path) -> None:

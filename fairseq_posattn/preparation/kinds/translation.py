@@ -220,8 +220,9 @@ class SummarizationPreparation(PairPreparation):
 
     def __init__(self, corpus: SummarizationCorpus, options: Namespace) -> None:
         kind, corpus = KINDS[options.subwords](options), replace(corpus, subwords=options.subwords)
-        described = {"lower": kind.lower, "cased": not kind.lower, "accents": kind.accents}
-        super().__init__(corpus, options, kind, True, True, longest=options.max_pieces, **described)
+        described = {"lower": kind.lower, "cased": not kind.lower, "longest": options.max_pieces}
+        described["accents"] = kind.accents
+        super().__init__(corpus, options, kind, True, True, **described)
 
 
 def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> Iterator[list[str]]:
