@@ -12,11 +12,13 @@ with patching.quietly():  # the first import of fairseq warns, and its commands 
     from fairseq_posattn.compat import command_line, console, data, generation, lines, loading
     from fairseq_posattn.compat import resuming, saving, updates, validation
 
-MODULES = (loading, command_line, console, data, generation, lines)
-MODULES += (resuming, saving, updates, validation)
+MODULES = (
+    *(loading, command_line, console, data, generation, lines),
+    *(resuming, saving, updates, validation),
+)
 
 
-def apply():
+def apply() -> None:
     """Patch fairseq; calling it again changes nothing."""
     for module in MODULES:
         patching.apply(module.__name__)

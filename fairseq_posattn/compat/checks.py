@@ -16,6 +16,7 @@ from dataclasses import Field, fields, is_dataclass
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
+from typing import Any
 
 import numpy
 import torch
@@ -60,10 +61,10 @@ RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
 }
 
 
-class Settings(dict):
+class Settings(dict[str, Any]):
     """Settings as attributes, None if they are missing."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return self.get(name)
 
 
@@ -105,7 +106,7 @@ def training_mistakes(s: Settings) -> Iterator[str]:
     yield from lines_of("mistakes", s)
 
 
-def _are_betas(value) -> bool:
+def _are_betas(value: Any) -> bool:
     try:
         numbers = ast.literal_eval(value) if isinstance(value, str) else tuple(value)
         return len(numbers) == 2 and all(0 <= number < 1 for number in numbers)
@@ -161,10 +162,10 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
         yield "--constraints: fairseq-generate cannot read them; give them to fairseq-interactive"
 
 
-def check(settings: Mapping):
+def check(settings: Mapping[str, Any]) -> None:
     """Check a command's settings, by the names of their flags; UsageError for the first mistake."""
     check_ranges(settings)
-    subsets = ()
+    subsets: tuple[str, ...] = ()
     if "max_update" in settings:
         check_names(settings)
         for mistake in training_mistakes(Settings(settings)):
@@ -185,7 +186,7 @@ def check(settings: Mapping):
     check_data(settings, subsets)
 
 
-def check_ranges(settings: Mapping):
+def check_ranges(settings: Mapping[str, Any]) -> None:
     """Raise a :class:`UsageError` for the first number, alone or in a list, out of its range."""
     declared = declared_flags(settings)
     for name, value in settings.items():
@@ -208,7 +209,7 @@ def check_ranges(settings: Mapping):
 BOUNDS = {"at_least": ("{} or more", operator.le), "more_than": ("more than {}", operator.lt)}
 
 
-def configs_of(settings: Mapping) -> list[type]:
+def configs_of(settings: Mapping[str, Any]) -> list[Any]:
     """Return the dataclasses of a command's model, task and criterion."""
     configs = (
         MODEL_DATACLASS_REGISTRY.get(settings.get("arch")),
@@ -218,13 +219,13 @@ def configs_of(settings: Mapping) -> list[type]:
     return [config for config in configs if is_dataclass(config)]
 
 
-def lines_of(function: str, settings: Mapping) -> Iterator[str]:
+def lines_of(function: str, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of each config's function of the settings: ``mistakes`` or ``warnings``."""
     for config in configs_of(settings):
         yield from getattr(config, function, lambda settings: ())(settings)
 
 
-def declared_flags(settings: Mapping) -> dict[str, Field]:
+def declared_flags(settings: Mapping[str, Any]) -> dict[str, Field[Any]]:
     """Return the fields of a command's model, task and criterion, by name."""
     return {field.name: field for config in configs_of(settings) for field in fields(config)}
 
@@ -255,7 +256,7 @@ REQUIRED = {
 }
 
 
-def registries() -> dict[str, Mapping[str, type]]:
+def registries() -> dict[str, Mapping[Any, type]]:
     """Return the registered classes by name, for each setting that names one."""
     kinds = ("criterion", "optimizer", "lr_scheduler")
     return {
@@ -280,7 +281,7 @@ def setting_names() -> set[str]:
     return {"arch", *groups, *names, *(action.dest for action in parser._actions)}
 
 
-def check_names(settings: Mapping):
+def check_names(settings: Mapping[str, Any]) -> None:
     """Raise a :class:`UsageError` for unknown names, and a task that does not go with another."""
     known = registries()
     for kind, names in known.items():
@@ -318,7 +319,7 @@ def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
 
 # Metrics of fairseq's criterions in validation. Others may log anything, unless their class has
 # ``metrics``, or ``behaves_as``, a criterion of fairseq with the same ones.
-METRICS = {
+METRICS: Mapping[str | None, tuple[str, ...]] = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
     "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
     "sentence_prediction": (
@@ -339,7 +340,7 @@ def metrics_of(criterion: str | None) -> tuple[str, ...]:
     return getattr(registries()["criterion"].get(criterion), "metrics", known)
 
 
-def check_metric(settings: Mapping):
+def check_metric(settings: Mapping[str, Any]) -> None:
     """Raise a :class:`UsageError` for a metric that is not logged, or in the wrong direction.
 
     fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
@@ -369,7 +370,7 @@ FILES = {
 }
 
 
-def check_data(settings: Mapping, subsets: tuple[str, ...]):
+def check_data(settings: Mapping[str, Any], subsets: tuple[str, ...]) -> None:
     """Raise a :class:`UsageError` if the data lacks dictionaries, a language or a split."""
     data, task = settings.get("data"), settings.get("task")
     layout = getattr(TASK_REGISTRY.get(task), "data_of", task)
@@ -395,9 +396,9 @@ def check_data(settings: Mapping, subsets: tuple[str, ...]):
                 raise UsageError(f"{flag(subset)} {split}: {folder} has {what}, only {known}")
 
 
-def _languages(folder, settings) -> tuple[str, str]:
+def _languages(folder: str, settings: Mapping[str, Any]) -> tuple[str, str]:
     """Return source and target, which fairseq infers from file names unless both are given."""
-    pair = (settings.get("source_lang"), settings.get("target_lang"))
+    pair: tuple[Any, Any] = (settings.get("source_lang"), settings.get("target_lang"))
     known = sorted(path.split(".")[-2] for path in _glob(folder, "dict.*.txt"))
     for name, language in zip(("--source-lang", "--target-lang"), pair, strict=True):
         if language not in (None, *known):
@@ -413,7 +414,9 @@ def _languages(folder, settings) -> tuple[str, str]:
     return guessed
 
 
-def _splits(folder, layout, split, pair, language):
+def _splits(
+    folder: str, layout: str, split: str, pair: tuple[str, str], language: str
+) -> list[str]:
     """Return the names of the splits that match, in either order of the languages."""
     name = split if split == "*" else glob.escape(split)
     names = set()
@@ -423,5 +426,5 @@ def _splits(folder, layout, split, pair, language):
     return sorted(names - {"dict", "preprocess"})  # preprocess.log
 
 
-def _glob(folder, pattern):
+def _glob(folder: str, pattern: str) -> list[str]:
     return glob.glob(os.path.join(glob.escape(folder), pattern))

@@ -11,11 +11,12 @@ import logging
 import os
 import re
 import sys
-from argparse import Namespace
-from collections.abc import Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from traceback import walk_tb
 from types import TracebackType
+from typing import Any, NoReturn
 
 from fairseq import models, options, utils
 from fairseq.dataclass import utils as dataclass_utils
@@ -33,7 +34,7 @@ from fairseq_posattn.compat.checks import check, flag, lines_of, nearest, needs_
 from fairseq_posattn.compat.console import print_help_in_second_pass
 from fairseq_posattn.compat.generation import read_languages
 from fairseq_posattn.compat.matching import keep_trained_options
-from fairseq_posattn.compat.patching import around, instead, training_loop
+from fairseq_posattn.compat.patching import Function, around, instead, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,9 @@ MAX_CHOICES = 12  # an error lists no more of them
 
 @around(models, "merge_with_parent")
 @around(dataclass_utils, "merge_with_parent")
-def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
+def accept_dataclasses(
+    merge_with_parent: Function, dc: Any, cfg: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Accept a dataclass, such as ``TransformerConfig()``, where fairseq raises KeyError."""
     if is_dataclass(cfg):
         cfg = OmegaConf.structured(cfg)
@@ -52,7 +55,13 @@ def accept_dataclasses(merge_with_parent, dc, cfg, *args, **kwargs):
 
 
 @around(options, "parse_args_and_arch")
-def parse_arguments(parse_args_and_arch, parser, input_args=None, parse_known=False, **kwargs):
+def parse_arguments(
+    parse_args_and_arch: Function,
+    parser: ArgumentParser,
+    input_args: Sequence[str] | None = None,
+    parse_known: bool = False,
+    **kwargs: Any,
+) -> Any:
     """Parse arguments; those of a command are checked, and ``--help`` is complete."""
     is_command = input_args is None
     print_help_in_second_pass(parser, input_args)
@@ -68,14 +77,14 @@ def parse_arguments(parse_args_and_arch, parser, input_args=None, parse_known=Fa
 
 
 @contextlib.contextmanager
-def explain_command_line(parser):
+def explain_command_line(parser: ArgumentParser) -> Iterator[None]:
     """Explain errors of a command line in a line, argparse's without 180 lines of usage."""
     arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
     tasks = tasks_of("arch", arch)
     given = {word.partition("=")[0] for word in sys.argv}
     if tasks and not given.intersection(("--task", "-h", "--help")):
         raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
-    parser.error = functools.partial(_exit_in_one_line, parser)
+    vars(parser)["error"] = functools.partial(_exit_in_one_line, parser)
     try:
         yield
     except (KeyError, RuntimeError) as error:
@@ -89,17 +98,18 @@ def explain_command_line(parser):
 
 
 @around(training_loop, "add_defaults")
-def complete_config(add_defaults, cfg):
+def complete_config(add_defaults: Function, cfg: Any) -> None:
     """Add a resumed model's options to the config of a training, and check all."""
     add_defaults(cfg)
     keep_trained_options(cfg)
     check_config(cfg)
 
 
-def check_config(cfg):
+def check_config(cfg: Any) -> None:
     """Check the config of a training, and log the warnings of its model, task and criterion."""
-    settings = {}  # by the names of their flags
-    for group, values in OmegaConf.to_container(cfg, resolve=False).items():
+    settings: dict[str, Any] = {}  # by the names of their flags
+    groups: Any = OmegaConf.to_container(cfg, resolve=False)
+    for group, values in groups.items():
         if isinstance(values, Namespace):  # fairseq has no dataclass for it
             values = vars(values)
         if isinstance(values, dict) and group not in OTHER_COMMANDS:
@@ -111,14 +121,14 @@ def check_config(cfg):
 
 
 @around(TranslationTask, "setup_task")
-def set_up_translation(setup_task, cls, cfg, **kwargs):
+def set_up_translation(setup_task: Function, cls: Any, cfg: Any, **kwargs: Any) -> Any:
     """Set up a task with readable options of BLEU, and with the languages of the data."""
     read_bleu_options(cfg)
     read_languages(cfg)
     return setup_task(cls, cfg, **kwargs)
 
 
-def read_bleu_options(cfg):
+def read_bleu_options(cfg: Any) -> None:
     """Accept Python's quotes in the options of BLEU in validation, and warn of unknown names."""
     validates = getattr(cfg, "eval_bleu", False)
     for name in ("eval_bleu_args", "eval_bleu_detok_args") if validates else ():
@@ -133,7 +143,7 @@ def read_bleu_options(cfg):
             logger.warning(f"{flag(name)}: {option} changes nothing; {nearest(option, known)}")
 
 
-def _read_dictionary(text):
+def _read_dictionary(text: str) -> dict[str, Any] | None:
     """Return the dictionary that a text is in JSON or Python; None if it is none."""
     for read in (json.loads, ast.literal_eval):
         with contextlib.suppress(ValueError, SyntaxError, RecursionError, MemoryError):
@@ -142,7 +152,7 @@ def _read_dictionary(text):
     return None
 
 
-def _flat(values, prefix=""):
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in values.items():
         if isinstance(value, dict):
             yield from _flat(value, f"{prefix}{name}_")
@@ -150,7 +160,7 @@ def _flat(values, prefix=""):
             yield prefix + name, value
 
 
-def _exit_in_one_line(parser, message):
+def _exit_in_one_line(parser: ArgumentParser, message: str) -> NoReturn:
     """Exit with argparse's message, without the usage and without long lists of choices."""
     message = " ".join(message.split())
     choice = re.fullmatch(r"(.*: invalid choice: '(.*)') \(choose from (.*)\)", message)
@@ -285,7 +295,7 @@ def explain(
 
 
 @around(JobReturn, "return_value")
-def raise_error_of_program(return_value, self):
+def raise_error_of_program(return_value: Function, self: Any) -> Any:
     """Raise the program's error without a line of its settings."""
     if isinstance(self._return_value, Exception):
         raise self._return_value
@@ -293,7 +303,7 @@ def raise_error_of_program(return_value, self):
 
 
 @instead(hydra_utils, "run_and_report")
-def raise_error_of_settings(work):
+def raise_error_of_settings(work: Callable[[], Any]) -> Any:
     """Leave errors to the hook for uncaught ones; settings that do not compose are a UsageError."""
     try:
         return work()

@@ -4,8 +4,10 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from argparse import ArgumentParser
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
@@ -13,7 +15,7 @@ from fairseq_cli import validate
 
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.compat.loading import name_checkpoint_of_validation
-from fairseq_posattn.compat.patching import around, when_applied
+from fairseq_posattn.compat.patching import Function, around, when_applied
 from fairseq_posattn.compat.saving import end_in_one_line
 
 logger = logging.getLogger(__name__)
@@ -29,13 +31,15 @@ EPILOG = (
 )
 
 
-def print_help_in_second_pass(parser, input_args=None):
+def print_help_in_second_pass(
+    parser: ArgumentParser, input_args: Sequence[str] | None = None
+) -> None:
     """Let the first pass ignore ``--help``."""
     words = sys.argv[1:] if input_args is None else list(input_args)
     if HELP.intersection(words):
         parse, parser.epilog = parser.parse_known_args, EPILOG
 
-        def first_pass(*_):
+        def first_pass(*_: Any) -> tuple[Any, list[str]]:
             del parser.parse_known_args
             result, rest = parse([word for word in words if word not in HELP])
             for name in ("arch", "task"):
@@ -43,11 +47,11 @@ def print_help_in_second_pass(parser, input_args=None):
                     delattr(result, name)  # without it there are no flags of it
             return result, rest
 
-        parser.parse_known_args = first_pass
+        vars(parser)["parse_known_args"] = first_pass
 
 
 @when_applied
-def set_up_log():
+def set_up_log() -> None:
     """Set up the log of a command, if an imported model of fairseq-fixed has set level DEBUG."""
     program = Path(sys.argv[0] if sys.argv else "")
     is_command = program.name.startswith("fairseq-") or program.parent.name == "fairseq_cli"
@@ -64,19 +68,19 @@ def set_up_log():
 
 
 @when_applied
-def hide_settings():
+def hide_settings() -> None:
     """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
     for handler in logging.getLogger().handlers:
         handler.addFilter(_is_no_settings)
 
 
-def _is_no_settings(record):
+def _is_no_settings(record: logging.LogRecord) -> bool:
     return not isinstance(record.msg, Mapping)  # the model stays: recipes read its word vectors
 
 
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of
 # ``python -W`` and ``PYTHONWARNINGS`` precede these.
-STALE = (
+STALE: tuple[dict[str, Any], ...] = (
     {"category": UserWarning, "module": r"hydra\."},
     {"category": UserWarning, "message": r"\s*'\S+' is validated against ConfigStore schema"},
     {"category": FutureWarning, "module": r"fairseq\."},
@@ -85,14 +89,14 @@ STALE = (
 
 
 @when_applied
-def ignore_stale_warnings():
+def ignore_stale_warnings() -> None:
     """Ignore warnings that users cannot act on."""
     for warning in STALE:
-        warnings.filterwarnings("ignore", **warning, append=True)
+        warnings.filterwarnings("ignore", append=True, **warning)
 
 
 @around(progress_bar.WandBProgressBarWrapper, "update_config")
-def allow_changed_settings(update_config, self, config):
+def allow_changed_settings(update_config: Function, self: Any, config: Any) -> None:
     """Allow changed settings in a resumed run (``WANDB_RESUME``), which fairseq ends by."""
     if progress_bar.wandb is not None:
         progress_bar.wandb.config.update(config, allow_val_change=True)
@@ -100,14 +104,14 @@ def allow_changed_settings(update_config, self, config):
 
 
 @around(distributed_utils, "call_main")
-def run_command(call_main, cfg, main, *args, **kwargs):
+def run_command(call_main: Function, cfg: Any, main: Any, *args: Any, **kwargs: Any) -> Any:
     """Run a command, ``fairseq-validate`` in one process."""
     validate_in_one_process(cfg, main)
     with end_in_one_line():
         return call_main(cfg, main, *args, **kwargs)
 
 
-def validate_in_one_process(cfg, main):
+def validate_in_one_process(cfg: Any, main: Any) -> None:
     """Let ``fairseq-validate`` start one process; several fail if one has fewer batches."""
     settings = cfg.distributed_training
     if main is validate.main and settings.distributed_world_size > 1:
@@ -124,15 +128,19 @@ def writes_predictions() -> bool:
     return _predictions is not None
 
 
-def add_predictions(task, ids, predicted, expected):
+def add_predictions(
+    task: Any, ids: Iterable[int], predicted: Iterable[object], expected: Iterable[object]
+) -> None:
     """Add the predictions for a batch of the subset that the task loaded last."""
+    if _predictions is None:
+        return
     lines = _predictions.setdefault(next(reversed(task.datasets)), {})
     for number, one, other in zip(ids, predicted, expected, strict=True):
         lines[number] = f"{one}\t{other}\n"
 
 
 @around(validate, "main")
-def write_predictions(main, cfg, *args, **kwargs):
+def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores.
 
     A line is an example: the prediction, a tab, the expected answer.

@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
 class Graphs:
     """The graphs of a training by shapes of batches. All write one set of gradients."""
 
-    def __init__(self, model: torch.nn.Module, criterion: Any, optimizer: Any):
+    def __init__(self, model: torch.nn.Module, criterion: Any, optimizer: Any) -> None:
         self.criterion, self.optimizer, self.model = criterion, optimizer, model
         self.parameters = [one for one in model.parameters() if one.requires_grad]
         self.gradients: list[Tensor | None] = []

@@ -11,9 +11,10 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence, Sized
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy
 from fairseq import utils
@@ -31,7 +32,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.patching import around, when_applied
+from fairseq_posattn.compat.patching import Function, around, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
@@ -42,12 +43,14 @@ MAX_DICTIONARY = 1 << 30
 MANY_UNKNOWN = 0.01  # share of the tokens
 AGAIN = "prepare the data again with --force, or run fairseq-preprocess again"
 # Flags of --bpe that name files.
-CODES = ("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe")
-CODES += ("bpe_merges", "bpe_vocab", "bpe_vocab_file")
+CODES = (
+    *("bpe_codes", "sentencepiece_model", "gpt2_encoder_json", "gpt2_vocab_bpe"),
+    *("bpe_merges", "bpe_vocab", "bpe_vocab_file"),
+)
 
 
 @around(Dictionary, "add_from_file")
-def name_dictionary(add_from_file, self, file):
+def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
     """Name a dictionary that cannot be read, or has no words, where fairseq names no file."""
     if not isinstance(file, str):
         return add_from_file(self, file)
@@ -66,7 +69,7 @@ def name_dictionary(add_from_file, self, file):
 
 
 @around(utils, "parse_embedding")
-def name_vectors(parse_embedding, path):
+def name_vectors(parse_embedding: Function, path: str) -> Any:
     """Name a file of word vectors that cannot be read."""
     try:
         return parse_embedding(path)
@@ -75,7 +78,9 @@ def name_vectors(parse_embedding, path):
 
 
 @around(utils, "load_embedding")
-def check_width(load_embedding, vectors, dictionary, embedding):
+def check_width(
+    load_embedding: Function, vectors: Mapping[str, Any], dictionary: Any, embedding: Any
+) -> Any:
     """Refuse vectors that are not as wide as the embedding; fairseq repeats a single number."""
     for word, vector in vectors.items():
         if word in dictionary.indices and len(vector) != embedding.embedding_dim:
@@ -88,7 +93,7 @@ def check_width(load_embedding, vectors, dictionary, embedding):
 
 
 @when_applied
-def restore_long():
+def restore_long() -> None:
     """Give ``--sample-break-mode eos`` the integer ``numpy.compat.long``, which NumPy 2 lacks."""
     if not hasattr(token_block_dataset.np, "compat"):
         long = {"compat": SimpleNamespace(long=int)}
@@ -96,7 +101,7 @@ def restore_long():
 
 
 @around(encoders, "build_bpe")
-def name_codes(build_bpe, cfg, *args, **kwargs):
+def name_codes(build_bpe: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Name codes that cannot be read, and refuse large ones."""
     settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
     paths = [str(settings[name]) for name in CODES if settings.get(name)]
@@ -115,14 +120,16 @@ def name_codes(build_bpe, cfg, *args, **kwargs):
 
 @around(MMapIndexedDataset, "__del__")
 @around(MMapIndexedDataset.Index, "__del__")
-def close_open_files(close, self):
+def close_open_files(close: Function, self: Any) -> None:
     """Close a file if it was opened; else Python prints a traceback after the error's line."""
     with contextlib.suppress(AttributeError):
         close(self)
 
 
 @around(data_utils, "load_indexed_dataset")
-def check_binarized(load, path, dictionary=None, *args, **kwargs):
+def check_binarized(
+    load: Function, path: str, dictionary: Any = None, *args: Any, **kwargs: Any
+) -> Any:
     """Name damaged binarized data, and refuse it where fairseq reads other rows silently.
 
     Tokens beyond the dictionary fail in the embedding, on a GPU by an abort. Many unknown tokens
@@ -147,7 +154,7 @@ def check_binarized(load, path, dictionary=None, *args, **kwargs):
     return dataset
 
 
-def _check_rows(data):
+def _check_rows(data: Any) -> None:
     """Check that the index has the rows one after another, as fairseq-preprocess writes them."""
     index, file = data._index, indexed_dataset.index_file_path(data._path)
     sizes = numpy.insert(index.sizes.astype(numpy.int64), 0, 0)
@@ -157,7 +164,7 @@ def _check_rows(data):
         raise UsageError(f"{file}: damaged, as its rows do not fit its .bin file; {AGAIN}")
 
 
-def _check_tokens(data, dictionary):
+def _check_tokens(data: Any, dictionary: Any) -> None:
     tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     for token in (tokens.min(), tokens.max()):
         if not 0 <= token < len(dictionary):
@@ -167,7 +174,7 @@ def _check_tokens(data, dictionary):
             )
 
 
-def _warn_of_unknown(path, data, dictionary):
+def _warn_of_unknown(path: str, data: Any, dictionary: Any) -> None:
     tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
@@ -182,7 +189,7 @@ NAMES = {"source_dictionary": "source words", "target_dictionary": "target words
 NAMES["label_dictionary"] = "labels"
 
 
-def fingerprints(task) -> dict[str, str]:
+def fingerprints(task: Any) -> dict[str, str]:
     """Return the SHA-256 of the ordered symbols of each dictionary of a task."""
     result = {}
     for name in NAMES:
@@ -196,7 +203,9 @@ def fingerprints(task) -> dict[str, str]:
     return result
 
 
-def check(task, expected, names=tuple(NAMES)):
+def check(
+    task: Any, expected: Mapping[str, str] | None, names: Sequence[str] = tuple(NAMES)
+) -> None:
     """Raise a :class:`UsageError` if a dictionary is not that of the expected fingerprints."""
     actual = fingerprints(task)
     for name in names:
@@ -207,21 +216,21 @@ def check(task, expected, names=tuple(NAMES)):
 
 
 @around(FairseqTask, "load_state_dict")
-def check_in_use(load_state_dict, self, state_dict):
+def check_in_use(load_state_dict: Function, self: Any, state_dict: dict[str, Any]) -> None:
     """Check the dictionaries of a loaded model."""
     rest = dict(state_dict)
     check(self, rest.pop(KEY, None))
     load_state_dict(self, rest)
 
 
-def check_in_training(trainer, extra_state):
+def check_in_training(trainer: Any, extra_state: dict[str, Any]) -> None:
     """Check the dictionaries of a resumed training, but not the labels of finetuning."""
     finetuning = trainer.cfg.checkpoint.finetune_from_model is not None
     names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
     check(trainer.task, extra_state.get(KEY), names)
 
 
-def read_dictionary(folder: str, column: str, load: Callable, kind: str) -> Dictionary:
+def read_dictionary(folder: str, column: str, load: Callable[[str], Any], kind: str) -> Dictionary:
     """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
     path = os.path.join(folder, column, "dict.txt")
     if not os.path.isfile(path):
@@ -247,7 +256,9 @@ def list_symbols(dictionary: Dictionary) -> list[str]:
 
 
 @around(SentencePredictionTask, "build_model")
-def note_row_checks(build_model, self, cfg, from_checkpoint=False):
+def note_row_checks(
+    build_model: Function, self: Any, cfg: Any, from_checkpoint: bool = False
+) -> Any:
     """Note whether the model's attribute ``checks_rows`` is true; fairseq's models have none."""
     model = build_model(self, cfg, from_checkpoint)
     self.checks_rows = getattr(model, "checks_rows", False)
@@ -255,18 +266,20 @@ def note_row_checks(build_model, self, cfg, from_checkpoint=False):
 
 
 @around(SentencePredictionTask, "load_dataset")
-def check_rows_first(load_dataset, self, split, combine=False, **kwargs):
+def check_rows_first(
+    load_dataset: Function, self: Any, split: str, combine: bool = False, **kwargs: Any
+) -> Any:
     """Check a split: fairseq trains on unequal files, empty rows and unknown labels silently."""
     if getattr(self, "checks_rows", False):
         check_split(self, split, combine)
     return load_dataset(self, split, combine=combine, **kwargs)
 
 
-def check_split(task, split, combine=False):
+def check_split(task: Any, split: str, combine: bool = False) -> None:
     """Raise a :class:`UsageError` for the first wrong row of a split, counted from 1."""
     cfg, data = task.cfg, Path(task.cfg.data)
     encodes_pairs = getattr(task, "encodes_pairs", False)
-    lengths = {}
+    lengths: dict[Any, Any] = {}
     for name in ("input0", "input1"):
         path = data / name / split
         rows = _load(path, task.source_dictionary, combine)
@@ -292,9 +305,9 @@ def check_split(task, split, combine=False):
                 f"cut to {cfg.max_positions:,} tokens; a larger --max-positions reads more"
             )
         elif len(long):
-            row = f"row {long[0] + 1} has {sizes[long[0]]} tokens with its end"
+            first = f"row {long[0] + 1} has {sizes[long[0]]} tokens with its end"
             fix = f"raise --max-positions {cfg.max_positions}"
-            raise UsageError(f"{path}: {row}: {fix}, or give --shorten-method truncate")
+            raise UsageError(f"{path}: {first}: {fix}, or give --shorten-method truncate")
     if cfg.regression_target:
         _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
     else:
@@ -302,7 +315,7 @@ def check_split(task, split, combine=False):
         _check_labels(data / "label" / split, labels, expected, cfg.num_classes, task)
 
 
-def _load(path, dictionary, combine):
+def _load(path: Path, dictionary: Any, combine: bool) -> Any:
     data_utils.logger.disabled = True  # the task reports what it loads
     try:
         return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
@@ -310,13 +323,15 @@ def _load(path, dictionary, combine):
         data_utils.logger.disabled = False
 
 
-def _require_equal(path, rows, other, expected):
+def _require_equal(path: Path, rows: Sized, other: Path, expected: Sized) -> None:
     if len(rows) != len(expected):
         differ = f"has {len(rows):,} rows and {other} has {len(expected):,}"
         raise UsageError(f"{path} {differ}: prepare both from texts with as many lines")
 
 
-def _check_labels(path, labels, expected, num_classes, task):
+def _check_labels(
+    path: Path, labels: Any, expected: tuple[Path, Any], num_classes: int, task: Any
+) -> None:
     """Check that each row has one label, in the dictionary and among the model's classes."""
     if labels is None:
         raise UsageError(f"{path}: there are no such labels; prepare them first")
@@ -341,7 +356,9 @@ def _check_labels(path, labels, expected, num_classes, task):
         raise UsageError(f"{path}: row {row + 1}: {wrong}")
 
 
-def _check_scores(path, expected, num_classes, encodes_pairs):
+def _check_scores(
+    path: Path, expected: tuple[Path, Any], num_classes: int, encodes_pairs: bool
+) -> None:
     """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
 
     Models that encode pairs separately predict a distribution over the scores 1 to ``num_classes``.
@@ -366,7 +383,7 @@ def _check_scores(path, expected, num_classes, encodes_pairs):
 
 
 @around(data_utils, "batch_by_size")
-def keep_last_batch(batch_by_size, indices, *args, **kwargs):
+def keep_last_batch(batch_by_size: Function, indices: Any, *args: Any, **kwargs: Any) -> Any:
     """Keep the last batch: by ``--required-batch-size-multiple`` up to 7 sentences would go."""
     if not isinstance(indices, numpy.ndarray):
         indices = numpy.fromiter(indices, dtype=numpy.int64)
@@ -378,14 +395,14 @@ def keep_last_batch(batch_by_size, indices, *args, **kwargs):
 
 
 @around(BackgroundConsumer, "start")
-def join_at_exit(start, self):
+def join_at_exit(start: Function, self: Any) -> None:
     """Let the program's end wait for this thread: a daemon in C++ code aborts it (status 134)."""
     self.daemon = False
     start(self)
 
 
 @around(BackgroundConsumer, "run")
-def stop_at_exit(run, self):
+def stop_at_exit(run: Function, self: Any) -> None:
     """Prepare no more batches once the main thread has ended."""
     self._queue = _UntilExit(self._queue)
     run(self)
@@ -394,10 +411,10 @@ def stop_at_exit(run, self):
 class _UntilExit:
     """A queue that ends the thread that fills it, even while it is full, after the main thread."""
 
-    def __init__(self, batches):
+    def __init__(self, batches: Any) -> None:
         self.batches = batches
 
-    def put(self, batch):
+    def put(self, batch: Any) -> Any:
         while threading.main_thread().is_alive():
             with contextlib.suppress(queue.Full):
                 return self.batches.put(batch, timeout=0.1)

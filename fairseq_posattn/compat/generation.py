@@ -5,7 +5,9 @@ import math
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from fairseq import file_utils, search, tokenizer, utils
@@ -15,12 +17,13 @@ from fairseq.models import FairseqLanguageModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
+from torch import Tensor
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import locked
 from fairseq_posattn.compat.checks import check_data
-from fairseq_posattn.compat.patching import around, generation_loop, instead
+from fairseq_posattn.compat.patching import Function, around, generation_loop, instead
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -29,7 +32,9 @@ logger = logging.getLogger(__name__)
 
 
 @instead(NGramRepeatBlock, "_no_repeat_ngram")
-def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
+def forbid_repetition(
+    self: Any, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int
+) -> Tensor:
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
     Without its CUDA extension fairseq compares with the end of its buffer, usually padding. Rows of
@@ -48,8 +53,14 @@ def forbid_repetition(self, tokens, lprobs, bsz, beam_size, step):
 
 @around(search.DiverseBeamSearch, "step")
 def index_groups_by_batch(
-    step_of_search, self, step, lprobs, scores, prev_output_tokens=None, original_batch_idxs=None
-):
+    step_of_search: Function,
+    self: Any,
+    step: int,
+    lprobs: Tensor,
+    scores: Tensor | None,
+    prev_output_tokens: Tensor | None = None,
+    original_batch_idxs: Tensor | None = None,
+) -> Any:
     """Index what beam groups share by place in the batch, where fairseq raises IndexError."""
     if original_batch_idxs is None:
         original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
@@ -60,14 +71,22 @@ def index_groups_by_batch(
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
-def stop_at_max_length(init, self, *args, **kwargs):
+def stop_at_max_length(init: Function, self: Any, *args: Any, **kwargs: Any) -> None:
     """Stop at the maximum length if ``--constraints`` are not met, where fairseq fails."""
     init(self, *args, **kwargs)
     self.stop_on_max_len = True
 
 
 @around(SequenceGenerator, "__init__")
-def check_language_model(init, self, models, dictionary, *args, lm_model=None, **kwargs):
+def check_language_model(
+    init: Function,
+    self: Any,
+    models: Any,
+    dictionary: Any,
+    *args: Any,
+    lm_model: Any = None,
+    **kwargs: Any,
+) -> None:
     """Refuse a model for ``--lm-path`` that is no language model."""
     if not isinstance(lm_model, FairseqLanguageModel | None):
         raise UsageError(f"--lm-path: a {type(lm_model).__name__} is no language model")
@@ -75,7 +94,7 @@ def check_language_model(init, self, models, dictionary, *args, lm_model=None, *
 
 
 @around(generation_loop, "_main")
-def translate_shard(main, cfg, *args, **kwargs):
+def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
 
     It ignores ``--sacrebleu``, too, although a warning advises it: that is ``--scoring sacrebleu``.
@@ -98,13 +117,15 @@ def translate_shard(main, cfg, *args, **kwargs):
 
 
 @around(utils, "load_align_dict")
-def copy_without_file(load_align_dict, replace_unk):
+def copy_without_file(load_align_dict: Function, replace_unk: str | None) -> Any:
     """Load no file for ``--replace-unk`` without a value, whose default fairseq confuses."""
     return load_align_dict("" if replace_unk == "@@ " else replace_unk)
 
 
 @around(utils, "post_process_prediction")
-def replace_before_joining(post_process_prediction, remove_bpe=None, **given):
+def replace_before_joining(
+    post_process_prediction: Function, remove_bpe: str | None = None, **given: Any
+) -> Any:
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
     if given["align_dict"] is None or remove_bpe is None:
         return post_process_prediction(remove_bpe=remove_bpe, **given)
@@ -115,7 +136,13 @@ def replace_before_joining(post_process_prediction, remove_bpe=None, **given):
 
 
 @instead(utils, "replace_unk")
-def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
+def replace_unknown(
+    hypo_str: str,
+    src_str: str,
+    alignment: Iterable[tuple[int, int]],
+    align_dict: Mapping[str, str],
+    unk: str,
+) -> str:
     """Return a translation with its unknown words replaced by aligned source words.
 
     ``alignment`` has pairs of places (source, translation), which fairseq misreads.
@@ -128,7 +155,7 @@ def replace_unknown(hypo_str, src_str, alignment, align_dict, unk):
 
 
 @around(data_utils, "post_process")
-def join_subwords(post_process, sentence, symbol):
+def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
     """Join subwords for ``--post-process sentencepiece`` and ``wordpiece``.
 
     fairseq joins neither SentencePiece's bytes nor BERT's WordPiece: it knows only the first
@@ -146,7 +173,7 @@ def join_subwords(post_process, sentence, symbol):
 
 
 @instead(file_utils, "load_archive_file")
-def load_archive_file(archive_file):
+def load_archive_file(archive_file: str) -> str | None:
     """Return the folder of a model: as given, or ``model.tar.gz.unpacked`` of an archive.
 
     fairseq unpacks wherever ``..``, absolute names and links in an archive point to.
@@ -171,7 +198,7 @@ def load_archive_file(archive_file):
     return folder
 
 
-def _unpack_into(folder, path, parent):
+def _unpack_into(folder: str, path: str, parent: str) -> None:
     with tempfile.TemporaryDirectory(dir=parent) as temporary:
         content = os.path.join(temporary, "content")
         os.mkdir(content)
@@ -187,7 +214,7 @@ def _unpack_into(folder, path, parent):
 
 
 @around(GeneratorHubInterface, "__init__")
-def tokenize_by_manifest(init, self, cfg, task, models):
+def tokenize_by_manifest(init: Function, self: Any, cfg: Any, task: Any, models: Any) -> None:
     """Tokenize plain text by the data's manifest, if neither tokenizer nor bpe is named.
 
     fairseq tokenizes only if tokenizer, codes and languages are named again.
@@ -203,16 +230,16 @@ def tokenize_by_manifest(init, self, cfg, task, models):
 class PlainText:
     """A tokenizer in fairseq's sense, which splits into subwords, too."""
 
-    def __init__(self, folder, record, cfg):
+    def __init__(self, folder: Path, record: manifest.Manifest, cfg: Any) -> None:
         self.encode = splitter(folder, record, cfg.source_lang)
         self.join = joiner(record, cfg.target_lang)
         self.subwords = record.subwords
 
-    def decode(self, tokens):
+    def decode(self, tokens: str) -> str:
         return self.join(data_utils.post_process(tokens, self.subwords))
 
 
-def read_languages(cfg):
+def read_languages(cfg: Any) -> None:
     """Read unnamed languages from the data's manifest; fairseq infers them from sentences."""
     if None in (cfg.source_lang, cfg.target_lang):
         record = manifest.read(utils.split_paths(cfg.data)[0])

@@ -4,6 +4,9 @@ Python's text files also end lines at a lone carriage return. One that stands in
 all following pairs of parallel files.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 from fairseq import file_chunker_utils, utils
 from fairseq.data import dictionary, indexed_dataset
 from fairseq.tasks import sentence_prediction, sentence_ranking
@@ -18,7 +21,7 @@ READERS = (
 )
 
 
-def open_text(file, mode="r", *args, **kwargs):
+def open_text(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
     """Open a file as :func:`open`, but end lines of text at ``\\n`` only; readers strip ``\\r``."""
     if "b" not in mode:
         kwargs["newline"] = "\n"
@@ -26,15 +29,15 @@ def open_text(file, mode="r", *args, **kwargs):
 
 
 @when_applied
-def end_lines_at_line_feeds():
+def end_lines_at_line_feeds() -> None:
     """Let fairseq's readers of parallel text, alignments, dictionaries and labels use it."""
-    for module in (*READERS, preprocessing()):
-        if module is not None:
-            module.open = open_text
+    modules: tuple[Any, ...] = (*READERS, preprocessing())
+    for module in filter(None, modules):
+        module.open = open_text
 
 
 @instead(interactive_loop, "buffered_read")
-def read_groups(input, buffer_size):
+def read_groups(input: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield groups of lines of a file or of standard input, ``"-"``, without white space around."""
     group = []
     for line in file_lines(input, allow_empty=True):

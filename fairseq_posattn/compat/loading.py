@@ -7,6 +7,8 @@ import functools
 import operator
 import os
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import fairseq
 import torch
@@ -17,19 +19,20 @@ from fairseq.logging import meters
 from fairseq.models import BaseFairseqModel
 from fairseq.models.transformer import TransformerDecoderBase
 from omegaconf import OmegaConf
+from torch import Tensor
 from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint, settings
 from fairseq_posattn.compat.matching import complete, report_difference_in_use
-from fairseq_posattn.compat.patching import around, instead, when_applied
+from fairseq_posattn.compat.patching import Function, around, instead, when_applied
 
 # Before 2.10 a file can write beyond the memory of PyTorch's tensors (CVE-2026-24747).
 MINIMUM_TORCH = (2, 10)
 
 
 @when_applied
-def require_safe_torch():
+def require_safe_torch() -> None:
     """Raise ImportError if PyTorch is older than :data:`MINIMUM_TORCH`."""
     if tuple(int(part) for part in torch.__version__.split(".")[:2]) < MINIMUM_TORCH:
         unsafe = f"{torch.__version__}, which checkpoints can harm (CVE-2026-24747)"
@@ -43,29 +46,31 @@ def require_safe_torch():
 
 MAX_PARTS = 100_000  # characters of a setting, or numbers, characters and sequences in its value
 MAX_DEPTH = 50
-UNREADABLE = (SyntaxError, ValueError, LookupError, ArithmeticError, TypeError)
-UNREADABLE += (RecursionError, MemoryError)  # thousands of brackets or signs
-SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+UNREADABLE = (
+    *(SyntaxError, ValueError, LookupError, ArithmeticError, TypeError),
+    *(RecursionError, MemoryError),  # thousands of brackets or signs
+)
+SEQUENCES: dict[type, Callable[[Any], Any]] = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 
 
 @around(utils, "import_user_module")
-def replace_eval_in_imported_modules(import_user_module, args):
+def replace_eval_in_imported_modules(import_user_module: Function, args: Any) -> None:
     """Define ``eval`` also in the modules of ``--user-dir``, which may be fairseq's examples."""
     import_user_module(args)
     replace_eval()
 
 
 @when_applied
-def replace_eval():
+def replace_eval() -> None:
     """Define ``eval`` in all loaded modules of fairseq, where it shadows the built-in function."""
     installed = os.path.dirname(os.path.dirname(fairseq.__file__))
     folders = tuple(os.path.join(installed, name, "") for name in ("fairseq", "fairseq_cli"))
     for module in list(sys.modules.values()):  # examples have other names than their folders
         if (getattr(module, "__file__", None) or "").startswith(folders):
-            module.eval = read_literal
+            vars(module)["eval"] = read_literal
 
 
-def read_literal(text: str):
+def read_literal(text: str) -> Any:
     """Return the value of a literal with arithmetic, ``[(512, 3)] * 20``; else a UsageError."""
     if not isinstance(text, str):
         raise TypeError(f"a setting must be a string, not {type(text).__name__}")
@@ -80,9 +85,10 @@ def read_literal(text: str):
         ) from None
 
 
-def _evaluate(node, depth=MAX_DEPTH):
+def _evaluate(node: Any, depth: int = MAX_DEPTH) -> Any:
     """Return the value of a node of a literal; raise ValueError for any other node."""
     evaluate = functools.partial(_evaluate, depth=depth - 1)
+    value: Any
     match node if depth else None:
         case ast.Constant(value=int() | float() | str() | None as value):
             pass
@@ -101,7 +107,7 @@ def _evaluate(node, depth=MAX_DEPTH):
     return value
 
 
-def _multiply(left, right):
+def _multiply(left: Any, right: Any) -> Any:
     """Return ``left * right``; raise ValueError if a repeated sequence would be too large."""
     for sequence, times in ((left, right), (right, left)):
         if not isinstance(sequence, (int, float)) and _count_parts(sequence) * times > MAX_PARTS:
@@ -109,19 +115,25 @@ def _multiply(left, right):
     return left * right
 
 
-def _count_parts(value):
+def _count_parts(value: Any) -> int:
     if isinstance(value, str):
         return 1 + len(value)
     parts = (*value, *value.values()) if isinstance(value, dict) else value
     return 1 + (0 if isinstance(value, (int, float, type(None))) else sum(map(_count_parts, parts)))
 
 
-OPERATIONS = {ast.UAdd: operator.pos, ast.USub: operator.neg, ast.Add: operator.add}
+OPERATIONS: dict[type, Callable[..., Any]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Add: operator.add,
+}
 OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
-def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
+def load_checkpoint_to_cpu(
+    path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
+) -> Any:
     """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
 
     Since PyTorch 2.6 ``torch.load`` refuses the settings in fairseq's checkpoints.
@@ -144,7 +156,7 @@ def load_checkpoint_to_cpu(path, arg_overrides=None, load_on_all_ranks=False):
 
 
 @instead(checkpoint_utils, "load_ema_from_checkpoint")
-def load_ema_from_checkpoint(path):
+def load_ema_from_checkpoint(path: str) -> dict[str, Any]:
     """Load averaged weights in float32 as the model, from a file that ``torch.load`` refuses."""
     state = read_checkpoint(path)
     weights = (state.get("extra_state", {}).get("ema") or {}).items()
@@ -155,7 +167,9 @@ def load_ema_from_checkpoint(path):
 
 
 @around(TransformerDecoderBase, "upgrade_state_dict_named")
-def load_adaptive_softmax(upgrade, self, state_dict, name):
+def load_adaptive_softmax(
+    upgrade: Function, self: Any, state_dict: dict[str, Any], name: str
+) -> Any:
     """Remove the output projection that fairseq adds, and an adaptive softmax does not have."""
     upgrade(self, state_dict, name)
     if self.adaptive_softmax is not None:
@@ -176,14 +190,14 @@ class TooLarge(Exception):
     """A model is larger than its checkpoint can hold."""
 
 
-def check_declared_sizes(path, state):
+def check_declared_sizes(path: str, state: dict[str, Any]) -> None:
     """Raise UsageError if the settings describe a table that is larger than the file allows."""
     cfg = state.get("cfg") or {"args": state.get("args")}
     groups = [
         group if isinstance(group, dict) else vars(group or argparse.Namespace())
         for group in map(cfg.get, ("args", "task", "model"))
     ]
-    length, width = 1, 1
+    length, width = 1.0, 1.0
     for name, value in (item for group in groups for item in group.items()):
         number = settings.as_number(value) or 0
         length = max(length, number if str(name).endswith(LENGTHS) else 1)
@@ -193,17 +207,17 @@ def check_declared_sizes(path, state):
 
 
 @contextlib.contextmanager
-def no_larger_than(size, number):
+def no_larger_than(size: int, number: int) -> Iterator[None]:
     """Raise TooLarge before a model has over ``size`` bytes or ``number`` tensors or modules."""
     left = {"bytes": size, "tensors": number, "modules": number}
 
-    def take(**amounts):
+    def take(**amounts: int) -> None:
         for kind, amount in amounts.items():
             left[kind] -= amount
             if left[kind] < 0:
                 raise TooLarge
 
-    def take_parameter(module, name, parameter):
+    def take_parameter(module: Any, name: str, parameter: Tensor | None) -> None:
         if parameter is not None:
             take(bytes=parameter.numel() * parameter.element_size(), tensors=1)
 
@@ -220,8 +234,15 @@ def no_larger_than(size, number):
 
 @around(checkpoint_utils, "load_model_ensemble_and_task")
 def build_within_file_size(
-    load, filenames, arg_overrides=None, task=None, strict=True, suffix="", num_shards=1, state=None
-):
+    load: Function,
+    filenames: Sequence[str],
+    arg_overrides: dict[str, Any] | None = None,
+    task: Any = None,
+    strict: bool = True,
+    suffix: str = "",
+    num_shards: int = 1,
+    state: Any = None,
+) -> Any:
     """Build a checkpoint's model only as far as the file can hold it, and name the file in errors.
 
     fairseq builds whatever the settings describe, ten million layers too, before it compares the
@@ -254,7 +275,7 @@ def build_within_file_size(
     return loaded
 
 
-def require_finite(path, weights):
+def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:
     """Raise UsageError for the first pair of a name and a weight with NaN or infinity."""
     for name, weight in weights:
         if not weight.isfinite().all():
@@ -263,7 +284,7 @@ def require_finite(path, weights):
 
 
 @contextlib.contextmanager
-def name_checkpoint_of_validation(path):
+def name_checkpoint_of_validation(path: str) -> Iterator[None]:
     """Name the checkpoint in errors of ``fairseq-validate``, where fairseq names no file."""
     try:
         yield
@@ -275,7 +296,9 @@ def name_checkpoint_of_validation(path):
 
 
 @around(BaseFairseqModel, "load_state_dict")
-def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
+def require_floating_point(
+    load_state_dict: Function, self: Any, state_dict: dict[str, Any], *args: Any, **kwargs: Any
+) -> Any:
     """Refuse complex, integer and boolean weights, which PyTorch casts silently."""
     for name, weight in self.state_dict().items():
         if weight.is_floating_point():
@@ -283,7 +306,7 @@ def require_floating_point(load_state_dict, self, state_dict, *args, **kwargs):
     return load_state_dict(self, state_dict, *args, **kwargs)
 
 
-def require_float(name, weight):
+def require_float(name: str, weight: Tensor) -> None:
     """Raise UsageError for a weight of another type."""
     if not weight.is_floating_point():
         kind = f"{str(weight.dtype).removeprefix('torch.')}, not floating-point"
@@ -291,7 +314,7 @@ def require_float(name, weight):
 
 
 @around(meters.MetersDict, "load_state_dict")
-def require_meters(load_state_dict, self, state_dict):
+def require_meters(load_state_dict: Function, self: Any, state_dict: Any) -> Any:
     """Refuse metrics that are not meters: fairseq calls any name of its module."""
     for _, _, name, _ in state_dict:
         kind = vars(meters).get(name)

@@ -9,9 +9,10 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from fnmatch import fnmatchcase
+from typing import Any
 
 from fairseq import utils
 from fairseq.models import MODEL_DATACLASS_REGISTRY
@@ -48,13 +49,13 @@ def is_structural(name: str, arch: str | None) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
 
 
-def model_options(state):
+def model_options(state: Mapping[str, Any]) -> Any:
     """Return the model's options of a checkpoint: a dictionary, a namespace or None."""
     saved = state.get("cfg")
     return saved.get("model") if isinstance(saved, dict) else state.get("args")
 
 
-def earlier_values(arch, options):
+def earlier_values(arch: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are missing in a checkpoint, or have an earlier preset's value."""
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
     config = getattr(preset, "preset_of", None)
@@ -68,7 +69,7 @@ def earlier_values(arch, options):
     return missing | {name: options[name] for name in earlier}
 
 
-def complete(state):
+def complete(state: dict[str, Any]) -> None:
     """Add the options that a checkpoint lacks, as its model was without them."""
     options = model_options(state)
     options = vars(options) if isinstance(options, argparse.Namespace) else options
@@ -76,7 +77,7 @@ def complete(state):
         options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
 
-def keep_trained_options(cfg):
+def keep_trained_options(cfg: Any) -> None:
     """Keep the options of the checkpoint that training resumes from, and log others that differ.
 
     fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
@@ -102,7 +103,7 @@ def keep_trained_options(cfg):
             logger.warning(f"{before}; training continues with {model[option]}")
 
 
-def file_to_train_on(cfg):
+def file_to_train_on(cfg: Any) -> str | None:
     """Return the existing file that fairseq will restore, or None; of shards the first."""
     last = cfg.restore_file == LAST
     restored = os.path.join(cfg.save_dir, LAST) if last else cfg.restore_file or ""
@@ -121,7 +122,7 @@ WEIGHT = re.compile(r"size mismatch for (\S+): .*|(?:Missing|Unexpected) key\(s\
 
 
 @contextlib.contextmanager
-def report_difference_in_training(trainer, filename):
+def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]:
     """Report in one line how a checkpoint differs from the run; fairseq prints all weights."""
     try:
         yield
@@ -143,7 +144,14 @@ def report_difference_in_training(trainer, filename):
         ) from error
 
 
-def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *args, **kwargs):
+def report_difference_in_use(
+    load: Any,
+    filenames: Sequence[str],
+    arg_overrides: dict[str, Any] | None = None,
+    task: Any = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
         return load(filenames, arg_overrides, task, *args, **kwargs)
@@ -158,7 +166,7 @@ def report_difference_in_use(load, filenames, arg_overrides=None, task=None, *ar
         raise UsageError(f"{filenames[0]} {what}") from None
 
 
-def describe_difference(filename, error, task, model):
+def describe_difference(filename: str, error: str, task: Any, model: Any) -> str:
     """Return how a checkpoint differs from a run, by PyTorch's error and known settings."""
     saved = read_checkpoint(filename)
     saved = saved.get("cfg") or {"task": saved.get("args"), "model": saved.get("args")}
@@ -183,11 +191,11 @@ def describe_difference(filename, error, task, model):
     ]
     if differing:
         return f"was trained with {'; '.join(differing[:4])}"
-    weight = WEIGHT.search(error)
-    return f"has other weights than the model, {weight[1] or weight[2]} among them"
+    weight = next(filter(None, WEIGHT.findall(error)[0]))
+    return f"has other weights than the model, {weight} among them"
 
 
-def _settings(config, name):
+def _settings(config: Any, name: str) -> dict[str, Any]:
     """Return a group of settings as a dictionary, with its ``_name`` under ``name``."""
     settings = dict(config if isinstance(config, Mapping) else vars(config))
     if "_name" in settings:

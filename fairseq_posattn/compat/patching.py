@@ -13,21 +13,23 @@ import logging
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
+from typing import Any
 
 from omegaconf import OmegaConf
 
+Function = Callable[..., Any]  # of fairseq, or a patch of it
 MARK = "wrapped_by_fairseq_posattn"
 # By module name: what apply calls, in order, and the patched functions, by owner and name.
-_steps: dict[str, list[Callable]] = defaultdict(list)
+_steps: dict[str, list[Function]] = defaultdict(list)
 targets: dict[str, list[tuple[object, str]]] = defaultdict(list)
 
 
 @contextlib.contextmanager
-def quietly():
+def quietly() -> Iterator[None]:
     """Import fairseq without its warnings and log handlers, and without what it may not need."""
     root = logging.getLogger()
     disabled, handlers, level = root.manager.disable, list(root.handlers), root.level
@@ -53,14 +55,14 @@ METRICS = ("sklearn", "sklearn.metrics", "scipy", "scipy.stats")
 class _OnDemand(ModuleType):
     """A module whose functions import the real one when they are called."""
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         return lambda *args, **kwargs: getattr(import_module(self.__name__), name)(*args, **kwargs)
 
 
 @contextlib.contextmanager
-def _metrics_on_demand():
+def _metrics_on_demand() -> Iterator[None]:
     """Let imports of :data:`METRICS` find a stand-in, unless the packages are loaded already."""
     names = [name for name in METRICS if name.partition(".")[0] not in sys.modules]
     for name in names:
@@ -77,52 +79,60 @@ def _metrics_on_demand():
 
 
 @contextlib.contextmanager
-def settings_on_demand():
+def settings_on_demand() -> Iterator[None]:
     """Let Hydra's copies of registered settings, a third of a second, be built on demand."""
     from hydra.core.config_store import ConfigNode, ConfigStore
 
     class Node(ConfigNode):
-        def __init__(self, name, given, group, provider):
+        def __init__(self, name: str, given: Any, group: str | None, provider: str | None) -> None:
             self.name, self.group, self.package, self.provider = name, group, None, provider
             self.given = given
 
         node = functools.cached_property(lambda self: OmegaConf.structured(self.given))
 
-    def store(self, name, node, group=None, package=None, provider=None):
+    def store(
+        self: Any,
+        name: str,
+        node: Any,
+        group: str | None = None,
+        package: str | None = None,
+        provider: str | None = None,
+    ) -> None:
         place = self.repo if group is None else self.repo.setdefault(group, {})
         place[f"{name}.yaml"] = Node(f"{name}.yaml", node, group, provider)
 
-    before, ConfigStore.store = ConfigStore.store, store
+    before = ConfigStore.store
+    setattr(ConfigStore, "store", store)  # noqa: B010, mypy refuses the assignment
     try:
         yield
     finally:
-        ConfigStore.store = before
+        setattr(ConfigStore, "store", before)  # noqa: B010
 
 
 # The modules of fairseq's commands are not imported here, because their import sets up the log.
 
 
-def training_loop():
+def training_loop() -> ModuleType | None:
     """Return the loaded module of fairseq-train, or None."""
     return _loaded("fairseq_cli.train", "validate_and_save")
 
 
-def generation_loop():
+def generation_loop() -> ModuleType | None:
     """Return the loaded module of fairseq-generate, or None."""
     return _loaded("fairseq_cli.generate", "get_symbols_to_strip_from_output")
 
 
-def interactive_loop():
+def interactive_loop() -> ModuleType | None:
     """Return the loaded module of fairseq-interactive, or None."""
     return _loaded("fairseq_cli.interactive", "buffered_read")
 
 
-def preprocessing():
+def preprocessing() -> ModuleType | None:
     """Return the loaded module of fairseq-preprocess, or None."""
     return _loaded("fairseq_cli.preprocess", "_align_files")
 
 
-def _loaded(command, function):
+def _loaded(command: str, function: str) -> ModuleType | None:
     modules = (sys.modules.get(name) for name in (command, "__main__"))  # it may run as a script
     return next((module for module in modules if hasattr(module, function)), None)
 
@@ -133,20 +143,20 @@ def apply(module: str) -> None:
         step()
 
 
-def when_applied(step: Callable) -> Callable:
+def when_applied(step: Function) -> Function:
     """Let :func:`apply` call this function each time."""
     _steps[step.__module__].append(step)
     return step
 
 
-def around(owner: object, name: str) -> Callable:
+def around(owner: object, name: str) -> Function:
     """Replace ``owner.name`` by the decorated function, which is given the original first.
 
     ``owner`` is a module or a class, or a function that returns one, or None to patch nothing.
     """
 
-    def decorate(patch):
-        def step():
+    def decorate(patch: Function) -> Function:
+        def step() -> None:
             place = owner() if isinstance(owner, FunctionType) else owner
             if place is not None:
                 wrap(place, name, patch)
@@ -158,12 +168,12 @@ def around(owner: object, name: str) -> Callable:
     return decorate
 
 
-def instead(owner: object, name: str) -> Callable:
+def instead(owner: object, name: str) -> Function:
     """Replace ``owner.name`` by the decorated function, which does not need the original."""
 
-    def decorate(patch):
+    def decorate(patch: Function) -> Function:
         @functools.wraps(patch)
-        def without(original, *args, **kwargs):
+        def without(original: Function, *args: Any, **kwargs: Any) -> Any:
             return patch(*args, **kwargs)
 
         around(owner, name)(without)
@@ -172,14 +182,15 @@ def instead(owner: object, name: str) -> Callable:
     return decorate
 
 
-def wrap(owner: object, name: str, patch: Callable) -> None:
+def wrap(owner: object, name: str, patch: Function) -> None:
     """Replace ``owner.name`` by ``patch(original, ...)`` at once.
 
     The same patch is applied once, also if the plugin has been imported under another name since.
     Static methods, class methods and properties stay so.
     """
     original = inspect.getattr_static(owner, name)
-    function, kind = original, lambda patched: patched
+    function: Any = original
+    kind: Function = lambda patched: patched  # noqa: E731
     if isinstance(original, (staticmethod, classmethod)):
         function, kind = original.__func__, type(original)
     elif isinstance(original, property):
@@ -189,9 +200,10 @@ def wrap(owner: object, name: str, patch: Callable) -> None:
         return
 
     @functools.wraps(function)
-    def patched(*args, **kwargs):
+    def call(*args: Any, **kwargs: Any) -> Any:
         return patch(function, *args, **kwargs)
 
+    patched: Any = call
     with contextlib.suppress(TypeError, ValueError):  # fairseq asks for names of parameters
         patched.__signature__ = inspect.signature(function)
     setattr(patched, MARK, mark)

@@ -8,8 +8,8 @@ import collections
 import logging
 import os
 import typing
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy
 import omegaconf
@@ -23,11 +23,12 @@ from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin, _MemoryEfficientFP
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import KEY, check_in_training, fingerprints
 from fairseq_posattn.compat.matching import LAST, report_difference_in_training
-from fairseq_posattn.compat.patching import around, training_loop
+from fairseq_posattn.compat.patching import Function, around, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +38,7 @@ EPOCH = "batches_of_epoch"
 
 
 @around(checkpoint_utils, "load_checkpoint")
-def resume(load_checkpoint, cfg, trainer, **kwargs):
+def resume(load_checkpoint: Function, cfg: Any, trainer: Any, **kwargs: Any) -> Any:
     """Load the checkpoint that training resumes from, with the state that fairseq leaves out."""
     forget_previous_training()
     if cfg.restore_file:  # else the user wants none
@@ -50,19 +51,19 @@ def resume(load_checkpoint, cfg, trainer, **kwargs):
     return extra_state, epoch_itr
 
 
-def forget_previous_training():
+def forget_previous_training() -> None:
     """Reset what fairseq keeps of earlier trainings in the same process, such as a sweep's."""
     for name in PROGRESS:
         vars(checkpoint_utils.save_checkpoint).pop(name, None)
         early_stopping().pop(name, None)
 
 
-def early_stopping():
+def early_stopping() -> dict[str, Any]:
     """Return the attributes of fairseq-train's function of ``--patience``, by name."""
     return vars(getattr(training_loop(), "should_stop_early", argparse.Namespace()))
 
 
-def require_restored_file(cfg, trainer):
+def require_restored_file(cfg: Any, trainer: Any) -> None:
     """Raise UsageError for a missing ``--restore-file``: fairseq trains from scratch."""
     path = cfg.restore_file.replace(".pt", f"{trainer.checkpoint_suffix}.pt")
     option = "--restore-file"
@@ -77,7 +78,7 @@ def require_restored_file(cfg, trainer):
         raise UsageError(f"{option}: there is no file {path}{hint}")
 
 
-def finish_saved_epoch(cfg, trainer, extra_state, epoch_itr):
+def finish_saved_epoch(cfg: Any, trainer: Any, extra_state: dict[str, Any], epoch_itr: Any) -> None:
     """Step the schedule at the end of an epoch, which fairseq saves before that step."""
     place = extra_state.get("train_iterator", {})
     is_resumed = place.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
@@ -86,7 +87,7 @@ def finish_saved_epoch(cfg, trainer, extra_state, epoch_itr):
         trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
 
 
-def leave_finished_run(trainer, epoch_itr):
+def leave_finished_run(trainer: Any, epoch_itr: Any) -> None:
     """Leave no epoch if the run has finished: fairseq does one more update before it notices."""
     limits, patience = trainer.cfg.optimization, trainer.cfg.checkpoint.patience
     updates, hours = trainer.get_num_updates(), trainer.cumulative_training_time() / 3600
@@ -106,7 +107,9 @@ def leave_finished_run(trainer, epoch_itr):
 
 
 @around(Trainer, "load_checkpoint")
-def load_all_state(load_checkpoint, self, filename, *args, **kwargs):
+def load_all_state(
+    load_checkpoint: Function, self: Any, filename: str, *args: Any, **kwargs: Any
+) -> Any:
     """Check the dictionaries, and load what fairseq does not; errors are one line."""
     with report_difference_in_training(self, filename):
         extra_state = load_checkpoint(self, filename, *args, **kwargs)
@@ -120,7 +123,7 @@ def load_all_state(load_checkpoint, self, filename, *args, **kwargs):
 
 
 @around(distributed_utils, "_broadcast_object_slow")
-def allow_types(broadcast, *args, **kwargs):
+def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
     """Allow the types of a checkpoint between the processes of one run, but not in files.
 
     fairseq sends it by ``torch.load``, which since PyTorch 2.6 refuses its settings and metrics.
@@ -148,18 +151,20 @@ class Entry(NamedTuple):
     """
 
     key: str
-    get: Callable
-    put: Callable
+    get: Callable[[Any], Any]
+    put: Callable[[Any, Any], object]
 
 
-def _save_too(owner, *entries):
+def _save_too(owner: type, *entries: Entry) -> None:
     """Add entries to the saved state of a class."""
 
-    def save(state_dict, self):
+    def save(state_dict: Function, self: Any) -> dict[str, Any]:
         values = {entry.key: entry.get(self) for entry in entries}
         return state_dict(self) | {key: one for key, one in values.items() if one is not None}
 
-    def load(load_state_dict, self, state, *args, **kwargs):
+    def load(
+        load_state_dict: Function, self: Any, state: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> None:
         load_state_dict(self, state, *args, **kwargs)
         for entry in entries:
             if entry.key in state:
@@ -171,7 +176,7 @@ def _save_too(owner, *entries):
         around(owner, name)(patch)
 
 
-def _fp32_weights(optimizer):
+def _fp32_weights(optimizer: Any) -> list[Tensor]:
     """Return the float32 weights: one tensor each or all in one, depending on fairseq's flags."""
     weights = optimizer.fp32_params
     if torch.is_tensor(weights):
@@ -179,7 +184,7 @@ def _fp32_weights(optimizer):
     return list(weights.values() if isinstance(weights, dict) else weights)
 
 
-def _load_fp32_weights(optimizer, saved):
+def _load_fp32_weights(optimizer: Any, saved: Sequence[Tensor]) -> None:
     """Load float32 weights, unless they are not the model's, which may be an average."""
     weights, half = _fp32_weights(optimizer), optimizer.fp16_params[0].dtype
     saved = [exact.to(weights[0].device) for exact in saved]
@@ -211,22 +216,25 @@ AMP_SCALER = Entry(
     lambda self: self.scaler.state_dict(),
     lambda self, state: state and self.scaler.load_state_dict(state),
 )
-COUNTERS = (
-    Entry(
+
+
+def _counter(name: str) -> Entry:
+    """Return the entry of an attribute of PyTorch's schedule."""
+    return Entry(
         name,
-        lambda self, name=name: getattr(self.lr_scheduler, name),
-        lambda self, value, name=name: setattr(self.lr_scheduler, name, value),
+        lambda self: getattr(self.lr_scheduler, name),
+        lambda self, value: setattr(self.lr_scheduler, name, value),
     )
-    for name in ("num_bad_epochs", "cooldown_counter")
-)
+
+
 _save_too(_FP16OptimizerMixin, FP32_WEIGHTS, SCALER)
 _save_too(_MemoryEfficientFP16OptimizerMixin, SCALER)
 _save_too(AMPOptimizer, AMP_SCALER)
-_save_too(ReduceLROnPlateauLRSchedule, *COUNTERS)
+_save_too(ReduceLROnPlateauLRSchedule, *map(_counter, ("num_bad_epochs", "cooldown_counter")))
 
 
 @around(Trainer, "state_dict")
-def save_all_state(state_dict, self):
+def save_all_state(state_dict: Function, self: Any) -> dict[str, Any]:
     """Save dictionaries' fingerprints, the state of ``--patience`` and that of averaged weights.
 
     fairseq saves none of them. Both readers of a checkpoint, task and trainer, get fingerprints.
@@ -240,14 +248,16 @@ def save_all_state(state_dict, self):
     return state
 
 
-def load_ema_counter(trainer, extra_state):
+def load_ema_counter(trainer: Any, extra_state: dict[str, Any]) -> None:
     """Load the number of updates since the last average."""
     if trainer.cfg.ema.store_ema:
         trainer.ema.update_freq_counter = extra_state.get(EMA_COUNTER, 0)
 
 
 @around(ReduceLROnPlateauLRSchedule, "step")
-def step_with_loss_only(step, self, epoch, val_loss=None):
+def step_with_loss_only(
+    step: Function, self: Any, epoch: int, val_loss: float | None = None
+) -> Any:
     """Count no epoch on resuming, when fairseq calls this without a loss."""
     if val_loss is not None:
         step(self, epoch, val_loss)
@@ -260,7 +270,14 @@ def step_with_loss_only(step, self, epoch, val_loss=None):
 
 
 @around(FairseqTask, "get_batch_iterator")
-def note_batches(get_batch_iterator, self, dataset, max_tokens=None, *args, **kwargs):
+def note_batches(
+    get_batch_iterator: Function,
+    self: Any,
+    dataset: Any,
+    max_tokens: int | None = None,
+    *args: Any,
+    **kwargs: Any,
+) -> Any:
     """Note what resuming and validation need to know of the batches."""
     self.max_tokens_of_batches = max_tokens  # for validation.count_left_out
     iterator = get_batch_iterator(self, dataset, max_tokens, *args, **kwargs)
@@ -268,14 +285,14 @@ def note_batches(get_batch_iterator, self, dataset, max_tokens=None, *args, **kw
     return iterator
 
 
-def note_epoch_of_batches(task, dataset, iterator):
+def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
     """Note the epoch whose seed made the batches that are reused."""
     if task.dataset_to_epoch_iter.get(dataset) is iterator and not hasattr(iterator, EPOCH):
         setattr(iterator, EPOCH, iterator.epoch)
 
 
 @around(EpochBatchIterator, "state_dict")
-def save_place_in_data(state_dict, self):
+def save_place_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
     """Save the epoch of the batches, and the numbers of processes and batches.
 
     fairseq counts only the batches that each process took.
@@ -285,7 +302,7 @@ def save_place_in_data(state_dict, self):
 
 
 @around(EpochBatchIterator, "load_state_dict")
-def load_place_in_data(load_state_dict, self, state):
+def load_place_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
     """Resume at the same place on another number of processes.
 
     If it does not divide the batches taken, some are repeated; fairseq also skips some, or fails.
@@ -300,7 +317,9 @@ def load_place_in_data(load_state_dict, self, state):
 
 
 @around(Trainer, "get_train_iterator")
-def make_batches_of_that_epoch(get_train_iterator, self, epoch, *args, **kwargs):
+def make_batches_of_that_epoch(
+    get_train_iterator: Function, self: Any, epoch: int, *args: Any, **kwargs: Any
+) -> Any:
     """Make the batches again, once on resuming, unless ``--reset-dataloader`` starts over."""
     resumed = vars(self).pop("epochs_of_batches", {})
     return get_train_iterator(self, resumed.get(epoch, epoch), *args, **kwargs)

@@ -13,8 +13,10 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
+from typing import Any
 
 import torch
 import torch.multiprocessing
@@ -22,21 +24,26 @@ from fairseq import checkpoint_utils, utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
+from torch.multiprocessing.spawn import ProcessExitedException
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.matching import LAST
-from fairseq_posattn.compat.patching import around, training_loop
+from fairseq_posattn.compat.patching import Function, around, training_loop
 from fairseq_posattn.text.plain_text import copy_companions
 
 logger = logging.getLogger(__name__)
 
 BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
 _best = SimpleNamespace(number=0, highest=False)  # of --keep-best-checkpoints
-_held = {}  # locks: closing a file, even another of the same name, would release its lock
+_held: dict[
+    str, Any
+] = {}  # locks: closing a file, even another of the same name, would release its lock
 
 
 @around(checkpoint_utils, "torch_persistent_save")
-def save_whole(torch_persistent_save, state, path, async_write=False):
+def save_whole(
+    torch_persistent_save: Function, state: Any, path: str, async_write: bool = False
+) -> Any:
     """Save a checkpoint under another name first; fairseq 0.12 leaves an incomplete file."""
     if async_write or not PathManager.supports_rename(path):
         return torch_persistent_save(state, path, async_write=async_write)
@@ -45,7 +52,7 @@ def save_whole(torch_persistent_save, state, path, async_write=False):
 
 
 @around(PathManager, "copy")
-def copy_whole(copy, src_path, dst_path, overwrite=False):
+def copy_whole(copy: Function, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
     """Copy a checkpoint under another name first; fairseq overwrites the old one in place."""
     if not PathManager.supports_rename(dst_path):
         return copy(src_path, dst_path, overwrite=overwrite)
@@ -54,7 +61,7 @@ def copy_whole(copy, src_path, dst_path, overwrite=False):
 
 
 @contextlib.contextmanager
-def _writing(path):
+def _writing(path: str) -> Iterator[str]:
     """Yield a temporary name and rename it to ``path``; raise a UsageError for a full disk."""
     part = f"{path}.tmp"
     try:
@@ -63,7 +70,7 @@ def _writing(path):
     except BaseException as error:
         with contextlib.suppress(OSError):
             os.remove(part)
-        cause = error
+        cause: BaseException | None = error
         while cause is not None and not isinstance(cause, OSError):  # PyTorch wraps it
             cause = cause.__cause__ or cause.__context__
         if cause is None:
@@ -73,7 +80,7 @@ def _writing(path):
 
 
 @around(checkpoint_utils, "save_checkpoint")
-def save_checkpoint(save, cfg, trainer, *args, **kwargs):
+def save_checkpoint(save: Function, cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
     """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
     _best.number = getattr(cfg, "keep_best_checkpoints", 0)  # for find_best
     _best.highest = cfg.maximize_best_checkpoint_metric
@@ -91,7 +98,12 @@ def save_checkpoint(save, cfg, trainer, *args, **kwargs):
 
 
 @around(checkpoint_utils, "checkpoint_paths")
-def find_best(checkpoint_paths, path, pattern=r"checkpoint(\d+)\.pt", keep_match=False):
+def find_best(
+    checkpoint_paths: Function,
+    path: str,
+    pattern: str = r"checkpoint(\d+)\.pt",
+    keep_match: bool = False,
+) -> list[str]:
     """Find all best checkpoints, and while there are fewer than N, a missing one as the worst.
 
     fairseq 0.12 does not fill up to N, and never removes scores below zero, such as Pearson's r.
@@ -106,7 +118,7 @@ def find_best(checkpoint_paths, path, pattern=r"checkpoint(\d+)\.pt", keep_match
 
 
 @around(Trainer, "__init__")
-def lock_save_dir(init, self, cfg, *args, **kwargs):
+def lock_save_dir(init: Function, self: Any, cfg: Any, *args: Any, **kwargs: Any) -> None:
     """Lock ``--save-dir``: fairseq 0.12 lets two runs mix their checkpoints."""
     init(self, cfg, *args, **kwargs)
     checkpoint, distributed = self.cfg.checkpoint, self.cfg.distributed_training
@@ -114,7 +126,7 @@ def lock_save_dir(init, self, cfg, *args, **kwargs):
         lock(checkpoint.save_dir)
 
 
-def lock(folder):
+def lock(folder: str) -> None:
     """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
 
     filelock's lock would be inherited by processes that load data, which outlive a killed training.
@@ -143,13 +155,13 @@ def lock(folder):
 
 # --- SIGTERM and Ctrl-C ---------------------------------------------------------------------------
 
-SIGNALS = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+SIGNALS: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 # The process that trains, whether it prints for all, and the received signal.
 _state = SimpleNamespace(process=None, prints=True, received=0)
 
 
 @around(training_loop, "train")
-def listen(train, cfg, trainer, *args, **kwargs):
+def listen(train: Function, cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
     """Receive signals while an epoch is trained; fairseq ends without saving."""
     if threading.current_thread() is not threading.main_thread():
         return train(cfg, trainer, *args, **kwargs)
@@ -165,7 +177,7 @@ def listen(train, cfg, trainer, *args, **kwargs):
             signal.signal(number, handler)
 
 
-def _receive(number, frame):
+def _receive(number: int, frame: FrameType | None) -> None:
     if os.getpid() != _state.process:  # a process that loads data: Ctrl-C reaches it, too
         return
     _state.received = number
@@ -176,7 +188,15 @@ def _receive(number, frame):
 
 
 @around(training_loop, "validate_and_save")
-def validate_and_save(validate, cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch):
+def validate_and_save(
+    validate: Function,
+    cfg: Any,
+    trainer: Any,
+    task: Any,
+    epoch_itr: Any,
+    valid_subsets: Any,
+    end_of_epoch: bool,
+) -> tuple[Any, bool]:
     """Save after the last epoch, also if ``--save-interval`` does not divide it; obey signals."""
     if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
         cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
@@ -186,7 +206,7 @@ def validate_and_save(validate, cfg, trainer, task, epoch_itr, valid_subsets, en
     return losses, should_stop
 
 
-def stop_after_signal(cfg, trainer, epoch_itr, loss):
+def stop_after_signal(cfg: Any, trainer: Any, epoch_itr: Any, loss: float | None) -> None:
     """Save and exit if a process has received a signal: here an update is complete."""
     number = _maximum(_state.received, trainer)
     if not number:
@@ -200,7 +220,7 @@ def stop_after_signal(cfg, trainer, epoch_itr, loss):
     raise SystemExit(128 + number)
 
 
-def _maximum(number, trainer):
+def _maximum(number: int, trainer: Any) -> int:
     """Return the largest of the numbers of all processes."""
     if trainer.data_parallel_world_size == 1:
         return number
@@ -209,7 +229,7 @@ def _maximum(number, trainer):
     return int(numbers)
 
 
-def _save(cfg, trainer, epoch_itr, loss):
+def _save(cfg: Any, trainer: Any, epoch_itr: Any, loss: float | None) -> str:
     """Write only ``checkpoint_last.pt``; return the message."""
     if cfg.no_save or cfg.no_last_checkpoints:
         return "nothing was saved, as the flags demand"
@@ -231,7 +251,7 @@ def _save(cfg, trainer, epoch_itr, loss):
 
 
 @contextlib.contextmanager
-def end_in_one_line():
+def end_in_one_line() -> Iterator[None]:
     """End in one line after Ctrl-C outside training."""
     try:
         yield
@@ -241,7 +261,7 @@ def end_in_one_line():
 
 
 @around(torch.multiprocessing, "spawn")
-def pass_on_sigterm(spawn, fn, *args, **kwargs):
+def pass_on_sigterm(spawn: Function, fn: Any, *args: Any, **kwargs: Any) -> Any:
     """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
 
     fairseq-train ends alone, and a scheduler then kills the others while they save.
@@ -250,15 +270,16 @@ def pass_on_sigterm(spawn, fn, *args, **kwargs):
         return spawn(fn, *args, **kwargs)
     received = []
 
-    def pass_on(number, frame):
+    def pass_on(number: int, frame: FrameType | None) -> None:
         received.append(number)
         for child in multiprocessing.active_children():
-            os.kill(child.pid, number)
+            if child.pid is not None:
+                os.kill(child.pid, number)
 
     before = signal.signal(signal.SIGTERM, pass_on)
     try:
         return spawn(fn, *args, **kwargs)
-    except torch.multiprocessing.ProcessExitedException:
+    except ProcessExitedException:
         if received:
             raise SystemExit(128 + received[0]) from None
         raise
@@ -266,6 +287,6 @@ def pass_on_sigterm(spawn, fn, *args, **kwargs):
         signal.signal(signal.SIGTERM, before)
 
 
-def _print(message):
+def _print(message: str) -> None:
     """Print on standard error in a way that a signal handler may use."""
     os.write(2, f"fairseq_posattn: {message}\n".encode())

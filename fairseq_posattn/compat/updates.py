@@ -5,6 +5,8 @@ Results of the faster forms are equal up to rounding.
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from fairseq import utils
@@ -15,16 +17,26 @@ from fairseq.optim.adam import Adam, FairseqAdam
 from fairseq.optim.fp16_optimizer import _FP16OptimizerMixin
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.trainer import Trainer
+from torch import Tensor
+from torch.nn import Module
 from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.cuda_graphs import graphs_of
-from fairseq_posattn.compat.patching import around, instead, when_applied
+from fairseq_posattn.compat.patching import Function, around, instead, when_applied
 
 
 @around(FairseqTask, "train_step")
 def train_batch(
-    train_step, self, sample, model, criterion, optimizer, update_num, ignore_grad=False, **options
-):
+    train_step: Function,
+    self: Any,
+    sample: dict[str, Any],
+    model: Any,
+    criterion: Any,
+    optimizer: Any,
+    update_num: int,
+    ignore_grad: bool = False,
+    **options: Any,
+) -> tuple[Any, Any, dict[str, Any]]:
     """Train by a CUDA graph, if the model wants that and the batch has one.
 
     Exclude dummy batches of processes that have a batch less, whose tokens fairseq counts.
@@ -40,14 +52,16 @@ def train_batch(
 
 
 @around(Trainer, "train_step")
-def put_missing_batches_first(train_step, self, samples, *args, **kwargs):
+def put_missing_batches_first(
+    train_step: Function, self: Any, samples: list[Any], *args: Any, **kwargs: Any
+) -> Any:
     """Count a process whose last batch is missing in the tokens that divide the gradients."""
     samples = sorted(samples, key=lambda sample: sample is not None and len(sample) > 0)
     return train_step(self, samples, *args, **kwargs)
 
 
 @around(FairseqAdam, "__init__")
-def use_fused_adam(init, self, cfg, params):
+def use_fused_adam(init: Function, self: Any, cfg: Any, params: Iterable[Tensor]) -> None:
     """Use PyTorch's fused kernels for ``--optimizer adam``, unless ``--use-old-adam`` is given.
 
     The saved state is fairseq's, so that a training resumes under either.
@@ -62,7 +76,7 @@ def use_fused_adam(init, self, cfg, params):
 class FusedAdam(Adam):
     """fairseq's Adam with a fused step; in half precision it needs float32 copies one by one."""
 
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None if closure is None else closure()
         for group in self.param_groups:
             by_step = defaultdict(list)
@@ -80,7 +94,7 @@ class FusedAdam(Adam):
                 self._step(parameters, [one.data for one in parameters], number, group)
         return loss
 
-    def _count_step(self, parameter):
+    def _count_step(self, parameter: Tensor) -> int:
         """Initialize or convert the state of a parameter; return the number of this step."""
         wide, state = torch.promote_types(parameter.dtype, torch.float32), self.state[parameter]
         state["step"] = state.get("step", 0) + 1
@@ -90,7 +104,9 @@ class FusedAdam(Adam):
             state[moment] = state[moment].to(parameter.device, wide)  # it may have been loaded
         return state["step"]
 
-    def _step(self, parameters, weights, number, group):
+    def _step(
+        self, parameters: list[Any], weights: list[Tensor], number: int, group: dict[str, Any]
+    ) -> None:
         """Step parameters, whose values are ``weights``, for the ``number``-th time."""
         beta1, beta2 = group["betas"]
         before = torch.full((len(weights),), number - 1.0, device=weights[0].device)
@@ -114,26 +130,26 @@ class FusedAdam(Adam):
 
 
 @when_applied
-def enable_total_norm():
+def enable_total_norm() -> None:
     """Let fairseq call :func:`total_norm`, for which it needs apex."""
     utils.multi_tensor_l2norm_available = True
 
 
 @instead(utils, "multi_tensor_total_norm")
-def total_norm(grads, chunk_size=None):
+def total_norm(grads: list[Tensor], chunk_size: int | None = None) -> Tensor:
     """Return the norm of all gradients in a few launches; without apex fairseq loops over them."""
     norms = torch._foreach_norm(grads, dtype=torch.float32)
     return torch.norm(torch.stack([norm.to(norms[0].device) for norm in norms]))
 
 
 @around(FairseqOptimizer, "clip_grad_norm")
-def copy_norm_to_host(clip_grad_norm, self, *args, **kwargs):
+def copy_norm_to_host(clip_grad_norm: Function, self: Any, *args: Any, **kwargs: Any) -> Tensor:
     """Synchronize once an update, here: fairseq 0.12 asks twice whether the norm is finite."""
     return clip_grad_norm(self, *args, **kwargs).cpu()
 
 
 @around(Trainer, "_reduce_and_log_stats")
-def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
+def log_without_sync(reduce_and_log_stats: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Skip rounding of ignored statistics, each a synchronization, as fairseq does on TPUs."""
     tpu, self.tpu = self.tpu, True
     try:
@@ -143,7 +159,7 @@ def log_without_sync(reduce_and_log_stats, self, *args, **kwargs):
 
 
 @around(AverageMeter, "update")
-def add_in_one_launch(update, self, val, n=1):
+def add_in_one_launch(update: Function, self: Any, val: Any, n: Any = 1) -> None:
     """Add to the sum of a logged number in one launch; fairseq takes two, also for a count of 1."""
     is_sum = torch.is_tensor(self.sum) and torch.is_tensor(val) and self.sum.dtype == val.dtype
     is_first = torch.is_tensor(val) and type(self.sum) is int and self.sum == 0
@@ -155,7 +171,9 @@ def add_in_one_launch(update, self, val, n=1):
 
 
 @around(utils, "make_positions")
-def number_positions(make_positions, tensor, padding_idx, onnx_trace=False):
+def number_positions(
+    make_positions: Function, tensor: Tensor, padding_idx: int, onnx_trace: bool = False
+) -> Any:
     """Return the positions of tokens in four launches instead of seven."""
     if onnx_trace:
         return make_positions(tensor, padding_idx, onnx_trace)
@@ -168,7 +186,7 @@ def number_positions(make_positions, tensor, padding_idx, onnx_trace=False):
 # --use-old-adam and gradients that do not exist yet.
 
 
-def _use_stock_copies(optimizer):
+def _use_stock_copies(optimizer: Any) -> bool:
     exact = optimizer.fp32_params
     weights = exact.values() if optimizer.has_flat_params else exact
     stock_adam = type(optimizer.fp32_optimizer.optimizer) is Adam
@@ -176,7 +194,7 @@ def _use_stock_copies(optimizer):
 
 
 @around(_FP16OptimizerMixin, "_sync_fp16_grads_to_fp32")
-def copy_gradients(sync, self):
+def copy_gradients(sync: Function, self: Any) -> None:
     """Copy the gradients to float32 in one launch."""
     if _use_stock_copies(self):
         sync(self)
@@ -185,15 +203,15 @@ def copy_gradients(sync, self):
         return
     pairs = list(zip(_fp32_parts(self, "grad"), self.fp16_params, strict=True))
     unused = [exact for exact, parameter in pairs if parameter.grad is None]
-    given = [(exact, one.grad) for exact, one in pairs if one.grad is not None]
+    used = [(exact, one.grad) for exact, one in pairs if one.grad is not None]
     if unused:
         torch._foreach_zero_(unused)
-    torch._foreach_copy_(*map(list, zip(*given, strict=True)))
+    torch._foreach_copy_([exact for exact, _ in used], [grad for _, grad in used])
     self._needs_sync = False
 
 
 @around(_FP16OptimizerMixin, "_sync_fp32_params_to_fp16")
-def copy_weights(sync, self):
+def copy_weights(sync: Function, self: Any) -> None:
     """Copy the weights to half precision in one launch."""
     if _use_stock_copies(self):
         sync(self)
@@ -202,7 +220,7 @@ def copy_weights(sync, self):
 
 
 @around(_FP16OptimizerMixin, "zero_grad")
-def zero_gradients(zero_grad, self):
+def zero_gradients(zero_grad: Function, self: Any) -> None:
     """Zero the float32 gradients in one launch."""
     if self.has_flat_params or _use_stock_copies(self):
         zero_grad(self)
@@ -216,7 +234,7 @@ def zero_gradients(zero_grad, self):
         self.fp32_params = exact
 
 
-def _fp32_parts(optimizer, part):
+def _fp32_parts(optimizer: Any, part: str) -> list[Tensor]:
     """Return the float32 weights or gradients, one for each parameter and in its shape."""
     if not optimizer.has_flat_params:
         return [getattr(weight, part) for weight in optimizer.fp32_params]
@@ -230,7 +248,7 @@ def _fp32_parts(optimizer, part):
 
 
 @instead(NanDetector, "add_hooks")
-def watch_backward_of_leaves(self, module):
+def watch_backward_of_leaves(self: Any, module: Module) -> None:
     """Watch the gradients of modules without children, which return tensors.
 
     PyTorch raises StopIteration for an encoder's output, a dictionary of lists.

@@ -1,7 +1,9 @@
 """BLEU in validation, and examples that training and validation leave out."""
 
 import logging
+from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy
 import sacrebleu
@@ -9,7 +11,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.compat.patching import around
+from fairseq_posattn.compat.patching import Function, around
 from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.moses import rules_warning
 
@@ -18,7 +20,7 @@ LEAST = 1e-9  # n-grams
 
 
 @around(TranslationTask, "build_model")
-def warn_of_languages(build_model, self, *args, **kwargs):
+def warn_of_languages(build_model: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Warn where the tools of ``--eval-bleu`` have no rules for the target language."""
     target = self.cfg.target_lang
     if self.cfg.eval_bleu:
@@ -30,7 +32,9 @@ def warn_of_languages(build_model, self, *args, **kwargs):
 
 
 @around(TranslationTask, "_inference_with_bleu")
-def tokenize_by_language(inference_with_bleu, self, *args, **kwargs):
+def tokenize_by_language(
+    inference_with_bleu: Function, self: Any, *args: Any, **kwargs: Any
+) -> Any:
     """Split the text of ``--eval-bleu`` by its language; fairseq takes 13a for all.
 
     If no hypothesis has a word, fairseq logs no BLEU, and a best checkpoint by it is a KeyError.
@@ -49,8 +53,13 @@ def tokenize_by_language(inference_with_bleu, self, *args, **kwargs):
 
 @around(FairseqTask, "filter_indices_by_size")
 def count_left_out(
-    filter_indices, self, indices, dataset, max_positions=None, ignore_invalid_inputs=False
-):
+    filter_indices: Function,
+    self: Any,
+    indices: Any,
+    dataset: Any,
+    max_positions: Any = None,
+    ignore_invalid_inputs: bool = False,
+) -> Any:
     """Name the share of the examples that are too long, and the flags that keep them."""
     kept, long = dataset.filter_indices_by_size(indices, max_positions)
     if len(long) == 0 or not ignore_invalid_inputs:
@@ -63,7 +72,7 @@ def count_left_out(
     return kept
 
 
-def _lifted(task, split, longest):
+def _lifted(task: Any, split: str, longest: Any) -> Iterator[tuple[str, int]]:
     """Yield options and the values that they need for examples of the ``longest`` sides."""
     sides = ("max_source_positions", "max_target_positions")
     names = sides if hasattr(task.cfg, sides[0]) else ("max_positions",)

@@ -58,7 +58,7 @@ class SharedConfig(FairseqDataclass):
     )
 
 
-def _collect_fields() -> list[tuple]:
+def _collect_fields() -> list[tuple[str, Any, Any]]:
     """Return the flags of all mechanisms as fields of a fairseq config."""
     collected = {}
     for builder in mechanisms.MECHANISMS.values():
@@ -70,7 +70,7 @@ def _collect_fields() -> list[tuple]:
     return list(collected.values())
 
 
-MechanismConfig = make_dataclass(
+MechanismConfig: Any = make_dataclass(
     "MechanismConfig", _collect_fields(), bases=(SharedConfig,), namespace={"__module__": __name__}
 )
 

@@ -68,7 +68,7 @@ WRONG = "row {}: needs a flag and a tag per word, and exactly one predicate"
 def test_malformed_rows_are_refused(words, flags, tags, message):
     columns = [[torch.tensor([*row, 2]) for row in rows] for rows in (words, flags, tags)]
     with pytest.raises(UsageError, match=message) if message else nullcontext():
-        check_rows("train", *columns, marked=5, unknown=3)
+        check_rows("train", columns, marked=5, unknown=3)
 
 
 class GivenLogits(nn.Module):

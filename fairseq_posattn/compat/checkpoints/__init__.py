@@ -13,6 +13,8 @@ import os
 import re
 import sys
 import threading
+from collections.abc import Iterator
+from typing import Any
 
 import numpy
 import torch
@@ -31,10 +33,10 @@ ADVICE = {
 IN_FOLDER = ("checkpoint_best.pt", "checkpoint_last.pt")
 
 
-def find_checkpoint(path):
+def find_checkpoint(path: str | os.PathLike[str]) -> str:
     """Return the path of a checkpoint; for a folder, of its best or else its last checkpoint."""
     if not os.path.isdir(path):
-        return path
+        return os.fspath(path)
     for name in IN_FOLDER:
         file = os.path.join(path, name)
         if os.path.isfile(file):
@@ -43,7 +45,7 @@ def find_checkpoint(path):
     raise UsageError(f"{path}: the folder has no {' and no '.join(IN_FOLDER)}; name a checkpoint")
 
 
-def read_checkpoint(path, device="cpu"):
+def read_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> dict[str, Any]:
     """Return what fairseq saved, without running any code that the file may carry.
 
     Device "meta" skips the tensors' numbers, which then take no memory. Damaged files, and types
@@ -78,12 +80,12 @@ KINDS = ("b1", *(f"{kind}{size}" for kind in "iu" for size in (1, 2, 4, 8)), "f2
 class Kind:
     """A replacement of NumPy's ``dtype``: one of :data:`KINDS`."""
 
-    def __init__(self, name, align=False, copy=False):
+    def __init__(self, name: Any, align: Any = False, copy: Any = False) -> None:
         if name not in KINDS:
             raise CheckpointError(f"is refused: an array in it is of {name!r}, not of numbers")
         self.dtype = numpy.dtype(name)
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         if state[1] == ">":
             self.dtype = self.dtype.newbyteorder(">")
 
@@ -93,30 +95,30 @@ class Array:
 
     value = None
 
-    def __setstate__(self, state):
+    def __setstate__(self, state: Any) -> None:
         _, shape, kind, by_columns, content = state
         self.value = make_numbers(kind, content).reshape(shape, order="F" if by_columns else "C")
 
 
-def make_numbers(kind, content):
+def make_numbers(kind: Any, content: Any) -> Any:
     """Return an array of the numbers in ``content``, in memory of its own."""
     if type(kind) is not Kind or type(content) is not bytes:
         raise CheckpointError("is refused: an array in it is not made of numbers")
     return numpy.frombuffer(content, kind.dtype).astype(kind.dtype.newbyteorder("="))
 
 
-def make_array(kind_of_array, shape, code):
+def make_array(kind_of_array: Any, shape: Any, code: Any) -> Any:
     """Return an empty array, as NumPy's ``_reconstruct``."""
     return Array()
 
 
-def make_number(kind, content):
+def make_number(kind: Any, content: Any) -> Any:
     """Return a number, as NumPy's ``scalar``."""
     [value] = make_numbers(kind, content)
     return value
 
 
-STAND_INS = {"argparse.Namespace": argparse.Namespace, "numpy.dtype": Kind}
+STAND_INS: dict[str, Any] = {"argparse.Namespace": argparse.Namespace, "numpy.dtype": Kind}
 STAND_INS["numpy.ndarray"] = object()  # cannot be called
 STAND_INS["an array without a name"] = Array
 for _core in ("core", "_core"):  # of NumPy 1 and of NumPy 2
@@ -127,9 +129,9 @@ _reading = threading.RLock()  # PyTorch's list of allowed types is shared by thr
 
 
 @contextlib.contextmanager
-def stand_ins(further):
+def stand_ins(further: Any) -> Iterator[None]:
     """Let ``torch.load`` read tensors, containers, :data:`STAND_INS` and ``further`` types."""
-    named = [(thing, name) for name, thing in (further | STAND_INS).items()]
+    named: list[Any] = [(thing, name) for name, thing in (further | STAND_INS).items()]
     with _reading:
         allowed = torch.serialization.get_safe_globals()
         torch.serialization.clear_safe_globals()
@@ -142,7 +144,7 @@ def stand_ins(further):
             torch.serialization.add_safe_globals([*allowed, *added])
 
 
-def allowed_by_user():
+def allowed_by_user() -> Any:
     """Return the types given to ``add_safe_globals``, by name, without PyTorch's own."""
     with _reading:
         allowed = torch.serialization.get_safe_globals()
@@ -150,7 +152,7 @@ def allowed_by_user():
     return {name: thing for thing, name in entries if not name.startswith("torch.")}
 
 
-def _name(value):
+def _name(value: Any) -> str:
     thing = value if isinstance(value, type) or callable(value) else type(value)
     name = getattr(thing, "__qualname__", type(thing).__qualname__)
     return f"{getattr(thing, '__module__', '')}.{name}"
@@ -169,12 +171,12 @@ class Contents:
     ``further`` types are allowed beside :data:`PLAIN`, tensors, arrays and containers of them.
     """
 
-    def __init__(self, size, further):
+    def __init__(self, size: int, further: Any) -> None:
         self.further = further
         self.parts = MAX_PARTS
         self.bytes = TIMES * size + EXTRA_BYTES
 
-    def check(self, value, depth=MAX_DEPTH):
+    def check(self, value: Any, depth: int = MAX_DEPTH) -> Any:
         """Return the value, with arrays for stand-ins, or raise :class:`CheckpointError`."""
         self.parts -= 1
         if depth == 0 or self.parts == 0:
@@ -204,7 +206,7 @@ class Contents:
             return value.value
         raise CheckpointError(f"is refused: it holds {_name(value)}")
 
-    def check_tensor(self, tensor):
+    def check_tensor(self, tensor: Any) -> Any:
         """Return a tensor whose numbers are all in the file."""
         here = tensor.device.type in ("cpu", "meta")  # meta if only the settings are read
         if tensor.layout is not torch.strided or tensor.is_quantized or not here:

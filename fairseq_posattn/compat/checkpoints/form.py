@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import zipfile
+from typing import Any
 
 from fairseq_posattn.compat.checkpoints.pickles import CheckpointError, Pickles
 
@@ -20,7 +21,7 @@ MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
 
-def check_form(file, allowed, trusted):
+def check_form(file: Any, allowed: Any, trusted: Any) -> Any:
     """Return a file for ``torch.load``; CheckpointError if damaged, or of other types.
 
     For the names ``allowed`` and ``trusted`` see :class:`~.pickles.Pickles`.
@@ -41,7 +42,7 @@ def check_form(file, allowed, trusted):
     return file
 
 
-def _check_zip(file, pickles):
+def _check_zip(file: Any, pickles: Any) -> Any:
     size = os.fstat(file.fileno()).st_size
     if not zipfile.is_zipfile(file):  # its index is at the end
         raise CheckpointError(f"is truncated after {size:,} bytes")
@@ -74,24 +75,24 @@ def _check_zip(file, pickles):
 class _Indexed(io.RawIOBase):
     """A binary file of ``size`` bytes, followed by an index of its contents in memory."""
 
-    def __init__(self, file, size):
+    def __init__(self, file: Any, size: int) -> None:
         self.file, self.size, self.place, self.index = file, size, size, bytearray()
 
-    def readable(self):
+    def readable(self) -> bool:
         return True
 
-    def seekable(self):
+    def seekable(self) -> bool:
         return True
 
-    def seek(self, offset, whence=os.SEEK_SET):
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         self.place = offset + (0, self.place, self.size + len(self.index))[whence]
         return self.place
 
-    def write(self, content):
+    def write(self, content: Any) -> Any:
         self.index += content
         return self.seek(0, os.SEEK_END)
 
-    def readinto(self, buffer):
+    def readinto(self, buffer: Any) -> int:
         if self.place < self.size:
             self.file.seek(self.place)
             count = self.file.readinto(buffer)

@@ -6,6 +6,7 @@ as its depth and size.
 """
 
 import pickletools
+from typing import Any
 
 import torch
 
@@ -44,7 +45,9 @@ class Value:
 
     __slots__ = ("depth", "name", "parts", "size")
 
-    def __init__(self, depth=0, size=VALUE, name="", parts=None):
+    def __init__(
+        self, depth: int = 0, size: int = VALUE, name: Any = "", parts: Any = None
+    ) -> None:
         self.depth, self.size, self.name, self.parts = depth, size, name, parts
 
 
@@ -57,13 +60,15 @@ class Pickles:
         trusted: those of them that may be called with anything.
     """
 
-    def __init__(self, size, allowed, trusted=()):
+    def __init__(self, size: int, allowed: Any, trusted: Any = ()) -> None:
         self.left = TIMES * size + EXTRA_BYTES
         self.allowed, self.trusted = allowed, trusted
 
-    def check(self, file):
+    def check(self, file: Any) -> None:
         """Follow one pickle to its end; raise :class:`CheckpointError` if it is refused."""
-        self.stack, self.outer, self.memo = [], [], {}
+        self.stack: list[Any] = []
+        self.outer: list[Any] = []
+        self.memo: dict[Any, Any] = {}
         try:
             for instruction, argument, _ in pickletools.genops(file):
                 self.take(VALUE)
@@ -71,12 +76,12 @@ class Pickles:
         except UNREADABLE as error:
             raise CheckpointError(f"cannot be read ({error})") from None
 
-    def take(self, size):
+    def take(self, size: int) -> None:
         self.left -= size
         if self.left < 0:
             raise CheckpointError("is refused: its contents become much larger than the file")
 
-    def follow(self, instruction, argument):
+    def follow(self, instruction: Any, argument: Any) -> None:
         """Change the stack as PyTorch's unpickler does, by the kind of instruction."""
         stack = self.stack
         match instruction:
@@ -131,11 +136,11 @@ class Pickles:
             case _:
                 raise CheckpointError(f"is refused: its pickle has the instruction {instruction}")
 
-    def push_tuple(self, parts):
+    def push_tuple(self, parts: Any) -> None:
         size = VALUE * (1 + len(parts))
         self.stack.append(Value(_depth_around(parts), size, parts=tuple(parts)))
 
-    def fill(self, parts, with_keys):
+    def fill(self, parts: Any, with_keys: Any) -> None:
         """Add to the list or dictionary on top of the stack."""
         container = self.stack[-1]
         if with_keys and any(key.depth for key in parts[::2]):
@@ -143,9 +148,9 @@ class Pickles:
         _deepen(container, _depth_around(parts))
         container.size += VALUE * len(parts)
 
-    def call(self, name, arguments):
+    def call(self, name: str, arguments: Any) -> Any:
         """Return the result of a call, whose arguments may be copied but are no deep containers."""
-        parts = arguments.parts or ()
+        parts: Any = arguments.parts or ()
         if name == "_codecs.encode" and parts[1].name not in ENCODINGS:
             raise CheckpointError("is refused: it encodes text in a way that pickles do not")
         plain = arguments.parts is not None and all(part.depth <= 1 for part in parts)
@@ -159,13 +164,13 @@ class Pickles:
 CONSTANT = Value()
 
 
-def _deepen(value, depth):
+def _deepen(value: Any, depth: int) -> None:
     if value.depth == 0:
         raise CheckpointError("is refused: it changes what is no container")
     value.depth = max(value.depth, depth)
 
 
-def _depth_around(parts):
+def _depth_around(parts: Any) -> Any:
     depth = 1 + max((part.depth for part in parts), default=0)
     if depth > MAX_DEPTH:
         raise CheckpointError("is refused: its contents are nested too deeply")

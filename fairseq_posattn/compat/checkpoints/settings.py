@@ -11,7 +11,9 @@ import contextlib
 import json
 import logging
 import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
+from typing import Any, NoReturn
 
 from fairseq_posattn.common.errors import UsageError
 
@@ -61,7 +63,7 @@ NAME = re.compile(r"[\w.+@-]*")
 REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
 
 
-def as_number(value):
+def as_number(value: Any) -> int | float | None:
     """Return a number, also one in a string, which OmegaConf converts; or None."""
     try:
         return float(value) if isinstance(value, (str, int, float)) else None
@@ -69,7 +71,7 @@ def as_number(value):
         return None
 
 
-def check(path, state, overrides):
+def check(path: str, state: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     """Check the settings of a checkpoint that was read, and remove those that name other files."""
     settings = _Settings(path, overrides)
     for name in ("cfg", "args"):
@@ -82,14 +84,14 @@ def check(path, state, overrides):
 class _Settings:
     """A traversal of the settings of one checkpoint."""
 
-    def __init__(self, path, overrides):
+    def __init__(self, path: str, overrides: Mapping[str, Any]) -> None:
         self.path, self.overrides, self.left = path, overrides, MAX_SETTINGS
 
-    def refuse(self, name, reason):
+    def refuse(self, name: str, reason: str) -> NoReturn:
         reason = f"its settings, {name}, {reason}"
         raise UsageError(f"{self.path} is refused: {reason}; use another checkpoint")
 
-    def check(self, value, place):
+    def check(self, value: Any, place: tuple[Any, ...]) -> None:
         """Check a value; ``place`` has the names of the groups around it, and its name."""
         name = ".".join(map(str, place[-3:]))
         self.left -= 1
@@ -111,7 +113,7 @@ class _Settings:
         elif value is not None and not isinstance(value, (str, bool, int, float)):
             self.refuse(name, f"are of type {type(value).__name__}")
 
-    def check_limits(self, name, value):
+    def check_limits(self, name: str, value: Any) -> None:
         if name.endswith("_args") and isinstance(value, str):  # JSON, of --eval-bleu-args
             with contextlib.suppress(ValueError, RecursionError):  # else an error where it is used
                 parsed = json.loads(value)
@@ -122,7 +124,9 @@ class _Settings:
             if fnmatchcase(name, pattern) and number is not None and not least <= number <= most:
                 self.refuse(name, f"are {str(value)[:80]}, not from {least} to {most}")
 
-    def check_group(self, group, place, flat=False):
+    def check_group(
+        self, group: dict[Any, Any], place: tuple[Any, ...], flat: bool = False
+    ) -> None:
         for name, value in list(group.items()):
             if not isinstance(name, (str, int)) or name == "_target_" or "${" in str(name):
                 self.refuse(".".join(map(str, place)), f"have a part named {str(name)[:80]!r}")

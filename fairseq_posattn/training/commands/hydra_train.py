@@ -18,7 +18,9 @@ comma-separated values are trained one after the other, each into a separate fol
 import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -33,28 +35,28 @@ HYDRA = {"job": ("chdir",), "run": ("dir",), "sweep": ("dir", "subdir")}
 PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTILINE)
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     text = f"settings by fairseq's names, or those of a paper: {', '.join(packaged())}"
     parser.add_argument("file", type=Path, metavar="FILE.yaml|NAME", help=text)
     text = "further settings, for Hydra"
-    rest = {"nargs": argparse.REMAINDER, "metavar": "NAME=VALUE", "help": text}
+    rest: dict[str, Any] = {"nargs": argparse.REMAINDER, "metavar": "NAME=VALUE", "help": text}
     # argparse would name it if the file is missing
     parser.add_argument("settings", **rest).required = False
     return parser
 
 
-def packaged():
+def packaged() -> list[str]:
     """Return the names of the packaged files."""
     names = (path.relative_to(PACKAGED).with_suffix("") for path in PACKAGED.glob("*/*.yaml"))
     return sorted(map(str, names))
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int | None:
     return cli.run(make_parser(prog), train, arguments)
 
 
-def train(args):
+def train(args: argparse.Namespace) -> None:
     """Run fairseq-hydra-train with the file and further settings."""
     words = build_arguments(args.file, args.settings)
     from fairseq_posattn.compat.patching import quietly
@@ -67,7 +69,7 @@ def train(args):
     hydra_train.cli_main()
 
 
-def build_arguments(file, settings):
+def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
     """Return the arguments of fairseq-hydra-train.
 
     Raises:
@@ -98,7 +100,7 @@ def build_arguments(file, settings):
     return [*words, *(settings if several else map(_quoted, settings))]
 
 
-def _quoted(word):
+def _quoted(word: str) -> str:
     """Quote a value that Hydra cannot read, or takes for several, as in ``san,ffn``."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import ChoiceSweep
@@ -113,12 +115,12 @@ def _quoted(word):
     return _assigned(name, text) if is_text else word
 
 
-def _assigned(name, value):
+def _assigned(name: str, value: object) -> str:
     text = str(value).replace("\\", "\\\\").replace("'", "\\'")
     return f"{name}='{text}'"
 
 
-def _read_settings(file):
+def _read_settings(file: Path) -> dict[Any, Any]:
     """Return the settings in a file; {"checkpoint": None} if Hydra cannot use it.
 
     Raises UsageError for settings with which Hydra would run code or read other files.
@@ -136,7 +138,8 @@ def _read_settings(file):
     if "defaults" in settings:
         raise UsageError(f"{file}: defaults: write the settings of other files into this one")
     hydra = settings.get("hydra") or {}
-    for group, values in hydra.items() if isinstance(hydra, dict) else [(hydra, None)]:
+    groups: Any = hydra.items() if isinstance(hydra, dict) else [(hydra, None)]
+    for group, values in groups:
         for name in values if isinstance(values, dict) else [""]:
             if name not in HYDRA.get(group, ()) or isinstance(values[name], (dict, list)):
                 raise UsageError(

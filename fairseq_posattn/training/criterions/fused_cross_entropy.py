@@ -1,6 +1,6 @@
 """``--criterion label_smoothed_cross_entropy_fused``: fairseq's loss in less memory."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -23,7 +23,9 @@ class LabelSmoothedCrossEntropyFused(LabelSmoothedCrossEntropyCriterion):
 
     behaves_as = "label_smoothed_cross_entropy"
 
-    def compute_loss(self, model, net_output, sample, reduce=True):
+    def compute_loss(
+        self, model: Any, net_output: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, Tensor]:
         adaptive = getattr(getattr(model, "decoder", None), "adaptive_softmax", None)
         if not reduce or adaptive is not None:
             return super().compute_loss(model, net_output, sample, reduce=reduce)
@@ -40,7 +42,9 @@ class SmoothedLoss(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, logits, target, smoothing: float, padding: int) -> tuple[Tensor, Tensor]:
+    def forward(
+        ctx: Any, logits: Tensor, target: Tensor, smoothing: float, padding: int
+    ) -> tuple[Tensor, Tensor]:
         other = smoothing / (logits.size(-1) - 1)
         likely, total = logits.new_zeros((2,), dtype=torch.float32).unbind()
         for rows in chunks(logits):
@@ -69,7 +73,7 @@ class SmoothedLoss(torch.autograd.Function):
         return gradient, None, None, None
 
 
-smoothed_loss = SmoothedLoss.apply
+smoothed_loss: Callable[..., tuple[Tensor, Tensor]] = SmoothedLoss.apply
 
 
 def chunks(logits: Tensor) -> Iterator[slice]:

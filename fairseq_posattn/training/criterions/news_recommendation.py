@@ -1,6 +1,9 @@
 """``--criterion news_recommendation``: cross entropy of clicks; AUC, MRR and nDCG."""
 
+from typing import Any
+
 import torch
+from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
@@ -18,7 +21,9 @@ class NewsRecommendation(SummedCriterion):
     tasks = ("news_recommendation",)
     metrics = ("loss", *METRICS, "skipped")
 
-    def forward(self, model, sample, reduce=True):
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, the number of clicks or impressions, and the logging output."""
         if model.training or "titles" in sample["net_input"]:
             scores = model(**sample["net_input"]).float()  # [B, 1 + N]
@@ -33,10 +38,10 @@ class NewsRecommendation(SummedCriterion):
         return loss, count, {**logged, "sample_size": count, **counts}
 
     @staticmethod
-    def reduce_metrics(logging_outputs):
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         log_mean_loss(logging_outputs)
         if any("rankings" in log for log in logging_outputs):
-            derived = {
+            derived: dict[str, Any] = {
                 name: (lambda sums, place=place: sums[place] / sums[-2].clamp(min=1), 4)
                 for place, name in enumerate(METRICS)
             }
@@ -44,7 +49,7 @@ class NewsRecommendation(SummedCriterion):
             log_sums("rankings", logging_outputs, derived)
 
 
-def _mean_over_clicks(scores, target):
+def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sum over impressions of the mean cross entropy of their clicks."""
     log_probs = scores.masked_fill(target < 0, float("-inf")).log_softmax(-1)
     clicks = target == 1
@@ -52,14 +57,14 @@ def _mean_over_clicks(scores, target):
     return -per_impression.sum()
 
 
-def _rankings(scores, target):
+def _rankings(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sums of :data:`METRICS` and the counts of scored and skipped impressions: [6]."""
     sums = [0.0] * len(METRICS) + [0, 0]
     for ranked, labels in zip(scores.tolist(), target.tolist(), strict=True):
         shown = [place for place, label in enumerate(labels) if label >= 0]
         chosen = [labels[place] for place in shown], [ranked[place] for place in shown]
-        result = score(Impression("", *chosen))
+        result = score(Impression("", *chosen)) or {}
         sums[-2 if result else -1] += 1
-        for place, name in enumerate(METRICS if result else ()):
-            sums[place] += result[name]
+        for name, number in result.items():
+            sums[METRICS.index(name)] += number
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)

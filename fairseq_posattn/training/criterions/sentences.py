@@ -6,19 +6,22 @@ tree-structured long short-term memory networks, section 4.2, for SICK.
 
 import functools
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.criterions import FairseqCriterion
 from fairseq.dataclass import FairseqDataclass
 from fairseq.logging import metrics
+from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat import console
 from fairseq_posattn.scoring.labels import CORRELATION, MACRO_F1, numeric_scores
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group
-from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sentence_pair_prediction import SENTENCE_TASKS
 
 
@@ -54,7 +57,7 @@ class SummedCriterion(FairseqCriterion):
     metrics: tuple[str, ...]
 
     @staticmethod
-    def logging_outputs_can_be_summed():
+    def logging_outputs_can_be_summed() -> bool:
         return True
 
 
@@ -68,7 +71,7 @@ class SentenceCriterion(SummedCriterion):
 
     tasks = SENTENCE_TASKS
 
-    def __init__(self, cfg, task):
+    def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
         if not hasattr(task.cfg, "num_classes"):
             raise UsageError(
@@ -79,7 +82,9 @@ class SentenceCriterion(SummedCriterion):
         self.l2, self.l2_all = cfg.l2, cfg.l2_all
         self.language_model_weight = cfg.language_model_weight
 
-    def forward(self, model, sample, reduce=True):
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, the number of sentences, and the logging output.
 
         The logged loss excludes the L2 penalty and the language model's loss.
@@ -119,11 +124,11 @@ class SentenceCriterion(SummedCriterion):
             loss = loss + self.language_model_weight * language_model_losses.sum()
         return loss, count, logged
 
-    def answers_of(self, targets):
+    def answers_of(self, targets: Tensor) -> list[Any]:
         return targets.tolist()
 
 
-def sum_of_squares(model, everything=False):
+def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
     """Return the sum of squares of a model's trained weights, in float32.
 
     As MTSA's released code it excludes biases and embeddings, unless ``everything`` is wanted: most
@@ -139,14 +144,18 @@ def sum_of_squares(model, everything=False):
     )
 
 
-def log_mean_loss(logging_outputs, *, divisor=1.0):
+def log_mean_loss(logging_outputs: list[dict[str, Any]], *, divisor: float = 1.0) -> None:
     """Log the mean of the losses per sentence, divided by ``divisor``."""
     loss = sum(log.get("loss", 0) for log in logging_outputs)
     sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
     metrics.log_scalar("loss", loss / sentences / divisor, sentences, round=4)
 
 
-def log_sums(key, logging_outputs, derived):
+def log_sums(
+    key: str,
+    logging_outputs: list[dict[str, Any]],
+    derived: Mapping[str, tuple[Callable[[Tensor], Any], int]],
+) -> None:
     """Sum the tensors logged as ``key``, and log the metrics ``derived`` from the sum.
 
     It has a function and a number of decimals by the metric's name.
@@ -156,8 +165,10 @@ def log_sums(key, logging_outputs, derived):
         metrics.log_derived(name, _derive(f"_{key}", "sum", function, digits))
 
 
-def _derive(key, attribute, function, digits):
-    def metric(meters):
+def _derive(
+    key: str, attribute: str, function: Callable[[Tensor], Any], digits: int
+) -> Callable[[Any], float]:
+    def metric(meters: Mapping[str, Any]) -> float:
         value = getattr(meters[key], attribute)
         if not torch.is_tensor(value):  # the meter was reset
             return 0.0
@@ -183,7 +194,7 @@ class SentenceClassification(SentenceCriterion):
 
     metrics = ("loss", "accuracy", "macro_f1")
 
-    def __init__(self, cfg, task):
+    def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if cfg.regression_target:
             raise UsageError(
@@ -191,21 +202,23 @@ class SentenceClassification(SentenceCriterion):
                 "--criterion rating_regression or relatedness"
             )
 
-    def loss(self, logits, targets):
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(logits, targets, reduction="sum")
 
-    def answers(self, logits):
+    def answers(self, logits: Tensor) -> list[Any]:
         return self.answers_of(logits.argmax(-1))
 
-    def answers_of(self, targets):
+    def answers_of(self, targets: Tensor) -> list[Any]:
         labels = self.task.label_dictionary
         return [labels[label + labels.nspecial] for label in targets.tolist()]
 
-    def measure(self, logits, targets, ids, *, training):
+    def measure(
+        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
+    ) -> dict[str, Tensor]:
         return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
 
     @staticmethod
-    def reduce_metrics(logging_outputs):
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         log_mean_loss(logging_outputs, divisor=math.log(2))
         derived = {
             "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
@@ -214,7 +227,7 @@ class SentenceClassification(SentenceCriterion):
         log_sums("class_counts", logging_outputs, derived)
 
 
-def class_counts(predictions, targets, num_classes):
+def class_counts(predictions: Tensor, targets: Tensor, num_classes: int) -> Tensor:
     """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
     classes = torch.arange(num_classes, device=predictions.device)
     predicted = predictions[:, None] == classes  # [N, K]
@@ -222,7 +235,7 @@ def class_counts(predictions, targets, num_classes):
     return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
 
 
-def macro_f1(counts):
+def macro_f1(counts: Tensor) -> float:
     """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
     right, predicted, true = counts
     return MACRO_F1.function(torch.cat([right, predicted + true]).numpy())
@@ -244,7 +257,7 @@ class RatingRegression(SentenceCriterion):
 
     metrics = ("loss", "rmse", "mae")
 
-    def __init__(self, cfg, task):
+    def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if task.cfg.num_classes != 1:
             raise UsageError(
@@ -252,19 +265,21 @@ class RatingRegression(SentenceCriterion):
                 "give --num-classes 1"
             )
 
-    def loss(self, logits, targets):
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (logits.view(-1) - targets.float()).square().sum()
 
-    def answers(self, logits):
+    def answers(self, logits: Tensor) -> list[Any]:
         return logits.view(-1).tolist()
 
-    def measure(self, logits, targets, ids, *, training):
+    def measure(
+        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
+    ) -> dict[str, Tensor]:
         error = logits.view(-1).double() - targets.double()
         sums = [torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()]
         return {"error_sums": torch.stack(sums)}
 
     @staticmethod
-    def reduce_metrics(logging_outputs):
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         log_mean_loss(logging_outputs)
         derived = {
             "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
@@ -282,7 +297,7 @@ class Relatedness(SentenceCriterion):
 
     metrics = ("loss", "pearson", "spearman", "mse")
 
-    def __init__(self, cfg, task):
+    def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if not getattr(task, "encodes_pairs", False):
             raise UsageError(
@@ -295,14 +310,16 @@ class Relatedness(SentenceCriterion):
                 "scores; for scores from 1 to 5 give --num-classes 5"
             )
 
-    def loss(self, logits, targets):
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         target = target_distribution(targets, logits.size(-1))
         return F.kl_div(logits.log_softmax(-1), target.to(logits), reduction="sum")
 
-    def answers(self, logits):
+    def answers(self, logits: Tensor) -> list[Any]:
         return expected_score(logits.softmax(-1)).tolist()
 
-    def measure(self, logits, targets, ids, *, training):
+    def measure(
+        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
+    ) -> dict[str, Tensor]:
         if training:
             return {}
         # Ranks need all scores, and fairseq sums what batches and processes log. Each example of
@@ -313,7 +330,7 @@ class Relatedness(SentenceCriterion):
         return {"scores": columns}
 
     @staticmethod
-    def reduce_metrics(logging_outputs):
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         log_mean_loss(logging_outputs, divisor=math.log(2))
         if any("scores" in log for log in logging_outputs):
             columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
@@ -324,19 +341,19 @@ class Relatedness(SentenceCriterion):
                 metrics.log_derived(name, _derive("_pairs", "tensor", score, 4))
 
 
-def target_distribution(scores, num_classes):
+def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
     """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
     possible = torch.arange(1, num_classes + 1, device=scores.device)
     return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
 
 
-def expected_score(probabilities):
+def expected_score(probabilities: Tensor) -> Tensor:
     """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
     possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
     return (probabilities * possible).sum(-1)
 
 
-def score_pairs(name, pairs):
+def score_pairs(name: str, pairs: Tensor) -> float:
     """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
     statistics = numeric_scores(*pairs.T.tolist()).get(name)
     metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION

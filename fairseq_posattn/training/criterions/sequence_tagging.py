@@ -2,16 +2,17 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from fairseq.dataclass import FairseqDataclass
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import spans_of_tags
 from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
-from fairseq_posattn.training.flags import flag
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 
@@ -32,13 +33,15 @@ class SequenceTagging(SummedCriterion):
     tasks = ("sequence_tagging",)
     metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")
 
-    def __init__(self, cfg, task):
+    def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
         if not 0 <= cfg.label_smoothing < 1:
             raise UsageError(f"--label-smoothing {cfg.label_smoothing}: must be from 0 to below 1")
         self.smoothing = cfg.label_smoothing
 
-    def forward(self, model, sample, reduce=True):
+    def forward(
+        self, model: Any, sample: dict[str, Any], reduce: bool = True
+    ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, the number of words, and the logging output."""
         scores, _ = model(**sample["net_input"])
         log_probs = scores.float().log_softmax(-1)  # [B, T, K]
@@ -53,7 +56,7 @@ class SequenceTagging(SummedCriterion):
             logged["arguments"] = self._arguments(log_probs, sample)
         return loss, count, logged
 
-    def _arguments(self, log_probs, sample) -> Tensor:
+    def _arguments(self, log_probs: Tensor, sample: dict[str, Any]) -> Tensor:
         """Count correct, excess and missed arguments, complete and all propositions: [5]."""
         lengths = sample["net_input"]["src_lengths"]
         rows = self.task.decode(log_probs, lengths), sample["target"].tolist(), lengths.tolist()
@@ -65,7 +68,7 @@ class SequenceTagging(SummedCriterion):
         return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
 
     @staticmethod
-    def reduce_metrics(logging_outputs):
+    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
         log_mean_loss(logging_outputs, divisor=math.log(2))
         accuracy = {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)}
         log_sums("words_right", logging_outputs, accuracy)

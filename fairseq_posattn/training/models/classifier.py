@@ -3,7 +3,7 @@
 from argparse import Namespace
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Optional
+from typing import Any, Optional
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -11,11 +11,12 @@ from omegaconf import OmegaConf
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat.checks import Settings
 from fairseq_posattn.model import classifier as networks
 from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.model.pooling import POOLINGS
-from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 from fairseq_posattn.training.tasks.sentence_pair_prediction import SENTENCE_TASKS
@@ -86,7 +87,7 @@ class PosAttnClassifierConfig(SentenceEncoderConfig):
             yield f"{words}: {other}"
 
 
-def find_marks(cfg: Namespace, dictionary) -> networks.Marks:
+def find_marks(cfg: Namespace, dictionary: Any) -> networks.Marks:
     """Return the special symbols; raise UsageError if ``--hierarchical`` finds none to split at."""
     pad, eos = dictionary.pad(), dictionary.eos()
     if not cfg.hierarchical:
@@ -104,7 +105,7 @@ def find_marks(cfg: Namespace, dictionary) -> networks.Marks:
     return networks.Marks(pad, eos, separator, ends)
 
 
-def _build_language_model(cfg: Namespace, dictionary):
+def _build_language_model(cfg: Namespace, dictionary: Any) -> Any:
     """Return the language model of ``--language-model`` or of a checkpoint's settings, or None."""
     if not (cfg.language_model or cfg.language_model_config):
         return None
@@ -137,14 +138,16 @@ class PosAttnClassifier(LogitsModel):
     tasks = SENTENCE_TASKS
     checks_rows = True  # empty sentences are an error
 
-    def __init__(self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False):
+    def __init__(
+        self, cfg: Namespace, encoder: SentenceEncoder, encodes_pairs: bool = False
+    ) -> None:
         super().__init__()
         self.cfg, self.encoder, self.encodes_pairs = cfg, encoder, encodes_pairs
         self.classification_heads = nn.ModuleDict()
 
     @classmethod
     @as_usage_error()
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: Any, task: Any) -> "PosAttnClassifier":
         """Build the model; raise UsageError for contradicting options or invalid files."""
         whole = cfg._get_root() if OmegaConf.is_config(cfg) else {}
         settings = whole.get("model")
@@ -164,7 +167,7 @@ class PosAttnClassifier(LogitsModel):
         encoder = SentenceEncoder(cfg, embed_tokens, marks, language_model)
         return cls(cfg, encoder, getattr(task, "encodes_pairs", False))
 
-    def register_classification_head(self, name: str, num_classes: int, **unused):
+    def register_classification_head(self, name: str, num_classes: int, **unused: Any) -> None:
         """Add a head; the task calls this."""
         self.classification_heads[name] = networks.build_head(
             self.cfg, self.encoder, num_classes, self.encodes_pairs
@@ -177,7 +180,7 @@ class PosAttnClassifier(LogitsModel):
         classification_head_name: str | None = None,
         pair_tokens: Tensor | None = None,
         language_model_losses: bool = False,
-        **unused,
+        **unused: Any,
     ) -> tuple[Tensor, Tensor | None]:
         """Classify sentences, or pairs of them.
 
@@ -191,7 +194,7 @@ class PosAttnClassifier(LogitsModel):
             logits ``[B, classes]``, or features ``[B, D]`` (pairs: ``[B, 4 D]`` or ``[B, 2 D]``);
             and losses ``[B]``, for pairs the mean of both sentences', or None.
         """
-        losses = [] if language_model_losses else None
+        losses: list[Tensor] | None = [] if language_model_losses else None
         features = networks.encode_features(self.cfg, self.encoder, src_tokens, pair_tokens, losses)
         if classification_head_name is not None:
             features = self.classification_heads[classification_head_name](features)

@@ -7,6 +7,7 @@ score is the dot product of news and user.
 
 from argparse import Namespace
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from fairseq.models import BaseFairseqModel
@@ -14,10 +15,11 @@ from omegaconf import II
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model.encoders import ENCODERS, get_input_dropout
 from fairseq_posattn.model.feed_forward import Dropout
 from fairseq_posattn.model.pooling import AdditivePooling
-from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import all_options
 from fairseq_posattn.training.models.word_vectors import build_embedding
 
@@ -35,13 +37,13 @@ class PosAttnRecommenderConfig(SentenceEncoderConfig):
 class Level(nn.Module):
     """Dropout, encoder, dropout and pooling: ``[B, T, dim]`` to ``[B, output_dim]``."""
 
-    def __init__(self, cfg: Namespace, dim: int, longest: int):
+    def __init__(self, cfg: Namespace, dim: int, longest: int) -> None:
         super().__init__()
         cfg = Namespace(**{**vars(cfg), "max_positions": longest})
         self.input_dropout = Dropout(get_input_dropout(cfg))
         self.dropout = Dropout(cfg.dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
-        self.output_dim = self.encoder.output_dim
+        self.output_dim = cast(int, self.encoder.output_dim)
         self.pooling = AdditivePooling(self.output_dim, cfg.pooling_dim)
 
     def forward(self, vectors: Tensor, padding: Tensor) -> Tensor:
@@ -57,7 +59,9 @@ class PosAttnRecommender(BaseFairseqModel):
 
     tasks = ("news_recommendation",)
 
-    def __init__(self, cfg: Namespace, dictionary, title_length: int, max_history: int):
+    def __init__(
+        self, cfg: Namespace, dictionary: Any, title_length: int, max_history: int
+    ) -> None:
         super().__init__()
         self.padding = dictionary.pad()
         self.embed_tokens = build_embedding(dictionary, cfg)
@@ -71,7 +75,7 @@ class PosAttnRecommender(BaseFairseqModel):
                 "--mpsan-fusion other than gate"
             )
         self.no_history = nn.Parameter(torch.empty(self.clicks.output_dim).normal_(std=0.02))
-        self.catalogue = None  # vectors of all titles in evaluation
+        self.catalogue: Tensor | None = None  # vectors of all titles in evaluation
 
     @property
     def levels(self) -> dict[str, nn.Module]:
@@ -80,14 +84,14 @@ class PosAttnRecommender(BaseFairseqModel):
 
     @classmethod
     @as_usage_error()
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: Any, task: Any) -> "PosAttnRecommender":
         """Build the model; raise UsageError for invalid options, files or tasks."""
         cfg = all_options(cfg, PosAttnRecommenderConfig)
         if not hasattr(task, "titles"):
             raise UsageError("--arch: a recommender needs --task news_recommendation")
         return cls(cfg, task.source_dictionary, task.cfg.title_length, task.cfg.max_history)
 
-    def train(self, mode: bool = True):
+    def train(self, mode: bool = True) -> "PosAttnRecommender":
         """Set the mode and discard the cached title vectors, which training makes stale."""
         self.catalogue = None
         return super().train(mode)

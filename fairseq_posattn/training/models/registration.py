@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Mapping
 from dataclasses import field, fields, make_dataclass
 from types import MappingProxyType
+from typing import Any
 
 import torch.nn.functional as F
 from fairseq.dataclass import FairseqDataclass
@@ -23,7 +24,7 @@ OPTION = re.compile(r"\$\{model\.(\w+)\}")  # value that refers to another optio
 class LogitsModel(BaseFairseqModel):
     """Base of models whose first output is logits ``[..., K]``."""
 
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+    def get_normalized_probs(self, net_output: Any, log_probs: bool, sample: Any = None) -> Tensor:
         """Return probabilities or log-probabilities in float32, ``[..., K]``."""
         normalize = F.log_softmax if log_probs else F.softmax
         return normalize(net_output[0].float(), dim=-1)
@@ -48,7 +49,7 @@ def register_architectures(
     model: type[BaseFairseqModel],
     config: type[FairseqDataclass],
     presets: Mapping[str, Mapping[str, object]],
-):
+) -> None:
     """Register architectures by name with the defaults they change; again, it has no effect."""
     for name, preset in presets.items():
         if name not in MODEL_REGISTRY:
@@ -59,7 +60,7 @@ def register_architectures(
             register_model(name, dataclass=_with_defaults(config, name, preset))(variant)
 
 
-def _with_defaults(config, name, preset):
+def _with_defaults(config: type[FairseqDataclass], name: str, preset: Mapping[str, object]) -> type:
     known = config.__dataclass_fields__
     changed = [
         (option, known[option].type, field(default=value, metadata=known[option].metadata))
@@ -69,7 +70,7 @@ def _with_defaults(config, name, preset):
     return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
 
 
-def all_options(cfg, config: type[FairseqDataclass]) -> Namespace:
+def all_options(cfg: Any, config: type[FairseqDataclass]) -> Namespace:
     """Return all options of a model, missing ones at their defaults.
 
     Args:
@@ -78,7 +79,8 @@ def all_options(cfg, config: type[FairseqDataclass]) -> Namespace:
     """
     options = {option.name: option.default for option in fields(config)}
     if OmegaConf.is_config(cfg):
-        for name, value in OmegaConf.to_container(cfg, resolve=False).items():
+        values: Any = OmegaConf.to_container(cfg, resolve=False)
+        for name, value in values.items():
             resolved = OmegaConf.select(cfg, name, throw_on_resolution_failure=False)
             options[name] = value if resolved is None else resolved
     else:

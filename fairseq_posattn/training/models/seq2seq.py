@@ -1,7 +1,9 @@
 """``posattn_transformer``: fairseq's Transformer with layers given as lists of sublayers."""
 
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields, make_dataclass
+from typing import Any
 
 import torch
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
@@ -13,13 +15,14 @@ from torch import Tensor, nn
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat import checks, cuda_graphs
 from fairseq_posattn.model import seq2seq
 from fairseq_posattn.model.caches import is_identity_order, reorder_caches, select_sentences
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
-from fairseq_posattn.training.flags import MechanismConfig, flag
+from fairseq_posattn.training.flags import MechanismConfig
 from fairseq_posattn.training.models.registration import all_options
 
 # Supported options of fairseq's Transformer.
@@ -37,7 +40,7 @@ STOCK_OPTIONS = """
 """
 
 
-def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
+def _flat_options(config: type, prefix: str = "") -> dict[str, tuple[str, Any, Any]]:
     """Return the fields of a nested fairseq config by the names of fairseq's flags."""
     options = {}
     for option in fields(config):
@@ -53,7 +56,7 @@ def _flat_options(config: type, prefix: str = "") -> dict[str, tuple]:
 
 
 _options = _flat_options(transformer.TransformerConfig)
-StockConfig = make_dataclass(
+StockConfig: Any = make_dataclass(
     "StockConfig", [_options[name] for name in STOCK_OPTIONS.split()], bases=(FairseqDataclass,)
 )
 
@@ -119,7 +122,7 @@ def graph_mistakes(s: checks.Settings) -> Iterator[str]:
             yield f"{start}it cannot be used with {checks.flag(name)}; leave one of them out"
 
 
-def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
+def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
     """Initialize a layer and wrap it for activation checkpointing and sharding, as fairseq does."""
     INITIALIZATIONS[str(cfg.start)](layer)
     if cfg.checkpoint_activations:
@@ -128,7 +131,7 @@ def wrap_layer(layer: nn.Module, cfg) -> nn.Module:
     return fsdp_wrap(layer, min_num_params=min_params)
 
 
-def initialize_positions(side: nn.Module, layer: LayerDescription, cfg):
+def initialize_positions(side: Any, layer: LayerDescription, cfg: Any) -> None:
     """Initialize position embeddings, or remove them if a sublayer replaces them."""
     if REPLACE_POSITIONS.intersection(layer.sublayers):
         side.embed_positions = None
@@ -139,14 +142,16 @@ def initialize_positions(side: nn.Module, layer: LayerDescription, cfg):
 class PosAttnEncoder(seq2seq.EncoderPass, transformer.TransformerEncoderBase):
     """fairseq's Transformer encoder with layers of ``--encoder-sublayers``."""
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
         initialize_positions(self, seq2seq.describe_encoder_layer(cfg), cfg)
 
-    def build_encoder_layer(self, cfg):
+    def build_encoder_layer(self, cfg: Any) -> nn.Module:
         return wrap_layer(EncoderLayer(seq2seq.describe_encoder_layer(cfg), cfg), cfg)
 
-    def reorder_encoder_out(self, encoder_out: dict[str, list], new_order: Tensor):
+    def reorder_encoder_out(
+        self, encoder_out: dict[str, list[Any]], new_order: Tensor
+    ) -> dict[str, list[Any]]:
         """Reorder for a beam search; the hypotheses of a sentence share one encoding.
 
         The search first repeats each sentence per hypothesis, then only drops sentences and
@@ -167,23 +172,28 @@ class PosAttnEncoder(seq2seq.EncoderPass, transformer.TransformerEncoderBase):
 class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
     """fairseq's Transformer decoder with layers of ``--decoder-sublayers``."""
 
-    def __init__(self, cfg, dictionary, embed_tokens):
+    output_projection: nn.Module
+
+    def __init__(self, cfg: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().__init__(cfg, dictionary, embed_tokens)
         initialize_positions(self, seq2seq.describe_decoder_layer(cfg), cfg)
 
-    def build_decoder_layer(self, cfg, no_encoder_attn=False):
+    def build_decoder_layer(self, cfg: Any, no_encoder_attn: bool = False) -> nn.Module:
         return wrap_layer(DecoderLayer(seq2seq.describe_decoder_layer(cfg), cfg), cfg)
 
-    def reorder_incremental_state_scripting(self, incremental_state, new_order):
+    def reorder_incremental_state_scripting(
+        self, incremental_state: dict[str, Any], new_order: Tensor
+    ) -> None:
         """Reorder for a beam search; asking each module for its cache takes longer."""
         reorder_caches(incremental_state, new_order)
 
-    def build_output_projection(self, cfg, dictionary, embed_tokens):
+    def build_output_projection(self, cfg: Any, dictionary: Any, embed_tokens: Any) -> None:
         super().build_output_projection(cfg, dictionary, embed_tokens)
-        if type(self.output_projection) is nn.Linear:  # an adaptive softmax has none
-            weight = self.output_projection.weight
-            self.output_projection = Linear(*weight.T.shape, bias=False, device="meta")
-            self.output_projection.weight = weight
+        projection = self.output_projection
+        if type(projection) is nn.Linear:  # an adaptive softmax has none
+            features, symbols = projection.in_features, projection.out_features
+            self.output_projection = Linear(features, symbols, bias=False, device="meta")
+            self.output_projection.weight = projection.weight
 
 
 def count_repeats(new_order: Tensor, sentences: int) -> int:
@@ -199,13 +209,13 @@ class PosAttnTransformer(transformer.TransformerModelBase):
     """fairseq's Transformer with layers of ``--encoder-sublayers`` and ``--decoder-sublayers``."""
 
     @classmethod
-    def add_args(cls, parser):
+    def add_args(cls, parser: ArgumentParser) -> None:
         """Add the flags of the registered dataclass."""
         super(transformer.TransformerModelBase, cls).add_args(parser)
 
     @classmethod
     @as_usage_error()
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: Any, task: Any) -> "PosAttnTransformer":
         """Build the model; raise UsageError for contradicting options or dictionaries."""
         options = all_options(cfg, PosAttnTransformerConfig)
         cfg = transformer.TransformerConfig.from_namespace(options)
@@ -229,7 +239,9 @@ class PosAttnTransformer(transformer.TransformerModelBase):
         return model
 
     @classmethod
-    def build_embedding(cls, cfg, dictionary, embed_dim, path=None):
+    def build_embedding(
+        cls, cfg: Any, dictionary: Any, embed_dim: int, path: str | None = None
+    ) -> nn.Embedding:
         """Build token embeddings, initialized by ``--start`` unless they are loaded from a file."""
         embedding = super().build_embedding(cfg, dictionary, embed_dim, path)
         if not path:
@@ -237,14 +249,14 @@ class PosAttnTransformer(transformer.TransformerModelBase):
         return embedding
 
     @model_pass  # encoder and decoder share masks of padding
-    def forward(self, *args, **kwargs):
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Return the decoder's output for a batch, as fairseq's model."""
         return super().forward(*args, **kwargs)
 
     @classmethod
-    def build_encoder(cls, cfg, src_dict, embed_tokens):
+    def build_encoder(cls, cfg: Any, src_dict: Any, embed_tokens: Any) -> PosAttnEncoder:
         return PosAttnEncoder(cfg, src_dict, embed_tokens)
 
     @classmethod
-    def build_decoder(cls, cfg, tgt_dict, embed_tokens):
+    def build_decoder(cls, cfg: Any, tgt_dict: Any, embed_tokens: Any) -> PosAttnDecoder:
         return PosAttnDecoder(cfg, tgt_dict, embed_tokens)

@@ -3,6 +3,7 @@
 import math
 from argparse import Namespace
 from dataclasses import dataclass
+from typing import Any, cast
 
 import torch
 from fairseq.dataclass import ChoiceEnum
@@ -10,9 +11,10 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.cpu import Linear
 from fairseq_posattn.common.errors import UsageError, as_usage_error
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.feed_forward import Dropout
-from fairseq_posattn.training.flags import SentenceEncoderConfig, flag
+from fairseq_posattn.training.flags import SentenceEncoderConfig
 from fairseq_posattn.training.models.registration import LogitsModel, all_options
 from fairseq_posattn.training.models.word_vectors import UNKNOWN_RANGE, build_embedding
 
@@ -50,7 +52,7 @@ class PosAttnTagger(LogitsModel):
 
     tasks = ("sequence_tagging",)
 
-    def __init__(self, cfg: Namespace, dictionary, num_tags: int):
+    def __init__(self, cfg: Namespace, dictionary: Any, num_tags: int) -> None:
         super().__init__()
         self.padding = dictionary.pad()
         self.embed_tokens = build_embedding(dictionary, cfg)
@@ -59,17 +61,17 @@ class PosAttnTagger(LogitsModel):
         self.bias = nn.Parameter(torch.zeros(dim))
         self.input_dropout = Dropout(cfg.input_dropout)
         self.encoder = ENCODERS[str(cfg.encoder)](cfg, dim)
-        self.output = Linear(self.encoder.output_dim, num_tags)
+        self.output = Linear(cast(int, self.encoder.output_dim), num_tags)
         for module in self.encoder.modules():
             if isinstance(module, nn.LayerNorm):
                 module.eps = NORM_EPSILON
         self._initialize(cfg)
 
-    def _initialize(self, cfg: Namespace):
+    def _initialize(self, cfg: Namespace) -> None:
         """Initialize as ``--start``, except recurrent networks and convolutions."""
         is_uniform, predicate = str(cfg.start) == "glorot_uniform", self.embed_predicate.weight
 
-        def initialize_bias(bias):
+        def initialize_bias(bias: Tensor) -> None:
             nn.init.normal_(bias, std=0.0 if is_uniform else bias.numel() ** -0.5)
 
         for module in (*self.encoder.modules(), self.output):
@@ -91,7 +93,7 @@ class PosAttnTagger(LogitsModel):
 
     @classmethod
     @as_usage_error()
-    def build_model(cls, cfg, task):
+    def build_model(cls, cfg: Any, task: Any) -> "PosAttnTagger":
         """Build the model; raise UsageError for invalid options, files or tasks."""
         cfg = all_options(cfg, PosAttnTaggerConfig)
         if not isinstance(cfg.max_positions, int):  # there is no config of the task
@@ -100,7 +102,7 @@ class PosAttnTagger(LogitsModel):
             raise UsageError("--arch: a tagger needs --task sequence_tagging")
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
-    def forward(self, src_tokens: Tensor, predicate: Tensor, **unused) -> tuple[Tensor, None]:
+    def forward(self, src_tokens: Tensor, predicate: Tensor, **unused: Any) -> tuple[Tensor, None]:
         """Return logits ``[B, T, K]``, and None.
 
         ``src_tokens`` ``[B, T]`` are padded on the right; ``predicate`` is 1 at the predicate.

@@ -3,6 +3,7 @@
 import zlib
 from array import array
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -12,14 +13,14 @@ from fairseq.tasks import FairseqTask
 from omegaconf import II, MISSING
 from torch import Tensor
 
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat.data import read_column, read_dictionary
-from fairseq_posattn.training.flags import flag
 
 CLICKED = "1"
 NO_NEWS = 0  # index of no article: news are numbered from 1
 
 
-def title_table(titles, length: int, padding: int) -> Tensor:
+def title_table(titles: Any, length: int, padding: int) -> Tensor:
     """Return the tokens of all titles, ``[1 + N, length]``, padded on the right; row 0 is no news.
 
     Rows of ``titles`` end with ``</s>``, which is left out.
@@ -40,11 +41,11 @@ class Impressions:
         longest: number of clicks of a history to use, the last ones.
     """
 
-    def __init__(self, columns, first_news: int, clicked: int, longest: int):
+    def __init__(self, columns: Any, first_news: int, clicked: int, longest: int) -> None:
         self.columns, self.longest = columns, longest
         self.first_news, self.clicked = first_news, clicked
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.columns[0])
 
     @property
@@ -68,12 +69,12 @@ class Impressions:
 class UnitSizeDataset(FairseqDataset):
     """Base of data sets whose examples have size 1."""
 
-    def num_tokens(self, index):
+    def num_tokens(self, index: int) -> int:
         return 1
 
     size = num_tokens
 
-    def num_tokens_vec(self, indices):
+    def num_tokens_vec(self, indices: Any) -> Any:
         return numpy.ones(len(indices), dtype=numpy.int64)
 
 
@@ -85,7 +86,7 @@ class ClickDataset(UnitSizeDataset):
     sampled news per click.
     """
 
-    def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int):
+    def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int) -> None:
         self.impressions, self.titles = impressions, titles
         self.negatives, self.seed, self.epoch = negatives, seed, 1
         # pairs of impression and position, flat: there are millions of clicks
@@ -93,12 +94,12 @@ class ClickDataset(UnitSizeDataset):
         for index in range(len(impressions)):
             labels = impressions.labels(index)
             for place in labels.nonzero()[0] if not labels.all() else ():
-                self.clicks.extend((index, place))
+                self.clicks.extend((index, int(place)))
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.clicks) // 2
 
-    def __getitem__(self, number: int) -> dict:
+    def __getitem__(self, number: int) -> dict[str, Any]:
         index, place = self.clicks[2 * number : 2 * number + 2]
         candidates = self.impressions.candidates(index)
         others = candidates[~self.impressions.labels(index)]
@@ -110,7 +111,7 @@ class ClickDataset(UnitSizeDataset):
             "candidates": numpy.concatenate([candidates[place : place + 1], drawn]),
         }
 
-    def collater(self, examples: list[dict]) -> dict:
+    def collater(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Collate a batch; ``history`` [B, T] and ``candidates`` [B, 1 + N] index unique titles.
 
         Row 0 of ``titles`` [U, L] is no news; the click is the first candidate.
@@ -129,20 +130,20 @@ class ClickDataset(UnitSizeDataset):
         }
         return make_batch(examples, inputs, torch.zeros(len(examples), dtype=torch.long))
 
-    def set_epoch(self, epoch):
+    def set_epoch(self, epoch: int) -> None:
         self.epoch = epoch
 
 
 class RankingDataset(UnitSizeDataset):
     """Evaluation data: whole impressions, ordered so that equal histories are adjacent."""
 
-    def __init__(self, impressions: Impressions):
+    def __init__(self, impressions: Impressions) -> None:
         self.impressions = impressions
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.impressions)
 
-    def __getitem__(self, index: int) -> dict:
+    def __getitem__(self, index: int) -> dict[str, Any]:
         return {
             "id": index,
             "history": self.impressions.history(index),
@@ -150,7 +151,7 @@ class RankingDataset(UnitSizeDataset):
             "labels": self.impressions.labels(index),
         }
 
-    def collater(self, examples: list[dict]) -> dict:
+    def collater(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
         """Collate a batch with unique users.
 
         ``history`` [U, T] and ``candidates`` [B, C] are indices of news, ``users`` [B] indices of
@@ -158,7 +159,8 @@ class RankingDataset(UnitSizeDataset):
         """
         if not examples:
             return {}
-        histories, users = {}, []
+        histories: dict[bytes, tuple[int, Any]] = {}
+        users = []
         for example in examples:
             history = example["history"]
             users.append(histories.setdefault(history.tobytes(), (len(histories), history))[0])
@@ -171,14 +173,16 @@ class RankingDataset(UnitSizeDataset):
         batch = make_batch(examples, inputs, pad_rows(labels, -1))
         return {"id": torch.tensor([example["id"] for example in examples]), **batch}
 
-    def ordered_indices(self):
+    def ordered_indices(self) -> Any:
         """Return the order by checksum of the histories, since millions do not fit into memory."""
         histories = (self.impressions.history(index) for index in range(len(self)))
         checksums = (zlib.crc32(history.tobytes()) for history in histories)
         return numpy.fromiter(checksums, numpy.uint32, len(self)).argsort(kind="stable")
 
 
-def make_batch(examples: list[dict], inputs: dict, target: Tensor) -> dict:
+def make_batch(
+    examples: list[dict[str, Any]], inputs: dict[str, Any], target: Tensor
+) -> dict[str, Any]:
     """Return a batch that counts each example as one token."""
     count = len(examples)
     return {"net_input": inputs, "target": target, "nsentences": count, "ntokens": count}
@@ -212,19 +216,19 @@ class NewsRecommendationTask(FairseqTask):
 
     of_plugin = True
 
-    def __init__(self, cfg, words: Dictionary, news: Dictionary, labels: Dictionary):
+    def __init__(self, cfg: Any, words: Dictionary, news: Dictionary, labels: Dictionary) -> None:
         super().__init__(cfg)
         self.words, self.news, self.labels = words, news, labels
         titles = read_column(cfg.data, "titles", "all", words)
         self.titles = title_table(titles, cfg.title_length, words.pad())
 
     @classmethod
-    def setup_task(cls, cfg, **unused):
+    def setup_task(cls, cfg: Any, **unused: Any) -> "NewsRecommendationTask":
         """Load dictionaries and titles; raise UsageError if one is missing."""
         columns, read = ("titles", "history", "labels"), cls.load_dictionary
         return cls(cfg, *(read_dictionary(cfg.data, n, read, "recommendation") for n in columns))
 
-    def load_dataset(self, split, combine=False, **unused):
+    def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> FairseqDataset:
         """Load a split, the training split by clicks; raise UsageError if it is missing."""
         cfg, clicked = self.cfg, self.labels.index(CLICKED)
         named = {"history": self.news, "candidates": self.news, "labels": self.labels}

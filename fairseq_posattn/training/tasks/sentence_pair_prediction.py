@@ -1,6 +1,7 @@
 """``--task sentence_pair_prediction``: sentence pairs, encoded separately."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 from fairseq import data
@@ -10,8 +11,8 @@ from fairseq.tasks.sentence_prediction import SHORTEN_METHOD_CHOICES, SentencePr
 from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat.data import check_split
-from fairseq_posattn.training.flags import flag
 
 SENTENCE_TASKS = ("sentence_prediction", "sentence_pair_prediction")
 
@@ -50,7 +51,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
     encodes_pairs = True  # read by the model
 
     @classmethod
-    def setup_task(cls, cfg, **unused):
+    def setup_task(cls, cfg: Any, **unused: Any) -> "SentencePairPredictionTask":
         """Load the dictionaries; raise UsageError if one or the number of classes is missing."""
         if cfg.num_classes < 1:
             raise UsageError(
@@ -65,7 +66,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
                 "with input0, input1 and label"
             ) from error
 
-    def load_dataset(self, split, combine=False, **unused):
+    def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if a row is malformed."""
         check_split(self, split, combine)
         first, second = (
@@ -103,7 +104,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
         self.datasets[split] = examples
         return examples
 
-    def _targets(self, split, combine):
+    def _targets(self, split: str, combine: bool) -> Any:
         if self.cfg.regression_target:
             with open(f"{self.cfg.data}/label/{split}.label", encoding="utf-8") as lines:
                 # float64, since --fp16 and --bf16 round float32 tensors
@@ -112,6 +113,6 @@ class SentencePairPredictionTask(SentencePredictionTask):
         classes = data.StripTokenDataset(labels, self.label_dictionary.eos())
         return data.OffsetTokensDataset(classes, -self.label_dictionary.nspecial)
 
-    def _indexed(self, name, split, combine, dictionary):
+    def _indexed(self, name: str, split: str, combine: bool, dictionary: Any) -> Any:
         path = f"{self.cfg.data}/{name}/{split}"
         return data.data_utils.load_indexed_dataset(path, dictionary, combine=combine)

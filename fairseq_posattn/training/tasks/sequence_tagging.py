@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy
 import torch
@@ -12,8 +13,8 @@ from omegaconf import II, MISSING
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat.data import list_symbols, read_column, read_dictionary
-from fairseq_posattn.training.flags import flag
 
 COLUMNS = ("words", "predicate", "tags")
 MARKED = "1"  # flag of the predicate
@@ -44,25 +45,27 @@ class SequenceTaggingTask(FairseqTask):
 
     of_plugin = True
 
-    def __init__(self, cfg, words: data.Dictionary, flags: data.Dictionary, tags: data.Dictionary):
+    def __init__(
+        self, cfg: Any, words: data.Dictionary, flags: data.Dictionary, tags: data.Dictionary
+    ) -> None:
         super().__init__(cfg)
         self.words, self.flags, self.tags = words, flags, tags
         self.tag_names = list_symbols(tags)
-        self.forbidden = None
+        self.forbidden: Tensor | None = None
         if cfg.constrained_decoding:
             self.constrain()
 
     @classmethod
-    def setup_task(cls, cfg, **unused):
+    def setup_task(cls, cfg: Any, **unused: Any) -> "SequenceTaggingTask":
         """Load the dictionaries; raise UsageError if one is missing."""
         read = cls.load_dictionary
         return cls(cfg, *(read_dictionary(cfg.data, name, read, "tagging") for name in COLUMNS))
 
-    def load_dataset(self, split, combine=False, **unused):
+    def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if it is missing or a row is malformed."""
         named = zip(COLUMNS, (self.words, self.flags, self.tags), strict=True)
         columns = [read_column(self.cfg.data, name, split, one, combine) for name, one in named]
-        check_rows(split, *columns, marked=self.flags.index(MARKED), unknown=self.tags.unk())
+        check_rows(split, columns, self.flags.index(MARKED), self.tags.unk())
         lengths, eos = columns[0].sizes, self.words.eos()
         words, flags, tags = (data.StripTokenDataset(column, eos) for column in columns)
         flags = data.OffsetTokensDataset(flags, -self.flags.index("0"))
@@ -87,16 +90,16 @@ class SequenceTaggingTask(FairseqTask):
         self.datasets[split] = data.SortDataset(examples, [shuffled, lengths])
         return self.datasets[split]
 
-    def constrain(self):
+    def constrain(self) -> None:
         """Decode with ``--constrained-decoding`` from now on."""
         self.forbidden = forbidden_pairs(self.tag_names)
 
-    def decode(self, scores, lengths):
+    def decode(self, scores: Tensor, lengths: Tensor) -> list[list[str]]:
         """Return the best tags by name, a list per sentence, from scores ``[B, T, K]``."""
         sentences = best_tags(scores, lengths, self.forbidden)
         return [[self.tag_names[tag] for tag in tags] for tags in sentences]
 
-    def max_positions(self):
+    def max_positions(self) -> int:
         return self.cfg.max_positions
 
     source_dictionary = property(lambda self: self.words)
@@ -141,13 +144,14 @@ def forbidden_pairs(tags: Sequence[str]) -> Tensor:
     )
 
 
-def check_rows(split: str, words, flags, tags, marked: int, unknown: int):
+def check_rows(split: str, rows: Sequence[Any], marked: int, unknown: int) -> None:
     """Raise UsageError for a row without exactly one predicate, or with too few or unknown tags.
 
-    ``marked`` is the index of the predicate's flag, ``unknown`` that of the unknown tag.
+    ``rows`` are those of words, flags and tags; ``marked`` is the index of the predicate's flag,
+    ``unknown`` that of the unknown tag.
     """
-    for row in range(max(map(len, (words, flags, tags)))):
-        columns = [column[row] if row < len(column) else () for column in (words, flags, tags)]
+    for row in range(max(map(len, rows))):
+        columns: list[Any] = [column[row] if row < len(column) else () for column in rows]
         if len({*map(len, columns)}) > 1 or (columns[1] == marked).sum() != 1:
             reason = "needs a flag and a tag per word, and exactly one predicate"
         elif (columns[2] == unknown).any():
