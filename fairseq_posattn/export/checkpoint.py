@@ -20,7 +20,6 @@ from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
 
-from fairseq import utils  # noqa: E402
 from fairseq.tasks.translation import TranslationTask  # noqa: E402
 from safetensors import SafetensorError  # noqa: E402
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizer  # noqa: E402
@@ -120,11 +119,10 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
         numbers = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
         text = json.dumps(numbers, ensure_ascii=False, indent=0)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
-    data = Path(utils.split_paths(task.cfg.data)[0])
-    rules = manifest.read(data)
+    rules = trained.rules
     if rules is not None and (parts.config.is_encoder_decoder or rules.subwords):
         manifest.write(folder, rules)
-        if codes := codes_file(data, rules):
+        if codes := codes_file(trained.data, rules):
             shutil.copyfile(codes, folder / codes.name)
     files = {f"{name}_file": str(folder / f"{name}.json") for name in dictionaries}
     tokenizer = parts.tokenizer(**files)
@@ -213,13 +211,12 @@ def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
         eos_token_id=source.eos(),
         decoder_start_token_id=source.eos(),
     )
-    longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
     languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
     return Parts(
         hf.PosAttnForSeq2SeqLM,
         config,
         {name: tensor for name, tensor in model.state_dict().items() if name not in UNREAD},
-        partial(hf.PosAttnSeq2SeqTokenizer, **languages, model_max_length=longest),
+        partial(hf.PosAttnSeq2SeqTokenizer, **languages, model_max_length=trained.longest),
         lambda lines, others: model(lines, lines.ne(source.pad()).sum(1), others)[0],
         lambda exported, lines, others: exported(lines, decoder_input_ids=others).logits,
         _generation(model, decoding, config),

@@ -22,7 +22,6 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.stream import LineNotes, LineReader, batches, list_texts
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
 from fairseq_posattn.training.plugin import register
 
@@ -155,7 +154,7 @@ class Predictor(LineReader):
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
-        self.split = cutter(data, info) if info else str
+        self.split = trained.cut
         self.notes = self._notes()
         self.names = self._names()
 

@@ -5,16 +5,15 @@ Commands of posattn warn; fairseq's are silent.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 
 import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import LineNotes
-from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import joiner, plain_word, splitter
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.text.plain_text import plain_word
 from fairseq_posattn.text.subwords import whole_words
 
 MANY_UNKNOWN = 0.1
@@ -69,18 +68,14 @@ class Line:
 class Lines:
     """Tokenizer and detokenizer of a translation model's text.
 
-    Without preparation.json in ``folder``, ``manifest`` is None: text is then subwords separated by
-    spaces. A line is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size``.
+    Without preparation.json ``manifest`` is None: text is then subwords separated by spaces. A line
+    is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size`` (0: not).
     """
 
-    def __init__(self, folder: Path, task, longest: int, prefix_size: int):
-        info = self.manifest = manifest.read(folder)
-        source, target = task.cfg.source_lang, task.cfg.target_lang
-        whole = info and replace(info, longest=None)
-        self.split = splitter(folder, whole, source) if whole else str.strip
-        self.split_target = splitter(folder, info, target) if info else str.strip
-        self.join = joiner(info, target) if info else str
-        self.kind = info and info.subwords
+    def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
+        task, info = trained.task, trained.rules
+        self.split, self.split_target, self.join = trained.split, trained.split_target, trained.join
+        self.manifest, self.kind = info, info and info.subwords
         self.plain_word = plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None

@@ -1,9 +1,9 @@
 """Load a trained model with the dictionaries it was trained with."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
-from fairseq_posattn.text import manifest
+from fairseq_posattn.text import manifest, plain_text
 from fairseq_posattn.training.plugin import register
 
 register()  # before the first import of fairseq, which it quiets
@@ -43,10 +43,48 @@ class TrainedModel:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
         return (self.task.cfg or self.task.args)._name
 
+    @property
+    def data(self) -> Path:
+        """Return the folder of its dictionaries."""
+        return Path(utils.split_paths(self.task.cfg.data)[0])
+
     @cached_property
     def rules(self) -> manifest.Manifest | None:
         """Return the description of its data, preparation.json; None if there is none."""
-        return manifest.read(utils.split_paths(self.task.cfg.data)[0])
+        return manifest.read(self.data)
+
+    @property
+    def longest(self) -> int:
+        """Return the maximum source length, with the end symbol."""
+        limits = self.task.max_positions(), self.model.max_positions()
+        longest = utils.resolve_max_positions(*limits)
+        return longest[0] if isinstance(longest, tuple) else longest
+
+    # From plain text to subwords and back, as in training; spaces separate words and subwords.
+    # Without preparation.json text already is subwords.
+
+    @property
+    def split(self) -> Callable[[str], str]:
+        """Return the function from source text of any length to subwords."""
+        whole = self.rules and replace(self.rules, longest=None)
+        language = self.task.cfg.source_lang
+        return plain_text.splitter(self.data, whole, language) if whole else str.strip
+
+    @property
+    def split_target(self) -> Callable[[str], str]:
+        """Return the function from target text to subwords, cut as in training."""
+        language = self.task.cfg.target_lang
+        return plain_text.splitter(self.data, self.rules, language) if self.rules else str.strip
+
+    @property
+    def join(self) -> Callable[[str], str]:
+        """Return the function from words of the target to plain text."""
+        return plain_text.joiner(self.rules, self.task.cfg.target_lang) if self.rules else str
+
+    @property
+    def cut(self) -> Callable[[str], str]:
+        """Return the function from words to subwords."""
+        return plain_text.cutter(self.data, self.rules) if self.rules else str
 
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:

@@ -15,7 +15,6 @@ from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from types import SimpleNamespace
 
 import torch
@@ -194,10 +193,8 @@ class Translator(Reloadable):
         for model in self.models:
             model.prepare_for_inference_(SimpleNamespace(generation=inference))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
-        limits = [model.max_positions() for model in self.models]
-        longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
-        folder = Path(utils.split_paths(self.task.cfg.data)[0])
-        self.lines = Lines(folder, self.task, longest, generation.prefix_size)
+        longest = min(one.longest for one in trained)
+        self.lines = Lines(trained[0], longest, generation.prefix_size)
 
     def __repr__(self) -> str:
         languages = f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}"
