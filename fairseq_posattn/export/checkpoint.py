@@ -89,10 +89,11 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     elif isinstance(trained.model, models.PosAttnClassifier):
         collect = _classifier
     else:
+        why = trained.unread and f": {trained.unread}"
         raise UsageError(
-            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only this "
-            "plugin's models that translate, summarize or classify can; for int8 of fairseq's "
-            "translation models use 'posattn translate --int8'"
+            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported{why}; only models "
+            "of this plugin that translate, summarize or classify can, and fairseq's Transformer; "
+            "for int8 of fairseq's other translation models use 'posattn translate --int8'"
         )
     beside = target.absolute().parent
     try:

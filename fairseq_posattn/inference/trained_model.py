@@ -21,6 +21,11 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu  # noqa: E402
 from fairseq.models import BaseFairseqModel  # noqa: E402
 from fairseq.tasks import FairseqTask  # noqa: E402
 
+from fairseq_posattn.inference.stock_transformer import (  # noqa: E402
+    UnsupportedModelError,
+    read_as_posattn,
+)
+
 # A named implementation may be unable to return attention weights; the tokenizer of BLEU on the
 # validation set takes half a second to import.
 OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
@@ -28,12 +33,17 @@ OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A checkpoint's model in evaluation mode, its settings in training, and its task."""
+    """A checkpoint's model in evaluation mode, its settings in training, and its task.
+
+    fairseq's Transformer is a ``posattn_transformer`` of ``san``. ``unread`` says why another model
+    of fairseq is not; it is empty for models of this plugin.
+    """
 
     path: str
     model: BaseFairseqModel
     config: object
     task: FairseqTask
+    unread: str = ""
 
     def __repr__(self) -> str:
         return f"TrainedModel({self.path!r}, {type(self.model).__name__}, {self.task_name})"
@@ -120,7 +130,15 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
             )
         except FileNotFoundError as error:
             raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
-    return TrainedModel(path, model.eval(), config.model, task)
+    trained = TrainedModel(path, model.eval(), config.model, task)
+    if type(model).__module__.startswith("fairseq_posattn."):
+        return trained
+    try:
+        model, options = read_as_posattn(model, task)
+    except UnsupportedModelError as error:
+        return replace(trained, unread=str(error))
+    options._name = getattr(config.model, "arch", None) or config.model._name
+    return replace(trained, model=model, config=options)
 
 
 @contextmanager
