@@ -15,17 +15,24 @@ from fairseq.tasks.translation import TranslationTask
 from torch import Tensor
 
 from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.training.models import PosAttnTransformer, PosAttnTransformerConfig
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.models.seq2seq import STOCK_OPTIONS
+from fairseq_posattn.training.models.seq2seq import (
+    STOCK_OPTIONS,
+    PosAttnTransformer,
+    PosAttnTransformerConfig,
+)
 
 # Options that change fairseq's model and that posattn_transformer lacks.
-UNSUPPORTED = ("cross_self_attention", "no_cross_attention", "base_layers", "quant_noise_pq")
-UNSUPPORTED += ("quant_noise_scalar", "tie_adaptive_weights", "tie_adaptive_proj")
-UNSUPPORTED += ("encoder_xformers_att_config", "decoder_xformers_att_config")
+UNSUPPORTED = (
+    *("cross_self_attention", "no_cross_attention", "base_layers", "quant_noise_pq"),
+    *("quant_noise_scalar", "tie_adaptive_weights", "tie_adaptive_proj"),
+    *("encoder_xformers_att_config", "decoder_xformers_att_config"),
+)
 # Options without effect on a trained model.
-TRAINING = {"encoder_embed_path": None, "decoder_embed_path": None}
-TRAINING |= {"checkpoint_activations": False, "offload_activations": False}
+TRAINING = {
+    **{"encoder_embed_path": None, "decoder_embed_path": None},
+    **{"checkpoint_activations": False, "offload_activations": False},
+}
 
 # Modules of a layer's sublayers, and those of fairseq whose weights they concatenate.
 SELF_ATTENTION = {

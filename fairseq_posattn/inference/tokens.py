@@ -4,7 +4,7 @@ Text with many of them is in another language, or tokenized in another way than 
 Commands of posattn warn; fairseq's are silent.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -75,7 +75,7 @@ class Lines:
     def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
         task, info = trained.task, trained.rules
         self.split, self.split_target, self.join = trained.split, trained.split_target, trained.join
-        self.manifest, self.kind = info, info and info.subwords
+        self.manifest, self.kind = info, info.subwords if info else None
         self.plain_word = plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
@@ -107,11 +107,13 @@ class Lines:
             self._encode(part, self.split_target, self.target_dictionary)[1]
             for part in (prefix, *parts)
         )
-        forced = tuple(ids for ids in forced if len(ids))
+        kept = tuple(ids for ids in forced if len(ids))
         start = start[: self.prefix_size]
-        return Line(tuple(subwords), torch.cat([tokens, end]), start, forced, cut)
+        return Line(tuple(subwords), torch.cat([tokens, end]), start, kept, cut)
 
-    def _encode(self, text, split, dictionary):
+    def _encode(
+        self, text: str, split: Callable[[str], str], dictionary: Dictionary
+    ) -> tuple[list[str], Tensor]:
         subwords = split(text).split()
         ids = token_ids(subwords, dictionary)
         self.unknown.add(ids, dictionary)

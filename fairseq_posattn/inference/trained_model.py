@@ -51,7 +51,8 @@ class TrainedModel:
     @property
     def task_name(self) -> str:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
-        return (self.task.cfg or self.task.args)._name
+        name: str = (self.task.cfg or self.task.args)._name
+        return name
 
     @property
     def data(self) -> Path:
@@ -68,7 +69,7 @@ class TrainedModel:
         """Return the maximum source length, with the end symbol."""
         limits = self.task.max_positions(), self.model.max_positions()
         longest = utils.resolve_max_positions(*limits)
-        return longest[0] if isinstance(longest, tuple) else longest
+        return int(longest[0] if isinstance(longest, tuple) else longest)
 
     # From plain text to subwords and back, as in training; spaces separate words and subwords.
     # Without preparation.json text already is subwords.
@@ -118,7 +119,7 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     with without_logs():
         state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
         task = state["cfg"].get("task") if state.get("cfg") else None
-        if not isinstance(getattr(task, "data", None), str):
+        if task is None or not isinstance(getattr(task, "data", None), str):
             raise UsageError(f"{path}: its settings name no task and no data")
         folder = utils.split_paths(task.data)[0]
         fix = "name the folder of the binarized data with --data"
