@@ -33,6 +33,7 @@ EXPORT_REQUIRES = [
     "onnxruntime>=1.22",
     "onnxscript>=0.5",
 ]
+CTRANSLATE2_REQUIRES = ["ctranslate2>=4.6,<5"]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 SERVE_REQUIRES = ["starlette>=0.40", "uvicorn>=0.30"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
@@ -52,6 +53,7 @@ setup(
     install_requires=INSTALL_REQUIRES,
     extras_require={
         "analysis": ANALYSIS_REQUIRES,
+        "ctranslate2": EXPORT_REQUIRES + CTRANSLATE2_REQUIRES,
         "docs": DOCS_REQUIRES,
         "export": EXPORT_REQUIRES,
         "serve": SERVE_REQUIRES,

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedConfig
 
@@ -52,7 +53,10 @@ def write(
         result = "model.config.id2label, model(**inputs).logits.softmax(-1)"
     names = {"name": folder.name, "auto": auto, "text": text, "result": result}
     card = CARD.format(pipeline=pipeline, language=language_line(languages), **names)
-    data = {"languages": " to ".join(languages), "tokenization": "tokens separated by spaces"}
+    data: dict[str, str | None] = {
+        "languages": " to ".join(languages),
+        "tokenization": "tokens separated by spaces",
+    }
     if rules is not None:
         data |= {
             "corpus": rules.corpus,
@@ -80,7 +84,7 @@ def language_line(names: Sequence[str]) -> str:
     return f"language: {json.dumps(codes)}\n" if codes else ""  # quoted: no is false in YAML
 
 
-def _model(trained, config):
+def _model(trained: TrainedModel, config: Any) -> dict[str, Any]:
     options = config.options
     count = sum(parameter.numel() for parameter in trained.model.parameters())
     rows = {"architecture": getattr(trained.config, "_name", None), "parameters": f"{count:,}"}
@@ -92,7 +96,7 @@ def _model(trained, config):
     return rows
 
 
-def _metrics(path):
+def _metrics(path: str) -> dict[str, Any]:
     """Return the updates and the validation metric that the checkpoint stores."""
     state = read_checkpoint(path, "meta")
     settings = (state.get("cfg") or {}).get("checkpoint") or {}

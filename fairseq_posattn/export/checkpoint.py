@@ -10,7 +10,7 @@ from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
@@ -24,10 +24,17 @@ from fairseq_posattn.inference.prediction import Predictor
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import codes_file
-from fairseq_posattn.training import models
-from fairseq_posattn.training.models.classifier import find_marks
+from fairseq_posattn.training.models.classifier import (
+    PosAttnClassifier,
+    PosAttnClassifierConfig,
+    find_marks,
+)
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.registered import TranslationTask, utils
+from fairseq_posattn.training.models.seq2seq import (
+    PosAttnTransformer,
+    PosAttnTransformerConfig,
+)
+from fairseq_posattn.training.registered import TranslationTask
 
 __all__ = ["Exported", "export"]
 
@@ -79,15 +86,16 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(f"{folder}: exists and is not empty; name another folder")
     trained = load(str(checkpoint), data)
-    if isinstance(trained.model, models.PosAttnTransformer):
-        collect = partial(_seq2seq, decoding=decoding)
-    elif isinstance(trained.model, models.PosAttnClassifier):
+    if isinstance(trained.model, PosAttnTransformer):
+        collect: Callable[[TrainedModel], Parts] = partial(_seq2seq, decoding=decoding)
+    elif isinstance(trained.model, PosAttnClassifier):
         collect = _classifier
     else:
+        why = trained.unread and f": {trained.unread}"
         raise UsageError(
-            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported; only this "
-            "plugin's models that translate, summarize or classify can; for int8 of fairseq's "
-            "translation models use 'posattn translate --int8'"
+            f"{checkpoint}: a {type(trained.model).__name__} cannot be exported{why}; only models "
+            "of this plugin that translate, summarize or classify can, and fairseq's Transformer; "
+            "for int8 of fairseq's other translation models use 'posattn translate --int8'"
         )
     beside = target.absolute().parent
     try:
@@ -114,11 +122,10 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
         numbers = {symbol: number for number, symbol in enumerate(dictionary.symbols)}
         text = json.dumps(numbers, ensure_ascii=False, indent=0)
         (folder / f"{name}.json").write_text(text, encoding="utf-8")
-    data = Path(utils.split_paths(task.cfg.data)[0])
-    rules = manifest.read(data)
+    rules = trained.rules
     if rules is not None and (parts.config.is_encoder_decoder or rules.subwords):
         manifest.write(folder, rules)
-        if codes := codes_file(data, rules):
+        if codes := codes_file(trained.data, rules):
             shutil.copyfile(codes, folder / codes.name)
     files = {f"{name}_file": str(folder / f"{name}.json") for name in dictionaries}
     tokenizer = parts.tokenizer(**files)
@@ -145,10 +152,10 @@ def _classifier(trained: TrainedModel) -> Parts:
     model, task = trained.model, trained.task
     if model.encoder.language_model is not None:
         raise UsageError(f"{trained.path}: a model with --language-model cannot be exported")
-    predictor = Predictor(trained, None, torch.device("cpu"))
+    predictor = Predictor(trained, str, torch.device("cpu"))
     marks = find_marks(model.cfg, task.source_dictionary)
     config = hf.PosAttnTextConfig(
-        options=_plain(model.cfg, models.PosAttnClassifierConfig),
+        options=_plain(model.cfg, PosAttnClassifierConfig),
         vocab_size=model.encoder.embed_tokens.num_embeddings,
         pad_token_id=marks.pad,
         eos_token_id=marks.eos,
@@ -161,18 +168,21 @@ def _classifier(trained: TrainedModel) -> Parts:
     name, state = task.cfg.classification_head_name, model.state_dict().items()
     apart = predictor.encodes_apart
     before = (None, None) if apart else (task.cfg.init_token, task.cfg.separator_token)
-    rules = {"words": predictor.rule_of_text(), "lower": predictor.lower}
+    rules: dict[str, Any] = {"words": predictor.rule_of_text(), "lower": predictor.lower}
     rules |= {"apart": apart, "before": before}
 
-    def scores(lines, others):
+    def scores(lines: Tensor, others: Tensor) -> Tensor:
         pairs = others if model.encodes_pairs else None
-        return model(lines, classification_head_name=name, pair_tokens=pairs)[0]
+        logits: Tensor = model(lines, classification_head_name=name, pair_tokens=pairs)[0]
+        return logits
 
-    def exported_scores(exported, lines, others):
-        if not model.encodes_pairs:
-            return exported(lines).logits
-        types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
-        return exported(torch.cat([lines, others], 1), token_type_ids=types).logits
+    def exported_scores(exported: PreTrainedModel, lines: Tensor, others: Tensor) -> Tensor:
+        inputs, types = lines, None
+        if model.encodes_pairs:
+            inputs = torch.cat([lines, others], 1)
+            types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
+        logits: Tensor = exported(inputs, token_type_ids=types).logits
+        return logits
 
     return Parts(
         hf.PosAttnForSequenceClassification,
@@ -189,8 +199,8 @@ def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
     if not isinstance(task, TranslationTask):
         task_name = f"--task {trained.task_name}; only models of --task translation"
         raise UsageError(f"{trained.path}: it was trained with {task_name} can be exported")
-    config = models.PosAttnTransformerConfig
-    options = _plain(all_options(trained.config, config), config)
+    settings = all_options(trained.config, PosAttnTransformerConfig)
+    options = _plain(settings, PosAttnTransformerConfig)
     if options["adaptive_softmax_cutoff"]:
         raise UsageError(f"{trained.path}: --adaptive-softmax-cutoff cannot be exported")
     words, targets = model.encoder.embed_tokens, model.decoder.embed_tokens
@@ -207,20 +217,21 @@ def _seq2seq(trained: TrainedModel, decoding: dict[str, float]) -> Parts:
         eos_token_id=source.eos(),
         decoder_start_token_id=source.eos(),
     )
-    longest, _ = utils.resolve_max_positions(task.max_positions(), model.max_positions())
     languages = {"source_lang": task.cfg.source_lang, "target_lang": task.cfg.target_lang}
     return Parts(
         hf.PosAttnForSeq2SeqLM,
         config,
         {name: tensor for name, tensor in model.state_dict().items() if name not in UNREAD},
-        partial(hf.PosAttnSeq2SeqTokenizer, **languages, model_max_length=longest),
+        partial(hf.PosAttnSeq2SeqTokenizer, **languages, model_max_length=trained.longest),
         lambda lines, others: model(lines, lines.ne(source.pad()).sum(1), others)[0],
         lambda exported, lines, others: exported(lines, decoder_input_ids=others).logits,
         _generation(model, decoding, config),
     )
 
 
-def _generation(model, decoding, config):
+def _generation(
+    model: PosAttnTransformer, decoding: dict[str, float], config: hf.PosAttnSeq2SeqConfig
+) -> GenerationConfig:
     """Return fairseq-generate's search settings by the names of ``transformers``."""
     given = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "min_len": 1, "no_repeat_ngram_size": 0}
     given |= decoding
@@ -238,7 +249,7 @@ def _generation(model, decoding, config):
     )
 
 
-def _plain(options, config: type) -> dict[str, object]:
+def _plain(options: object, config: type) -> dict[str, Any]:
     """Return a model's options as JSON values."""
     names = {option.name for option in fields(config)} - {"_name", *LOCAL_PATHS}
     values = {name: getattr(options, name) for name in sorted(names)}

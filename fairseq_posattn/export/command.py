@@ -3,7 +3,8 @@
     %(prog)s checkpoints/iwslt14/checkpoint_best.pt iwslt14-de-en
 
 writes weights (safetensors), configuration, vocabulary, tokenizer and a model card of this plugin's
-models that translate, summarize or classify. Loading it does not need fairseq:
+models that translate, summarize or classify, and of fairseq's Transformer. fairseq is not needed to
+load it:
 
     import fairseq_posattn.hugging_face
     from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
@@ -15,14 +16,19 @@ The exported model's scores are compared with the checkpoint's before the folder
 """
 
 import logging
-from argparse import ArgumentError
+from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.options import DECODING, add_search, search_settings
 from fairseq_posattn.text.lines import parallel_lines, read_file
+
+if TYPE_CHECKING:  # --help needs no PyTorch
+    from fairseq_posattn.export.checkpoint import Exported
 
 # Options of the search that generation_config.json has.
 SEARCH = ("--beam", "--lenpen", "--max-len-b", "--min-len", "--no-repeat-ngram-size")
@@ -33,7 +39,7 @@ IN_INT8 = (
 ONNX = ("onnx", "onnxruntime", "onnxscript")
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     parser.add_argument("folder", help="folder to write, new or empty")
@@ -44,6 +50,8 @@ def make_parser(prog=None):
     text += "float32 weights, which in_int8 quantizes at load time. With --text, print agreement "
     text += "and speed in int8 on this CPU"
     parser.add_argument("--int8", action="store_true", help=text)
+    text = "also write ctranslate2/, a generation model of san or rpr for CTranslate2"
+    parser.add_argument("--ctranslate2", action="store_true", help=text)
     text = "plain text to compare on, one text a line or a pair separated by a TAB"
     parser.add_argument("--text", metavar="FILE", help=text)
     text = "correct label or translation of each line, to print accuracy or BLEU"
@@ -53,20 +61,22 @@ def make_parser(prog=None):
     return parser
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), export, arguments)
 
 
-def export(args):
+def export(args: Namespace) -> None:
     """Write the folder and print its contents."""
-    for given, needed in (("text", "int8"), ("labels", "text")):
-        if getattr(args, given) and not getattr(args, needed):
-            raise ArgumentError(None, f"--{given} needs --{needed}")
+    for given, other in (("text", "int8"), ("labels", "text")):
+        if getattr(args, given) and not getattr(args, other):
+            raise ArgumentError(None, f"--{given} needs --{other}")
     graph = args.onnx or args.int8
-    for package in ("transformers", "safetensors", *(ONNX if graph else ())):
+    needed = dict.fromkeys(("transformers", "safetensors", *(ONNX if graph else ())), "export")
+    needed |= {"ctranslate2": "ctranslate2"} if args.ctranslate2 else {}
+    for package, extra in needed.items():
         if find_spec(package) is None:
             raise UsageError(
-                f"{package} is not installed; python -m pip install 'fairseq-posattn[export]'"
+                f"{package} is not installed; python -m pip install 'fairseq-posattn[{extra}]'"
             )
     from transformers.utils import logging as transformers_logging
 
@@ -79,21 +89,40 @@ def export(args):
     contents = f"{args.folder}: weights, configuration, tokenizer and model card"
     difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"
     print(f"{contents}; its scores differ from {difference}")
+    if args.ctranslate2:
+        write_ctranslate2(args.folder, exported)
     if graph:
         write_graphs(args, exported, lines, labels)
 
 
-def read_examples(text, labels):
+def read_examples(
+    text: str | None, labels: str | None
+) -> tuple[list[str] | None, list[str] | None]:
     """Return the lines that have words, and their labels, of as many lines; None for no file."""
+    if text is None:
+        return None, None
     if labels is None:
-        return text and [line for line in read_file(text) if line.strip()], None
+        return [line for line in read_file(text) if line.strip()], None
     files = {f"--text {text}": text, f"--labels {labels}": labels}
     rows = parallel_lines(**{name: read_file(path) for name, path in files.items()})
     kept = [row for row in rows if row[0].strip()]
     return [line for line, _ in kept], [label for _, label in kept]
 
 
-def write_graphs(args, exported, lines, labels):
+def write_ctranslate2(folder: str, exported: "Exported") -> None:
+    """Write CTranslate2's folder within the model's."""
+    from fairseq_posattn.export import ctranslate2
+
+    if not exported.model.config.is_encoder_decoder:
+        raise UsageError("--ctranslate2: needs a model that translates or summarizes")
+    difference = ctranslate2.write(exported, Path(folder))
+    name = Path(folder, ctranslate2.NAME)
+    print(f"{name}: its log-probabilities differ from the model's by at most {difference:.1g}")
+
+
+def write_graphs(
+    args: Namespace, exported: "Exported", lines: list[str] | None, labels: list[str] | None
+) -> None:
     """Write the graphs beside the model, and print their quality."""
     from fairseq_posattn.export import card, int8, onnx
 

@@ -2,12 +2,14 @@
 
 import operator
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 import torch
+from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.export import onnx
@@ -17,6 +19,9 @@ from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.outputs import Pairs
 
 BATCH = 32
+Batches = list[tuple[list[int], dict[str, Tensor]]]
+Form = Callable[..., list[Any]]  # from a batch's inputs to an output for each line
+Forms = tuple[dict[str, Form], Callable[[list[Any]], str]]  # and the measure of quality
 
 
 def compare(
@@ -44,45 +49,48 @@ def compare(
     return results
 
 
-def _classifiers(exported, folder, labels):
+def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None) -> Forms:
     """Return the forms of a classifier by name, and their quality measure."""
-    known = exported.model.config.label2id
+    known: dict[str, Any] = exported.model.config.label2id or {}
     for label in labels or ():
         if label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
-    def quality(classes):
-        right = [known[label] for label in labels]
+    def quality(classes: list[int]) -> str:
+        right = [known[label] for label in labels or ()]
         return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
 
-    def run_graph(session, **inputs):
-        return onnx.run(session, inputs.values()).argmax(-1).tolist()
+    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[int]:
+        classes: list[int] = onnx.run(session, inputs.values()).argmax(-1).tolist()
+        return classes
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    forms = {"PyTorch": lambda **inputs: exported.model(**inputs).logits.argmax(-1).tolist()}
+    forms: dict[str, Form] = {
+        "PyTorch": lambda **inputs: exported.model(**inputs).logits.argmax(-1).tolist()
+    }
     for title, name in (("ONNX", onnx.NAME), ("ONNX, int8", onnx.INT8)):
         session = onnxruntime.InferenceSession(folder / name, options)
         forms[title] = partial(run_graph, session)
     return forms, quality
 
 
-def _generators(exported, folder, references):
+def _generators(exported: Exported, folder: Path, references: Sequence[str] | None) -> Forms:
     """Return the forms of a generation model by name, and their quality measure."""
     tokenizer = exported.tokenizer
 
-    def generate(model, **inputs):
+    def generate(model: Any, **inputs: Tensor) -> list[str]:
         return tokenizer.batch_decode(model.generate(**inputs), skip_special_tokens=True)
 
-    def quality(texts):
+    def quality(texts: list[str]) -> str:
         metric = bleu_metric("sacrebleu", tokenizer.target_lang or None)
-        return f"BLEU {group_of(metric, [Pairs(texts, list(references))]).mean:.2f}"
+        return f"BLEU {group_of(metric, [Pairs(texts, list(references or ()))]).mean:.2f}"
 
-    forms = {"PyTorch": exported.model, "PyTorch, int8": in_int8(exported.model)}
-    return {name: partial(generate, model) for name, model in forms.items()}, quality
+    models = {"PyTorch": exported.model, "PyTorch, int8": in_int8(exported.model)}
+    return {name: partial(generate, model) for name, model in models.items()}, quality
 
 
-def _batches(exported, lines):
+def _batches(exported: Exported, lines: Sequence[str]) -> Batches:
     """Return rows and inputs of batches; lines of similar length share one."""
     config, tokenizer = exported.model.config, exported.tokenizer
     texts = [[line] if config.is_encoder_decoder else line.split("\t") for line in lines]
@@ -102,9 +110,10 @@ def _batches(exported, lines):
 
 
 @torch.inference_mode()
-def _time(form, batches, count):
+def _time(form: Form, batches: Batches, count: int) -> tuple[list[Any], float]:
     form(**batches[0][1])  # the first call is slow
-    outputs, start = [None] * count, time.perf_counter()
+    outputs: list[Any] = [None] * count
+    start = time.perf_counter()
     for rows, inputs in batches:
         for row, output in zip(rows, form(**inputs), strict=True):
             outputs[row] = output

@@ -1,9 +1,10 @@
 """ONNX graphs of classifiers and encoders, for batches and sentences of any size; and in int8."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import onnx
 import onnxruntime
@@ -35,7 +36,7 @@ class Graph(nn.Module):
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor | None = None
-    ) -> Tensor:
+    ) -> Any:
         """Return logits ``[B, classes]``, or the encoder's states ``[B, T, C]``."""
         if self.is_encoder:
             return self.model.get_encoder()(input_ids, attention_mask).last_hidden_state
@@ -47,7 +48,11 @@ def write(model: PreTrainedModel, folder: Path) -> float:
     graph, path = Graph(model).eval(), folder / NAME
     examples = _generate_lines(graph, (5, 3, 7))
     size = {0: Dim("batch"), 1: Dim("length", min=2, max=graph.longest)}
-    options = {"input_names": graph.inputs, "output_names": [graph.output], "verbose": False}
+    options: dict[str, Any] = {
+        "input_names": graph.inputs,
+        "output_names": [graph.output],
+        "verbose": False,
+    }
     options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
     with _complete(path), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -56,14 +61,14 @@ def write(model: PreTrainedModel, folder: Path) -> float:
 
 
 @contextmanager
-def _complete(path):
+def _complete(path: Path) -> Iterator[None]:
     """Remove a file that is incomplete if writing fails."""
     try:
         yield
     except Exception as error:  # PyTorch's are of many kinds, pages long
         path.unlink(missing_ok=True)
         problem = f"--onnx: PyTorch {torch.__version__} cannot convert this model"
-        reason = type(error).__name__
+        reason: object = type(error).__name__
         if isinstance(error, OSError):
             problem, reason = f"{path} cannot be written", error.strerror or error
         raise UsageError(f"{problem}: {reason}; the rest of {path.parent} is complete") from error
@@ -89,7 +94,7 @@ def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:
     return (ids, ids.ne(config.pad_token_id).long(), types)[: len(graph.inputs)]
 
 
-def _difference(graph, path):
+def _difference(graph: Graph, path: Path) -> float:
     session = onnxruntime.InferenceSession(path)
     largest = 0.0
     for lengths in ((4,), (9, 1, 20), (2, 2, 3, 12, 6)):
@@ -105,7 +110,7 @@ def _difference(graph, path):
     return largest
 
 
-def run(session: onnxruntime.InferenceSession, tensors):
+def run(session: onnxruntime.InferenceSession, tensors: Iterable[Tensor]) -> Any:
     """Return the output of a graph, as an array, for tensors in the order of its inputs."""
     names = [given.name for given in session.get_inputs()]
     arrays = (tensor.numpy() for tensor in tensors)

@@ -19,7 +19,7 @@ try:
 except ImportError:
     pass
 except (OSError, RuntimeError):  # another ABI or CUDA version
-    sys.modules["torchaudio"] = None
+    sys.modules["torchaudio"] = None  # type: ignore[assignment]
 
 try:
     from transformers import (
@@ -54,7 +54,7 @@ for _config, _tokenizer in {
     PosAttnSeq2SeqConfig: PosAttnSeq2SeqTokenizer,
     PosAttnTextConfig: PosAttnClassifierTokenizer,
 }.items():
-    AutoConfig.register(_config.model_type, _config, exist_ok=True)
+    AutoConfig.register(_config.model_type, _config, exist_ok=True)  # type: ignore[attr-defined]
     AutoTokenizer.register(_config, tokenizer_class=_tokenizer, exist_ok=True)
 
 __all__ = ["PosAttnForSeq2SeqLM", "PosAttnSeq2SeqConfig", "PosAttnSeq2SeqTokenizer", "in_int8"]
@@ -65,6 +65,7 @@ Model = TypeVar("Model", bound=PreTrainedModel)
 
 def in_int8(model: Model) -> Model:
     """Return a copy for inference on a CPU; embeddings, attention and layer norms stay float32."""
-    copied = copy.deepcopy(model).eval()
+    copied = copy.deepcopy(model)
+    copied.eval()
     quantize_linear_layers(copied)
     return copied

@@ -1,9 +1,17 @@
 """``posattn_transformer`` for ``transformers``, with the end condition of fairseq's beam search."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from transformers import GenerationMixin, LogitsProcessor, PreTrainedModel
+from transformers import (
+    GenerationConfig,
+    GenerationMixin,
+    LogitsProcessor,
+    LogitsProcessorList,
+    PreTrainedModel,
+)
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from fairseq_posattn.hugging_face.configuration import PosAttnSeq2SeqConfig, nested
@@ -18,12 +26,13 @@ class SourceEncoder(Encoder):
 
     main_input_name = "input_ids"
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
     ) -> BaseModelOutput:
         """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
         if attention_mask is not None:
-            input_ids = input_ids.masked_fill(attention_mask.eq(0), self.padding_idx)
+            pad: int = self.padding_idx  # type: ignore[assignment]
+            input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)
         encoded = super().forward(input_ids)["encoder_out"][0]
         return BaseModelOutput(last_hidden_state=encoded.transpose(0, 1))
 
@@ -50,7 +59,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     def __init__(self, config: PosAttnSeq2SeqConfig):
         super().__init__(config)
-        cfg, pad = nested(config.options), config.pad_token_id
+        cfg, pad = nested(config.options or {}), config.pad_token_id
         words = nn.Embedding(config.vocab_size, cfg.encoder.embed_dim, pad)
         targets = words
         if not cfg.share_all_embeddings:
@@ -65,14 +74,14 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             tied["decoder.output_projection.weight"] = f"{source}.embed_tokens.weight"
         self.post_init()
 
-    def get_encoder(self, *unused, **neither) -> SourceEncoder:
+    def get_encoder(self, *unused: Any, **neither: Any) -> SourceEncoder:
         return self.encoder
 
     def get_decoder(self) -> Decoder:
         return self.decoder
 
     def get_input_embeddings(self) -> nn.Embedding:
-        return self.encoder.embed_tokens
+        return self.encoder.embed_tokens  # type: ignore[return-value]
 
     def get_output_embeddings(self) -> nn.Linear:
         return self.decoder.output_projection
@@ -87,8 +96,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         labels: Tensor | None = None,
         use_cache: bool | None = None,
         return_dict: bool | None = None,
-        **unused,
-    ) -> Seq2SeqLMOutput | tuple:
+        **unused: Any,
+    ) -> Seq2SeqLMOutput | tuple[Any, ...]:
         """Compute logits of the next tokens.
 
         Args:
@@ -116,7 +125,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
             "encoder_out": [encoded.transpose(0, 1)],
             "encoder_padding_mask": [] if padding is None else [padding],
         }
-        past = None
+        past: Any = None
         if use_cache:
             past = {} if past_key_values is None else past_key_values
             if not past:  # a given prefix
@@ -138,7 +147,7 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
         return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1].eq(NO_LABEL), pad)], 1)
 
-    def generate(self, inputs: Tensor | None = None, *args, **kwargs):
+    def generate(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
         """Generate as ``transformers``; the attention mask defaults to where tokens are padding."""
         tokens = kwargs.get("input_ids") if inputs is None else inputs
         if tokens is not None and kwargs.get("attention_mask") is None:
@@ -149,11 +158,16 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
     def _supports_default_dynamic_cache(cls) -> bool:
         return False  # the mechanisms have their own cache, see past_key_values
 
-    def prepare_inputs_for_generation(self, input_ids, next_sequence_length=None, **kwargs):
+    def prepare_inputs_for_generation(  # type: ignore[override]
+        self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
+    ) -> dict[str, Any]:
         """Pass all tokens so far: the decoder counts positions by them."""
-        return super().prepare_inputs_for_generation(input_ids, **kwargs)
+        inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
+        return inputs
 
-    def _get_logits_processor(self, generation_config, *args, **kwargs):
+    def _get_logits_processor(
+        self, generation_config: GenerationConfig, *args: Any, **kwargs: Any
+    ) -> LogitsProcessorList:
         processors = super()._get_logits_processor(generation_config, *args, **kwargs)
         processors.append(EndAtMaxLength(generation_config.max_length, self.config.eos_token_id))
         return processors

@@ -1,6 +1,7 @@
 """``posattn_classifier`` for ``transformers``."""
 
 from argparse import Namespace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -21,7 +22,7 @@ class PosAttnForSequenceClassification(PreTrainedModel):
 
     def __init__(self, config: PosAttnTextConfig):
         super().__init__(config)
-        cfg = self.options = Namespace(**config.options)
+        cfg = self.options = Namespace(**(config.options or {}))
         words = nn.Embedding(config.vocab_size, cfg.encoder_embed_dim, config.pad_token_id)
         words.weight.requires_grad = not cfg.freeze_embeddings
         ends = config.sentence_end_ids or ()
@@ -33,8 +34,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
     def get_input_embeddings(self) -> nn.Embedding:
         return self.encoder.embed_tokens
 
-    def set_input_embeddings(self, value: nn.Embedding):
-        self.encoder.embed_tokens = value
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        self.encoder.embed_tokens = value  # type: ignore[assignment]
 
     def forward(
         self,
@@ -43,8 +44,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
         return_dict: bool | None = None,
-        **unused,
-    ) -> SequenceClassifierOutput | tuple:
+        **unused: Any,
+    ) -> SequenceClassifierOutput | tuple[Any, ...]:
         """Classify sentences, documents or pairs.
 
         Args:

@@ -6,7 +6,9 @@ subwords and generation ``preparation.json`` with the files that it names.
 
 import json
 import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedTokenizer
 
@@ -34,14 +36,14 @@ class DictionaryTokenizer(PreTrainedTokenizer):
     marks = frozenset(MARKS.values())  # special symbols, never produced from text
     before: tuple[int | None, ...] = (None, None)  # indices of the symbols before each sentence
 
-    def __init__(self, vocab_file: str, **kwargs):
+    def __init__(self, vocab_file: str, **kwargs: Any):
         self.folder = Path(vocab_file).parent
         self.numbers = json.loads(Path(vocab_file).read_text(encoding="utf-8"))
         self.reads = True  # whether text is source, not target
         self._set_target_vocabulary(self.numbers)
         super().__init__(**{**MARKS, **kwargs})
 
-    def _set_target_vocabulary(self, numbers: dict[str, int]):
+    def _set_target_vocabulary(self, numbers: dict[str, int]) -> None:
         self.written = numbers
         self.pieces = {number: piece for piece, number in numbers.items()}
 
@@ -52,7 +54,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
     def get_vocab(self) -> dict[str, int]:
         return dict(self.numbers)
 
-    def tokenize(self, text: str, **unused) -> list[str]:
+    def tokenize(self, text: str, *unused: Any, **options: Any) -> list[str]:
         """Return the subwords of a text; special symbols in it become unknown, as in training."""
         unknown = MARKS["unk_token"]
         return [unknown if piece in self.marks else piece for piece in self.split(text).split()]
@@ -64,7 +66,9 @@ class DictionaryTokenizer(PreTrainedTokenizer):
     def _convert_id_to_token(self, index: int) -> str:
         return self.pieces.get(index, MARKS["unk_token"])
 
-    def convert_ids_to_tokens(self, ids, skip_special_tokens: bool = False):
+    def convert_ids_to_tokens(  # type: ignore[override]
+        self, ids: int | Iterable[int], skip_special_tokens: bool = False
+    ) -> str | list[str]:
         """Return subwords; ``<unk>`` is never skipped, since the model generated it."""
         if isinstance(ids, int):
             return self._convert_id_to_token(ids)
@@ -72,7 +76,9 @@ class DictionaryTokenizer(PreTrainedTokenizer):
         skipped = marks if skip_special_tokens else ()
         return [self._convert_id_to_token(one) for one in map(int, ids) if one not in skipped]
 
-    def build_inputs_with_special_tokens(self, token_ids_0, token_ids_1=None) -> list[int]:
+    def build_inputs_with_special_tokens(
+        self, token_ids_0: list[int], token_ids_1: list[int] | None = None
+    ) -> list[int]:
         """Append ``</s>`` to each sentence and prepend the task's symbols."""
         sentences = [token_ids_0] if token_ids_1 is None else [token_ids_0, token_ids_1]
         joined = []
@@ -80,7 +86,9 @@ class DictionaryTokenizer(PreTrainedTokenizer):
             joined += [*([] if mark is None else [mark]), *sentence, self.eos_token_id]
         return joined
 
-    def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple:
+    def save_vocabulary(
+        self, save_directory: str, filename_prefix: str | None = None
+    ) -> tuple[str, ...]:
         """Copy the tokenizer's files and return their paths."""
         saved = []
         for name in self.vocab_files_names.values():
@@ -108,7 +116,7 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         lower: bool = False,
         apart: bool = False,
         before: tuple[int | None, ...] = (None, None),
-        **kwargs,
+        **kwargs: Any,
     ):
         self.words, self.lower, self.apart, self.before = words, lower, apart, tuple(before)
         names = ["input_ids", "attention_mask", *(["token_type_ids"] if apart else [])]
@@ -122,10 +130,22 @@ class PosAttnClassifierTokenizer(DictionaryTokenizer):
         words = RULES[self.words](text)
         return self.cut(words.lower() if self.lower else words)
 
-    def prepare_for_model(self, ids, pair_ids=None, truncation=False, max_length=None, **kwargs):
+    def prepare_for_model(  # type: ignore[override]  # the others are by name
+        self,
+        ids: list[int],
+        pair_ids: list[int] | None = None,
+        truncation: bool | str = False,
+        max_length: int | None = None,
+        **kwargs: Any,
+    ) -> Any:
         """Prepare as ``transformers``, but truncate the sentences of pairs separately."""
-        whole = self.apart and pair_ids is not None and max_length == self.model_max_length
-        if whole and truncation == "longest_first":  # the value of truncation=True
+        is_pair = self.apart and max_length == self.model_max_length
+        if (  # the value of truncation=True
+            is_pair
+            and pair_ids is not None
+            and max_length is not None
+            and truncation == "longest_first"
+        ):
             ids, pair_ids = ids[: max_length - 1], pair_ids[: max_length - 1]  # </s> follows
             truncation = False
         return super().prepare_for_model(
@@ -149,12 +169,14 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
         target_vocab_file: str | None = None,
         source_lang: str = "",
         target_lang: str = "",
-        **kwargs,
+        **kwargs: Any,
     ):
         folder = Path(vocab_file).parent
         self.target_lang = target_lang
-        self.to_pieces = [str.strip, str.strip]  # of the target, of the source
-        self.subwords, self.join = None, str
+        # Of the target, of the source.
+        self.to_pieces: list[Callable[[str], str]] = [str.strip, str.strip]
+        self.subwords: str | None = None
+        self.join: Callable[[str], str] = str
         if (prepared := manifest.read(folder)) is not None:
             sides = (target_lang, source_lang)
             self.to_pieces = [splitter(folder, prepared, language) for language in sides]
@@ -170,8 +192,8 @@ class PosAttnSeq2SeqTokenizer(DictionaryTokenizer):
     def convert_tokens_to_string(self, tokens: list[str]) -> str:
         return self.join(whole_words(" ".join(tokens), self.subwords))
 
-    def _switch_to_input_mode(self):
+    def _switch_to_input_mode(self) -> None:
         self.reads = True
 
-    def _switch_to_target_mode(self):
+    def _switch_to_target_mode(self) -> None:
         self.reads = False

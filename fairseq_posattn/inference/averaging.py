@@ -8,8 +8,10 @@ validate and with --finetune-from-model, not to resume training. Checkpoints who
 or dictionaries differ are refused.
 """
 
-from argparse import ArgumentError, Namespace
+from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -30,7 +32,7 @@ KEPT = {
 }
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     about = "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
     about += "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
@@ -47,11 +49,11 @@ def make_parser(prog=None):
     return parser
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), average, arguments)
 
 
-def average(args):
+def average(args: Namespace) -> None:
     """Write the average that a command line describes."""
     check_unsplit(args.output, "--output")
     count = args.num_epoch_checkpoints or args.num_update_checkpoints
@@ -85,7 +87,9 @@ def average(args):
     print(f"wrote {args.output}: {what}")
 
 
-def last_checkpoints(directory, kind, count, upper_bound=None):
+def last_checkpoints(
+    directory: str, kind: str, count: int, upper_bound: int | None = None
+) -> list[str]:
     """Return the last ``count`` checkpoints of a kind ("epoch" or "update"), oldest first."""
     from fairseq import checkpoint_utils
 
@@ -101,7 +105,7 @@ def last_checkpoints(directory, kind, count, upper_bound=None):
     return paths[:count][::-1]
 
 
-def average_checkpoints(paths):
+def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
     """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
 
     Means are computed in float64 and stored in the weights' precision, at least float32. Integer
@@ -114,7 +118,8 @@ def average_checkpoints(paths):
     from fairseq_posattn.training.plugin import register
 
     register()  # models declare which options may differ
-    sums, first = {}, None
+    sums: dict[str, torch.Tensor] = {}
+    first = None
     for path in paths:
         print(f"reading {path}", flush=True)
         state = read_checkpoint(path)
@@ -128,7 +133,7 @@ def average_checkpoints(paths):
         require_finite(path, learned)
         for name, weight in weights.items():
             if weight.is_floating_point():
-                sums[name] = sums.get(name, 0) + weight.double()
+                sums[name] = sums.get(name, torch.zeros(())) + weight.double()
     for name, weight in weights.items():
         if weight.is_floating_point():
             dtype = torch.promote_types(weight.dtype, torch.float32)
@@ -136,7 +141,7 @@ def average_checkpoints(paths):
     return {name: value for name, value in state.items() if name != "last_optimizer_state"}
 
 
-def essentials(state):
+def essentials(state: dict[str, Any]) -> dict[str, Any]:
     """Return the settings and shapes that averaged checkpoints must share, by name.
 
     Settings that act in training only, such as dropout, are left out. Older models of fairseq have
@@ -165,12 +170,14 @@ def essentials(state):
     return {name: value for name, value in shared.items() if value is not None}
 
 
-def _settings(group):
+def _settings(group: Any) -> dict[str, Any]:
     group = vars(group) if isinstance(group, Namespace) else group
     return {str(name): group[name] for name in group} if isinstance(group, dict) else {}
 
 
-def require_same(path, shared, first_path, first_shared):
+def require_same(
+    path: str, shared: dict[str, Any], first_path: str, first_shared: dict[str, Any]
+) -> None:
     """Raise UsageError if settings or shapes of a checkpoint differ from those of the first."""
     for name in [*shared, *first_shared]:
         one, other = shared.get(name), first_shared.get(name)

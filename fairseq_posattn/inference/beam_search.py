@@ -3,12 +3,13 @@
 import contextlib
 import ctypes
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.model.projections import pack_linear_layers
-from fairseq_posattn.training.registered import BeamSearch, SequenceGenerator
+from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
 # Parameters of glibc's malloc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes.
@@ -23,7 +24,7 @@ class ForcedSearch(SequenceGenerator):
     of its own, with the same results, that reads the whole vocabulary's logits fewer times.
     """
 
-    def __init__(self, models, *args, **kwargs):
+    def __init__(self, models: list[BaseFairseqModel], *args: Any, **kwargs: Any):
         super().__init__(models, *args, **kwargs)
         self.search.stop_on_max_len = True
         # Else the caches' memory is given back after each batch, and the system clears new pages.
@@ -34,11 +35,22 @@ class ForcedSearch(SequenceGenerator):
             pack_linear_layers(model)
 
     @torch.inference_mode()  # small operations take less time than under no_grad
-    def generate(self, models, sample, **kwargs):
+    def generate(
+        self, models: list[BaseFairseqModel], sample: dict[str, Any], **kwargs: Any
+    ) -> list[list[dict[str, Tensor]]]:
         """Translate a batch, as fairseq's search."""
-        return super().generate(models, sample, **kwargs)
+        results: list[list[dict[str, Tensor]]] = super().generate(models, sample, **kwargs)
+        return results
 
-    def _prefix_tokens(self, step, lprobs, scores, tokens, prefix_tokens, beam_size):
+    def _prefix_tokens(
+        self,
+        step: int,
+        lprobs: Tensor,
+        scores: Tensor,
+        tokens: Tensor,
+        prefix_tokens: Tensor,
+        beam_size: int,
+    ) -> tuple[Tensor, Tensor, Tensor]:
         lprobs, tokens, scores = super()._prefix_tokens(
             step, lprobs, scores, tokens, prefix_tokens, beam_size
         )
@@ -47,7 +59,13 @@ class ForcedSearch(SequenceGenerator):
             lprobs[free, self.eos] = -math.inf
         return lprobs, tokens, scores
 
-    def _generate(self, sample, prefix_tokens=None, constraints=None, bos_token=None):
+    def _generate(
+        self,
+        sample: dict[str, Any],
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> Any:
         plain = (
             type(self.search) is BeamSearch
             and prefix_tokens is None
@@ -61,13 +79,13 @@ class ForcedSearch(SequenceGenerator):
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         return self._search(sample["net_input"], self.eos if bos_token is None else bos_token)
 
-    def _search(self, net_input, start: int) -> list[list[dict[str, Tensor]]]:
+    def _search(self, net_input: dict[str, Tensor], start: int) -> list[list[dict[str, Tensor]]]:
         source, beam = net_input["src_tokens"], self.beam_size
         sentences, length = source.shape
         max_len = min(int(self.max_len_a * length + self.max_len_b), self.max_len - 1)
         encoded = self.model.forward_encoder(net_input)
         order = torch.arange(sentences, device=source.device).repeat_interleave(beam)
-        states: list[dict] = [{} for _ in self.model.models]
+        states: list[dict[Any, Any]] = [{} for _ in self.model.models]
         tokens = source.new_full((sentences * beam, max_len + 2), self.pad)
         tokens[:, 0] = start
         scores = torch.zeros(sentences * beam, max_len + 1, device=source.device)  # cumulative
@@ -106,7 +124,9 @@ class ForcedSearch(SequenceGenerator):
             weights = None if weights is None else weights[order]
         return [sorted(one, key=lambda each: -each["score"].item()) for one in results]
 
-    def _forbid(self, log_probs, tokens, sentences, step, max_len) -> None:
+    def _forbid(
+        self, log_probs: Tensor, tokens: Tensor, sentences: int, step: int, max_len: int
+    ) -> None:
         """Set the log-probabilities of tokens that may not come next to -inf."""
         log_probs[:, self.pad] = -math.inf
         log_probs[:, self.unk] -= self.unk_penalty
@@ -118,7 +138,9 @@ class ForcedSearch(SequenceGenerator):
         if self.repeat_ngram_blocker is not None:
             self.repeat_ngram_blocker(tokens, log_probs, sentences, self.beam_size, step)
 
-    def _candidates(self, log_probs, scores, sentences, step) -> tuple[Tensor, Tensor, Tensor]:
+    def _candidates(
+        self, log_probs: Tensor, scores: Tensor, sentences: int, step: int
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
 
         The best of each hypothesis lie in the chunks with the greatest logits.
@@ -141,7 +163,17 @@ class ForcedSearch(SequenceGenerator):
         first = torch.arange(0, sentences * beam, beam, device=places.device)
         return totals, places // count + first[:, None], ids
 
-    def _finish(self, ends, candidates, tokens, scores, weights, left, results, step) -> set[int]:
+    def _finish(
+        self,
+        ends: Tensor,
+        candidates: tuple[Tensor, Tensor, Tensor],
+        tokens: Tensor,
+        scores: Tensor,
+        weights: Tensor | None,
+        left: list[int],
+        results: list[list[dict[str, Tensor]]],
+        step: int,
+    ) -> set[int]:
         """Store the hypotheses that end; return the places of the sentences that are finished."""
         beam = self.beam_size
         totals, parents, _ = candidates

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -29,7 +30,7 @@ class Alignment:
     target: tuple[str, ...]
     weights: Tensor = field(repr=False)
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         """Return the fields as lists, numbers rounded to four digits."""
         rows = [[round(weight, 4) for weight in row] for row in self.weights.tolist()]
         return {"source": list(self.source), "target": list(self.target), "weights": rows}
@@ -51,9 +52,13 @@ class Hypothesis:
     pieces: str
     alignment: Alignment | None = field(default=None, compare=False)
 
-    def as_json(self) -> dict:
+    def as_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
-        fields = {"text": self.text, "score": round(self.score, 6), "pieces": self.pieces}
+        fields: dict[str, Any] = {
+            "text": self.text,
+            "score": round(self.score, 6),
+            "pieces": self.pieces,
+        }
         return fields | ({"attention": self.alignment.as_json()} if self.alignment else {})
 
 
@@ -113,9 +118,10 @@ def align(
     return Alignment((*map(plain, source_words), END), tuple(map(plain, target_words)), weights)
 
 
-def _words(subwords, kind):
+def _words(subwords: Sequence[str], kind: str | None) -> tuple[list[int], list[str]]:
     """Return the index of each subword's word, and the words."""
-    places, words = [], []
+    places: list[int] = []
+    words: list[list[str]] = []
     for subword, before in zip(subwords, ["", *subwords], strict=False):
         if not words or BEGINS[kind](subword, before):
             words.append([])

@@ -2,7 +2,8 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from argparse import ArgumentParser, Namespace, _ActionsContainer
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairseq_posattn.common.cli import add_count, add_data, positive
@@ -10,9 +11,15 @@ from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
-DECODING = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200, "min_len": 1}
+DECODING: dict[str, Any] = {
+    "beam": 5,
+    "lenpen": 1.0,
+    "max_len_a": 0,
+    "max_len_b": 200,
+    "min_len": 1,
+}
 DECODING |= {"no_repeat_ngram_size": 0, "attention": "words"}
-SEARCH = {
+SEARCH: dict[str, tuple[Callable[[str], float], str]] = {
     "--beam": (positive, "beam size"),
     "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),
     "--max-len-a": (float, "maximum output length is A x source length + B subwords: this is A"),
@@ -22,7 +29,9 @@ SEARCH = {
 }
 
 
-def add_search(group, decoding, flags=SEARCH):
+def add_search(
+    group: _ActionsContainer, decoding: Mapping[str, Any], flags: Iterable[str] = SEARCH
+) -> None:
     """Add these of SEARCH to a parser's group; ``decoding`` has defaults by fairseq's names."""
     for flag in flags:
         kind, about = SEARCH[flag]
@@ -34,7 +43,7 @@ def add_search(group, decoding, flags=SEARCH):
         )
 
 
-def search_settings(args, flags=SEARCH) -> dict[str, float]:
+def search_settings(args: Namespace, flags: Iterable[str] = SEARCH) -> dict[str, Any]:
     """Return the values of these of SEARCH, by fairseq's names."""
     return {setting(flag): getattr(args, setting(flag)) for flag in flags}
 
@@ -43,7 +52,7 @@ def setting(flag: str) -> str:
     return flag[2:].replace("-", "_")
 
 
-def add_text(parser) -> None:
+def add_text(parser: ArgumentParser) -> None:
     """Add the options that name text, answers and data."""
     about = "text to read (default: standard input)"
     parser.add_argument("--input", default="-", metavar="FILE", help=about)
@@ -52,7 +61,7 @@ def add_text(parser) -> None:
     add_data(parser)
 
 
-def add_speed(parser, batch_size: int, buffer_size: int) -> None:
+def add_speed(parser: ArgumentParser, batch_size: int, buffer_size: int) -> None:
     """Add the options of speed, with their defaults."""
     add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
     about = "lines to read at most before the first is answered; similar lengths share a batch"
@@ -61,7 +70,7 @@ def add_speed(parser, batch_size: int, buffer_size: int) -> None:
 
 
 @contextlib.contextmanager
-def answering(args) -> Iterator[tuple[Iterator[list[bytes]], str, Any]]:
+def answering(args: Namespace) -> Iterator[tuple[Iterator[list[bytes]], str, Any]]:
     """Yield groups of lines of the input as they arrive, its name, and the file for the answers."""
     with contextlib.ExitStack() as files:
         file, name = sys.stdin.buffer, "standard input"

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +28,6 @@ from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device
 from fairseq_posattn.inference.trained_model import load as load_checkpoint
 from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import cutter
 from fairseq_posattn.text.words import RULES
 from fairseq_posattn.training.criterions.sentences import expected_score
 from fairseq_posattn.training.registered import SentencePredictionTask, data_utils
@@ -54,7 +54,7 @@ class Prediction:
     score: float | None
     probabilities: dict[str, float]
 
-    def __str__(self):
+    def __str__(self) -> str:
         if self.label is not None:
             return f"{self.label}\t{self.probabilities[self.label]:.4f}"
         return "" if self.score is None else f"{self.score:.4f}"
@@ -77,8 +77,8 @@ class EmptySentenceError(UsageError):
 
 
 def load(
-    checkpoint: str | PathLike,
-    data: str | PathLike | None = None,
+    checkpoint: str | PathLike[str],
+    data: str | PathLike[str] | None = None,
     *,
     words: str | Callable[[str], str] | None = None,
     device: str | torch.device | None = None,
@@ -123,7 +123,7 @@ def predictor_of(
     if isinstance(rule, str) and rule not in RULES:
         source = f"{cfg.data}/{manifest.NAME}: word_rule" if words is None else "words"
         raise UsageError(f"{source} {rule!r}: no such rule; name one of {', '.join(RULES)}")
-    function = RULES.get(rule, rule)
+    function = RULES[rule] if isinstance(rule, str) else rule
     if is_tagger:
         lower = info is None or info.lower
         return RolePredictor(trained, function, lower, find_device(device), NOTHING)
@@ -139,7 +139,7 @@ def predictor_of(
 class Predictor(LineReader):
     """A classifier, called with texts or pairs of them; made by :func:`load`."""
 
-    def __init__(self, trained: TrainedModel, words: Callable[[str], str], device):
+    def __init__(self, trained: TrainedModel, words: Callable[[str], str], device: torch.device):
         info = self.rules = trained.rules
         dictionary = trained.task.source_dictionary
         known = dictionary.symbols[dictionary.nspecial :]
@@ -149,7 +149,7 @@ class Predictor(LineReader):
         self.encodes_apart = isinstance(self.task, SentencePairPredictionTask)
         self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
-        self.split = cutter(data, info) if info else str
+        self.split = trained.cut
         self.notes = self._notes()
         self.names = self._names()
 
@@ -157,7 +157,7 @@ class Predictor(LineReader):
         names = f"{len(self.names)} classes" if len(self.names) > 9 else ", ".join(self.names)
         return f"Predictor({self.path!r}, [{names}], device={self.device})"
 
-    def _names(self):
+    def _names(self) -> list[str]:
         cfg = self.task.cfg
         if cfg.regression_target:
             return [str(score) for score in range(1, cfg.num_classes + 1)]
@@ -183,7 +183,8 @@ class Predictor(LineReader):
         """
         is_pair = self.expects_pairs and isinstance(texts, tuple) and len(texts) == 2
         if isinstance(texts, str) or (is_pair and all(isinstance(one, str) for one in texts)):
-            return self([texts], batch_size)[0]
+            text: Any = texts
+            return self([text], batch_size)[0]  # type: ignore[index]
         encoded, notes = [], self._notes("text")
         for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
@@ -220,11 +221,13 @@ class Predictor(LineReader):
         """Return the model's input for one text: token ids, two sequences for a separate pair."""
         return self._encode(sentences)
 
-    def _notes(self, unit="line"):
+    def _notes(self, unit: str = "line") -> LineNotes:
         read = f"{self.task.cfg.max_positions:,} tokens"
         return LineNotes(read, "train with a larger --max-positions", unit)
 
-    def _encode(self, sentences, number=1, notes=None):
+    def _encode(
+        self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
+    ) -> list[Tensor]:
         """Return the model's input; without ``notes`` a text that is too long is a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
@@ -251,7 +254,7 @@ class Predictor(LineReader):
             )
         return [tokens[: cfg.max_positions] for tokens in sequences]
 
-    def _encode_sentence(self, sentence):
+    def _encode_sentence(self, sentence: str) -> Tensor:
         text = self.words(sentence)
         tokens = self.split(text.lower() if self.lower else text).split()
         ids = token_ids(tokens, self.dictionary, "<mask>")  # which the task adds
@@ -267,13 +270,13 @@ class Predictor(LineReader):
         lengths = [max(map(len, sequences)) if sequences else 0 for sequences in encoded]
         results = [NOTHING] * len(encoded)
         for rows in batches(lengths, batch_size):
-            predictions = self._predict_batch([encoded[row] for row in rows])
+            predictions = self._predict_batch([encoded[row] or [] for row in rows])
             for row, prediction in zip(rows, predictions, strict=True):
                 results[row] = prediction
         return results
 
     @torch.inference_mode()
-    def _predict_batch(self, batch):
+    def _predict_batch(self, batch: Sequence[list[Tensor]]) -> list[Prediction]:
         net_input = {}
         for name, sequences in zip(("src", "pair"), zip(*batch, strict=True), strict=False):
             padded = data_utils.collate_tokens(sequences, self.dictionary.pad())
@@ -285,7 +288,7 @@ class Predictor(LineReader):
             raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         return [self._prediction(row) for row in logits.double().cpu()]
 
-    def _prediction(self, logits):
+    def _prediction(self, logits: Tensor) -> Prediction:
         scores = self.task.cfg.regression_target
         if scores and len(logits) == 1:
             return Prediction(None, logits.item(), {})
@@ -293,4 +296,4 @@ class Predictor(LineReader):
         named = dict(zip(self.names, probabilities.tolist(), strict=True))
         if scores:
             return Prediction(None, expected_score(probabilities).item(), named)
-        return Prediction(max(named, key=named.get), None, named)
+        return Prediction(max(named, key=named.__getitem__), None, named)

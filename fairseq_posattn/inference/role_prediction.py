@@ -8,6 +8,7 @@ love hats . ||| B-A0 I-A0 B-V B-A1 O``.
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 
@@ -15,7 +16,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.stream import LineReader, batches
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.text.props import SEPARATOR, Sentence, spans_of_tags
+from fairseq_posattn.text.props import SEPARATOR, Sentence, Span, spans_of_tags
 from fairseq_posattn.training.registered import data_utils
 
 
@@ -31,14 +32,14 @@ class RolePrediction:
     words: tuple[str, ...]
     tags: tuple[tuple[int, tuple[str, ...]], ...]
 
-    def __str__(self):
+    def __str__(self) -> str:
         """Return ``[A0 My cats] [V love] [A1 hats] .``, with a TAB between predicates."""
         return "\t".join(_bracketed(self.words, tags) for _, tags in self.tags)
 
     def as_json(self) -> str:
         """Return the words and the arguments of each predicate (label, start, end, text)."""
 
-        def argument(span):
+        def argument(span: Span) -> dict[str, Any]:
             return asdict(span) | {"text": " ".join(self.words[span.start : span.end + 1])}
 
         propositions = [
@@ -48,7 +49,7 @@ class RolePrediction:
         return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
 
 
-def _bracketed(words, tags):
+def _bracketed(words: Sequence[str], tags: Sequence[str]) -> str:
     shown = list(words)
     for span in spans_of_tags(tags):
         shown[span.start] = f"[{span.label} {shown[span.start]}"
@@ -60,7 +61,12 @@ class RolePredictor(LineReader):
     """A tagger of semantic roles; ``nothing`` is its prediction for a blank line."""
 
     def __init__(
-        self, trained: TrainedModel, words: Callable[[str], str], lower: bool, device, nothing
+        self,
+        trained: TrainedModel,
+        words: Callable[[str], str],
+        lower: bool,
+        device: torch.device,
+        nothing: object,
     ):
         super().__init__(trained, words, lower, device)
         self.nothing = nothing
@@ -90,7 +96,7 @@ class RolePredictor(LineReader):
             )
         return words, numbers
 
-    def predict(self, encoded: Sequence, batch_size: int = 64) -> list:
+    def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
         """Return the predictions in order; sentences of similar length share a batch."""
         queries = [
             (row, place, line[0])
@@ -98,11 +104,11 @@ class RolePredictor(LineReader):
             if line is not None
             for place in line[1]
         ]
-        tags = {}
+        tags: dict[int, list[str]] = {}
         for chosen in batches([len(words) for *_, words in queries], batch_size):
             batch_tags = self._tag([queries[number] for number in chosen])
             tags.update(zip(chosen, batch_tags, strict=True))
-        answers = [[] for _ in encoded]
+        answers: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in encoded]
         for number, (row, place, _) in enumerate(queries):
             answers[row].append((place, tuple(tags[number])))
         return [
@@ -111,7 +117,7 @@ class RolePredictor(LineReader):
         ]
 
     @torch.inference_mode()
-    def _tag(self, batch):
+    def _tag(self, batch: Sequence[tuple[int, int, tuple[str, ...]]]) -> list[list[str]]:
         texts = ((w.lower() if self.lower else w for w in words) for _, _, words in batch)
         tokens = [token_ids(words, self.dictionary) for words in texts]
         for sentence in tokens:
@@ -126,7 +132,8 @@ class RolePredictor(LineReader):
         if not scores.isfinite().all():
             raise UsageError(f"{self.path}: the model's output is NaN or infinite")
         lengths = torch.tensor(list(map(len, tokens)))
-        return self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
+        tags: list[list[str]] = self.task.decode(scores.float().log_softmax(-1).cpu(), lengths)
+        return tags
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
@@ -138,8 +145,8 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
     for sentence in gold:
         propositions = []
         for proposition in sentence.propositions:
-            prediction = next(predictions, None)
-            places = prediction and [place for place, _ in prediction.tags]
+            prediction = next(predictions, RolePrediction((), ()))
+            places = [place for place, _ in prediction.tags]
             if places != [proposition.place] or len(prediction.words) != sentence.length:
                 raise UsageError(
                     f"props file, line {sentence.line}: other predicates than those tagged; give "

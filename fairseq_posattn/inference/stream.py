@@ -4,9 +4,15 @@ import os
 import select
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.text.lines import GZIPPED, decoded
+
+if TYPE_CHECKING:  # a command's --help needs no PyTorch
+    import torch
+
+    from fairseq_posattn.inference.trained_model import TrainedModel
 
 MAX_LINE_BYTES = 1 << 21
 BLOCK_BYTES = 1 << 16
@@ -49,8 +55,8 @@ class LineNotes:
 
     def add(self, kind: str, number: int, reason: object = "") -> None:
         """Count line ``number``; ``kind`` is ``cut``, ``tab`` or ``invalid`` (with the reason)."""
-        count, *first = self.notes.get(kind, (0, number, str(reason)))
-        self.notes[kind] = (count + 1, *first)
+        count, first, why = self.notes.get(kind, (0, number, str(reason)))
+        self.notes[kind] = (count + 1, first, why)
 
     def count(self, kind: str) -> int:
         """Return the number of lines of a kind."""
@@ -92,7 +98,7 @@ def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
     return text.removeprefix(BYTE_ORDER_MARK) if number == 1 else text
 
 
-def list_texts(texts: Iterable, what: str = "text", several: bool = False) -> list:
+def list_texts(texts: Iterable[Any], what: str = "text", several: bool = False) -> list[Any]:
     """Return texts as a list; raise TypeError for the first that is not a string.
 
     With ``several`` each may also be a list or tuple of strings.
@@ -139,7 +145,7 @@ class Reloadable:
 
     reload: Callable[[], object] | None = None
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[Callable[[], object], tuple[()]]:
         if self.reload is None:
             raise TypeError(f"{type(self).__name__}: only one that load returned can be pickled")
         return self.reload, ()
@@ -148,20 +154,33 @@ class Reloadable:
 class LineReader(Reloadable):
     """Base of predictors that answer lines as they arrive.
 
-    A subclass has ``encode_line(text, number)``, which returns what ``predict(encoded,
-    batch_size)`` takes; both have None for a blank line. ``words`` tokenizes texts.
+    ``words`` tokenizes texts.
     """
 
-    def __init__(self, trained, words: Callable[[str], str], lower: bool, device):
+    def __init__(
+        self,
+        trained: "TrainedModel",
+        words: Callable[[str], str],
+        lower: bool,
+        device: "torch.device",
+    ):
         self.path, self.task = trained.path, trained.task
         self.model = trained.model.to(device)
         self.dictionary = self.task.source_dictionary
         self.words, self.lower, self.device = words, lower, device
         self.notes = LineNotes()
 
+    def encode_line(self, text: str, number: int) -> Any:
+        """Return the model's input for line ``number``."""
+        raise NotImplementedError
+
+    def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
+        """Return the predictions of encoded lines; None stands for a blank line."""
+        raise NotImplementedError
+
     def read_groups(
         self, groups: Iterable[list[bytes]], name: str, batch_size: int = 64
-    ) -> Iterator[list]:
+    ) -> Iterator[list[Any]]:
         """Yield the predictions of each group of lines in UTF-8; ``name`` is their file's.
 
         A line that cannot be read has that of a blank one and is counted in ``notes``; if there are
@@ -176,7 +195,7 @@ class LineReader(Reloadable):
             yield self.predict(encoded, batch_size)
         self.notes.require_answers(name, answered)
 
-    def _read(self, line, name, number):
+    def _read(self, line: bytes, name: str, number: int) -> Any:
         text = decode_line(line, name, number, self.notes).rstrip("\r\n")
         try:
             return self.encode_line(text, number) if text.strip() else None

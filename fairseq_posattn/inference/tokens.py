@@ -4,16 +4,15 @@ Text with many of them is in another language, or tokenized in another way than 
 Commands of posattn warn; fairseq's are silent.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from fairseq_posattn.inference.stream import LineNotes
-from fairseq_posattn.text import manifest
-from fairseq_posattn.text.plain_text import joiner, plain_word, splitter
+from fairseq_posattn.inference.trained_model import TrainedModel
+from fairseq_posattn.text.plain_text import plain_word
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.training.registered import Dictionary
 
@@ -69,18 +68,14 @@ class Line:
 class Lines:
     """Tokenizer and detokenizer of a translation model's text.
 
-    Without preparation.json in ``folder``, ``manifest`` is None: text is then subwords separated by
-    spaces. A line is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size``.
+    Without preparation.json ``manifest`` is None: text is then subwords separated by spaces. A line
+    is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size`` (0: not).
     """
 
-    def __init__(self, folder: Path, task, longest: int, prefix_size: int):
-        info = self.manifest = manifest.read(folder)
-        source, target = task.cfg.source_lang, task.cfg.target_lang
-        whole = info and replace(info, longest=None)
-        self.split = splitter(folder, whole, source) if whole else str.strip
-        self.split_target = splitter(folder, info, target) if info else str.strip
-        self.join = joiner(info, target) if info else str
-        self.kind = info and info.subwords
+    def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
+        task, info = trained.task, trained.rules
+        self.split, self.split_target, self.join = trained.split, trained.split_target, trained.join
+        self.manifest, self.kind = info, info.subwords if info else None
         self.plain_word = plain_word(info)
         self.dictionary, self.target_dictionary = task.source_dictionary, task.target_dictionary
         self.longest, self.prefix_size = longest, prefix_size or None
@@ -112,11 +107,13 @@ class Lines:
             self._encode(part, self.split_target, self.target_dictionary)[1]
             for part in (prefix, *parts)
         )
-        forced = tuple(ids for ids in forced if len(ids))
+        kept = tuple(ids for ids in forced if len(ids))
         start = start[: self.prefix_size]
-        return Line(tuple(subwords), torch.cat([tokens, end]), start, forced, cut)
+        return Line(tuple(subwords), torch.cat([tokens, end]), start, kept, cut)
 
-    def _encode(self, text, split, dictionary):
+    def _encode(
+        self, text: str, split: Callable[[str], str], dictionary: Dictionary
+    ) -> tuple[list[str], Tensor]:
         subwords = split(text).split()
         ids = token_ids(subwords, dictionary)
         self.unknown.add(ids, dictionary)

@@ -1,9 +1,9 @@
 """Load a trained model with the dictionaries it was trained with."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +11,8 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint
-from fairseq_posattn.text import manifest
+from fairseq_posattn.inference.stock_transformer import UnsupportedModelError, read_as_posattn
+from fairseq_posattn.text import manifest, plain_text
 from fairseq_posattn.training.registered import (
     BaseFairseqModel,
     FairseqTask,
@@ -27,12 +28,17 @@ OVERRIDES = {"attention_impl": "auto", "eval_bleu": False}
 
 @dataclass(frozen=True, repr=False)
 class TrainedModel:
-    """A checkpoint's model in evaluation mode, its settings in training, and its task."""
+    """A checkpoint's model in evaluation mode, its settings in training, and its task.
+
+    fairseq's Transformer is a ``posattn_transformer`` of ``san``. ``unread`` says why another model
+    of fairseq is not; it is empty for models of this plugin.
+    """
 
     path: str
     model: BaseFairseqModel
     config: object
     task: FairseqTask
+    unread: str = ""
 
     def __repr__(self) -> str:
         return f"TrainedModel({self.path!r}, {type(self.model).__name__}, {self.task_name})"
@@ -40,12 +46,51 @@ class TrainedModel:
     @property
     def task_name(self) -> str:
         """Return the ``--task`` of its training; fairseq's older tasks have it in their args."""
-        return (self.task.cfg or self.task.args)._name
+        name: str = (self.task.cfg or self.task.args)._name
+        return name
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of its dictionaries."""
+        return Path(utils.split_paths(self.task.cfg.data)[0])
 
     @cached_property
     def rules(self) -> manifest.Manifest | None:
         """Return the description of its data, preparation.json; None if there is none."""
-        return manifest.read(utils.split_paths(self.task.cfg.data)[0])
+        return manifest.read(self.data)
+
+    @property
+    def longest(self) -> int:
+        """Return the maximum source length, with the end symbol."""
+        limits = self.task.max_positions(), self.model.max_positions()
+        longest = utils.resolve_max_positions(*limits)
+        return int(longest[0] if isinstance(longest, tuple) else longest)
+
+    # From plain text to subwords and back, as in training; spaces separate words and subwords.
+    # Without preparation.json text already is subwords.
+
+    @property
+    def split(self) -> Callable[[str], str]:
+        """Return the function from source text of any length to subwords."""
+        whole = self.rules and replace(self.rules, longest=None)
+        language = self.task.cfg.source_lang
+        return plain_text.splitter(self.data, whole, language) if whole else str.strip
+
+    @property
+    def split_target(self) -> Callable[[str], str]:
+        """Return the function from target text to subwords, cut as in training."""
+        language = self.task.cfg.target_lang
+        return plain_text.splitter(self.data, self.rules, language) if self.rules else str.strip
+
+    @property
+    def join(self) -> Callable[[str], str]:
+        """Return the function from words of the target to plain text."""
+        return plain_text.joiner(self.rules, self.task.cfg.target_lang) if self.rules else str
+
+    @property
+    def cut(self) -> Callable[[str], str]:
+        """Return the function from words to subwords."""
+        return plain_text.cutter(self.data, self.rules) if self.rules else str
 
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
@@ -69,7 +114,7 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
     with without_logs():
         state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
         task = state["cfg"].get("task") if state.get("cfg") else None
-        if not isinstance(getattr(task, "data", None), str):
+        if task is None or not isinstance(getattr(task, "data", None), str):
             raise UsageError(f"{path}: its settings name no task and no data")
         folder = utils.split_paths(task.data)[0]
         fix = "name the folder of the binarized data with --data"
@@ -81,7 +126,15 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
             )
         except FileNotFoundError as error:
             raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
-    return TrainedModel(path, model.eval(), config.model, task)
+    trained = TrainedModel(path, model.eval(), config.model, task)
+    if type(model).__module__.startswith("fairseq_posattn."):
+        return trained
+    try:
+        model, options = read_as_posattn(model, task)
+    except UnsupportedModelError as error:
+        return replace(trained, unread=str(error))
+    options._name = getattr(config.model, "arch", None) or config.model._name
+    return replace(trained, model=model, config=options)
 
 
 @contextmanager

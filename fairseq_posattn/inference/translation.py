@@ -10,15 +10,16 @@
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
 from functools import partial
 from os import PathLike
-from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import torch
+from torch import Tensor
 from typing_extensions import TypedDict, Unpack
 
 from fairseq_posattn.common.errors import UsageError
@@ -81,8 +82,8 @@ class Decoding(TypedDict, total=False):
 
 
 def load(
-    checkpoints: str | PathLike | Sequence[str | PathLike],
-    data: str | PathLike | None = None,
+    checkpoints: str | PathLike[str] | Sequence[str | PathLike[str]],
+    data: str | PathLike[str] | None = None,
     *,
     device: str | torch.device | None = None,
     attention: str | None = None,
@@ -116,8 +117,9 @@ def load(
             raise UsageError(f"int8: needs a CPU, not {translator.device}")
         for model in translator.models:
             quantize_linear_layers(model)
-    given = {"device": device, "attention": attention, "int8": int8}
-    translator.reload = partial(load, checkpoints, data, **given, **decoding)
+    translator.reload = partial(
+        load, checkpoints, data, device=device, attention=attention, int8=int8, **decoding
+    )
     return translator
 
 
@@ -152,7 +154,7 @@ def translates(trained: TrainedModel) -> bool:
     return isinstance(trained.task, TranslationTask)
 
 
-def _generation(decoding):
+def _generation(decoding: Mapping[str, Any]) -> GenerationConfig:
     """Return fairseq's settings of the search, checked."""
     others = {field.name for field in fields(GenerationConfig)}.difference(SETTINGS)
     for name, value in decoding.items():
@@ -179,7 +181,13 @@ def _generation(decoding):
 class Translator(Reloadable):
     """A translator of plain text, called with lines; made by :func:`load`."""
 
-    def __init__(self, trained: Sequence[TrainedModel], device, generation, attention=None):
+    def __init__(
+        self,
+        trained: Sequence[TrainedModel],
+        device: torch.device,
+        generation: GenerationConfig,
+        attention: str | None = None,
+    ):
         self.task = trained[0].task
         self.path = trained[0].path
         self.device = device
@@ -191,10 +199,8 @@ class Translator(Reloadable):
         for model in self.models:
             model.prepare_for_inference_(SimpleNamespace(generation=inference))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
-        limits = [model.max_positions() for model in self.models]
-        longest = utils.resolve_max_positions(self.task.max_positions(), *limits)[0]
-        folder = Path(utils.split_paths(self.task.cfg.data)[0])
-        self.lines = Lines(folder, self.task, longest, generation.prefix_size)
+        longest = min(one.longest for one in trained)
+        self.lines = Lines(trained[0], longest, generation.prefix_size)
 
     def __repr__(self) -> str:
         languages = f"{self.task.cfg.source_lang}-{self.task.cfg.target_lang}"
@@ -231,8 +237,8 @@ class Translator(Reloadable):
         """
         if isinstance(texts, str):
             forced = {"prefixes": prefixes, "constraints": constraints}
-            given = {name: [one] for name, one in forced.items() if one is not None}
-            return self([texts], batch_size, max_tokens, **given)[0]
+            given: dict[str, Any] = {name: [one] for name, one in forced.items() if one is not None}
+            return self([texts], batch_size, max_tokens, **given)[0]  # type: ignore[index]
         lines = self.encode(texts, prefixes, constraints)
         notes = self.lines.notes("text")
         for number, line in enumerate(lines, start=1):
@@ -308,7 +314,7 @@ class Translator(Reloadable):
         }
         return [translated[row] for row in range(len(batch))]
 
-    def _check_lengths(self, source):
+    def _check_lengths(self, source: int) -> None:
         cfg = self.generation
         most = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
         if cfg.min_len > most:
@@ -317,7 +323,9 @@ class Translator(Reloadable):
                 f"{source} source subwords (max_len_a, max_len_b, {self.path})"
             )
 
-    def _translation(self, line, hypotheses, is_token):
+    def _translation(
+        self, line: Line, hypotheses: list[dict[str, Tensor]], is_token: Tensor
+    ) -> Translation:
         # The search cuts a prefix that exceeds the maximum output length.
         start = len(line.prefix)
         valid = [one for one in hypotheses if one["tokens"][:start].cpu().equal(line.prefix)]
@@ -328,7 +336,7 @@ class Translator(Reloadable):
         results = tuple(self._hypothesis(one, line, is_token) for one in best)
         return Translation(results, failed=not valid)
 
-    def _hypothesis(self, result, line, is_token):
+    def _hypothesis(self, result: dict[str, Tensor], line: Line, is_token: Tensor) -> Hypothesis:
         score = float(result["score"]) / math.log(2)
         if not math.isfinite(score):
             raise UsageError(f"{self.path}: {NOT_FINITE}")

@@ -1,10 +1,7 @@
 """The sentences of ``posattn analysis``, as tensors of token ids."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from fairseq import utils
 from fairseq.data import FairseqDataset
 from fairseq.models import FairseqEncoder
 from fairseq.tasks import FairseqTask
@@ -60,9 +57,8 @@ def _text_reader(
     trained: TrainedModel,
 ) -> tuple[Callable[[str, int], Tensor], UnknownTokens, LineNotes]:
     """Return a function from a line and its number to token ids, and what it counts."""
-    task = trained.task
     if translates(trained):
-        lines = Lines(Path(utils.split_paths(task.cfg.data)[0]), task, _longest(trained), 0)
+        lines = Lines(trained, trained.longest)
         notes = lines.notes()
 
         def encode(text: str, number: int) -> Tensor:
@@ -79,13 +75,6 @@ def _text_reader(
     return lambda text, _: read(text.split("\t"))[0], predictor.unknown, predictor.notes
 
 
-def _longest(trained: TrainedModel) -> int:
-    """Return the maximum source length, with the end symbol."""
-    limits = trained.task.max_positions(), trained.model.max_positions()
-    longest = utils.resolve_max_positions(*limits)
-    return int(longest[0] if isinstance(longest, tuple) else longest)
-
-
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:
     """Return a split of the binarized data."""
     try:
@@ -100,7 +89,7 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
 
 def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
     """Return the source sentences of a split by line, each ``[T]``; too long ones are refused."""
-    dataset, longest = load_split(trained.task, split), _longest(trained)
+    dataset, longest = load_split(trained.task, split), trained.longest
     sentences = {}
     for number in range(len(dataset)):
         batch = dataset.collater([dataset[number]])

@@ -119,9 +119,11 @@ def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place
     for level, stack in (levels or {"": getattr(trained.model, side, None)}).items():
         layers = getattr(stack, "layers", [])
         if not layers or not all(isinstance(one, EncoderLayer | DecoderLayer) for one in layers):
+            why = trained.unread and f": {trained.unread}"
             raise UsageError(
                 f"{trained.path}: the {side} of {type(trained.model).__name__} has no layers of "
-                "sublayers; choose a model of this plugin, such as posattn_transformer"
+                f"sublayers{why}; choose a model of this plugin, such as posattn_transformer, or "
+                "fairseq's Transformer"
             )
         flag, decoder = f"{side}_sublayers", side == "decoder"
         text = getattr(trained.config, flag)

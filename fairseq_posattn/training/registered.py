@@ -14,6 +14,8 @@ from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import BaseFairseqModel
+from fairseq.models.bart import BARTModel
+from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks import FairseqTask
@@ -21,6 +23,14 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 
-__all__ = ["BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqTask", "GenerationConfig"]
-__all__ += ["SentencePredictionTask", "SequenceGenerator", "TranslationTask", "checkpoint_utils"]
+__all__ = [
+    "BARTModel",
+    "BaseFairseqModel",
+    "BeamSearch",
+    "Dictionary",
+    "FairseqTask",
+    "GenerationConfig",
+]
+__all__ += ["SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
+__all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils"]
 __all__ += ["data_utils", "load_checkpoint_to_cpu", "pack_constraints", "utils"]

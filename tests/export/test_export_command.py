@@ -117,7 +117,11 @@ def test_the_model_card_loads_the_model(kind, request, tmp_path, monkeypatch, ca
     "arch, flags, message",
     [
         ("dman_iwslt_de_en", ["--adaptive-softmax-cutoff=10"], "--adaptive-softmax-cutoff cannot"),
-        ("transformer_iwslt_de_en", [], "a TransformerModel cannot .* 'posattn translate --int8'"),
+        (
+            "transformer_iwslt_de_en",
+            ["--cross-self-attention"],
+            "a TransformerModel cannot .*: it has --cross.* 'posattn translate --int8'",
+        ),
     ],
 )
 def test_a_refused_model_leaves_nothing(arch, flags, message, translator, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from small_translator import EXPECTED, command, load
 
-from fairseq_posattn.inference import tokens
+from fairseq_posattn.text import plain_text
 
 
 def test_one_sentence_gives_one_translation(source):
@@ -67,7 +67,7 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monkeypatch):
     monkeypatch.setattr(
-        tokens, "splitter", lambda folder, rules, language: f"{{}} {language}".format
+        plain_text, "splitter", lambda folder, rules, language: f"{{}} {language}".format
     )
     translator = load(data=plain_data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])

@@ -10,7 +10,7 @@ import torch
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
-from fairseq_posattn.inference import prediction, translation
+from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel, load
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
@@ -69,8 +69,7 @@ def translator(tmp_path):
         encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
         model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
         trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)
-        translator = translation.translator_of([trained], device="cpu", beam=2, max_len_b=8)
-        return TranslationView(trained, translator, places.translation_places(trained))
+        return TranslationView(trained, beam=2, max_len_b=8)
 
     return build
 
@@ -95,7 +94,7 @@ def classifier():
         trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
         predictor = prediction.predictor_of(trained, device="cpu")
         predictor.encodes_apart = predictor.expects_pairs = pairs
-        return ClassifierView(trained, predictor, places.classifier_places(trained, pairs))
+        return ClassifierView(trained, predictor)
 
     return build
 

@@ -18,6 +18,9 @@ and prints it with its roles in brackets:
 """
 
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -26,7 +29,7 @@ from fairseq_posattn.inference.stream import warn
 from fairseq_posattn.text.words import RULES
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     options.add_text(parser)
@@ -50,11 +53,11 @@ def make_parser(prog=None):
     return parser
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), predict, arguments)
 
 
-def predict(args):
+def predict(args: Namespace) -> None:
     """Predict line by line, and report the number of blank lines."""
     from tqdm import tqdm
 
@@ -71,7 +74,7 @@ def predict(args):
             raise UsageError(f"{flag}: needs a tagger of semantic roles")
         if args.constrained_decoding:
             predictor.task.constrain()
-        if not is_tagger and words is None:
+        if isinstance(predictor, prediction.Predictor) and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
         with tqdm(disable=not args.progress) as bar:
             answers = predictor.read_groups(groups, name, args.batch_size)
@@ -94,7 +97,7 @@ def predict(args):
         sys.stderr.write(f"{lines} answered with a blank line\n")
 
 
-def print_props(answers, gold, out):
+def print_props(answers: Iterable[list[Any]], gold: str, out: TextIO) -> None:
     """Write a tagger's predictions as a props file, to be scored against ``gold``."""
     from fairseq_posattn.inference.role_prediction import RolePrediction, as_props
     from fairseq_posattn.text.props import read_props, write_props

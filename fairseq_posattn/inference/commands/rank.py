@@ -9,10 +9,11 @@ format. `popularity` in place of a checkpoint scores news by their clicks in the
 """
 
 import os
-from argparse import ArgumentError
-from collections.abc import Iterator
+from argparse import ArgumentError, ArgumentParser, Namespace
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -28,7 +29,7 @@ from fairseq_posattn.scoring.ranking import (
 POPULARITY = "popularity"
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     about = f"checkpoint of fairseq-train, its folder, or {POPULARITY}"
     parser.add_argument("checkpoint", help=about)
@@ -36,7 +37,7 @@ def make_parser(prog=None):
     parser.add_argument("--data", metavar="FOLDER", help=about)
     about = "split: train, valid, test or submission (without labels) (default: %(default)s)"
     parser.add_argument("--split", default="test", metavar="NAME", help=about)
-    file = {"type": output_file, "metavar": "FILE"}
+    file: dict[str, Any] = {"type": output_file, "metavar": "FILE"}
     parser.add_argument("--scores", "--output", help="write labels and scores", **file)
     parser.add_argument("--submission", help="write ranks, as prediction.txt", **file)
     cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
@@ -44,16 +45,16 @@ def make_parser(prog=None):
     return parser
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), write, arguments)
 
 
-def write(args):
+def write(args: Namespace) -> None:
     """Write both files that a command line names completely, or none."""
-    files = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
-    if not files:
+    paths = [os.path.realpath(path) for path in (args.scores, args.submission) if path]
+    if not paths:
         raise ArgumentError(None, "nothing to write: give --scores FILE, --submission FILE or both")
-    if len(files) > len(set(files)):  # two pipes into one file deadlock
+    if len(paths) > len(set(paths)):  # two pipes into one file deadlock
         problem = f"--scores and --submission are both {args.scores}: name two files"
         raise ArgumentError(None, problem)
     if args.checkpoint == POPULARITY and not args.data:
@@ -74,7 +75,7 @@ def write(args):
     print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
 
 
-def rank(args) -> Iterator[Impression]:
+def rank(args: Namespace) -> Iterator[Impression]:
     """Yield the impressions of a split, in order, with a dot-product score for each candidate."""
     import numpy
 
@@ -99,7 +100,7 @@ def rank(args) -> Iterator[Impression]:
         yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
 
 
-def score_candidates(model, task, dataset, batch_size: int):
+def score_candidates(model: Any, task: Any, dataset: Any, batch_size: int) -> tuple[Any, Any]:
     """Return the scores of all candidates ``[N]`` and the offsets of the impressions in them.
 
     Titles are encoded once. Impressions of equal history length share a batch.

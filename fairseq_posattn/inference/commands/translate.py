@@ -18,14 +18,17 @@ Prefixes (--prefixes) and words of translations (--constraints) can be given:
 import itertools
 import math
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.inference import options
-from fairseq_posattn.inference.stream import decode_line, warn
+from fairseq_posattn.inference.stream import LineNotes, decode_line, warn
 from fairseq_posattn.text.lines import file_lines
 
 SUMMARIZE = """Summarize plain text, one text a line, with a trained model.
@@ -41,7 +44,11 @@ Several checkpoints of the same data form an ensemble. CNN/DailyMail's published
 """
 
 
-def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
+def make_parser(
+    prog: str | None = None,
+    about: str | None = __doc__,
+    decoding: Mapping[str, Any] = options.DECODING,
+) -> ArgumentParser:
     parser = cli.make_parser(about, prog)
     about = "checkpoints of fairseq-train, or folders of them; several also separated by colons"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
@@ -77,11 +84,16 @@ def make_parser(prog=None, about=__doc__, decoding=options.DECODING):
     return parser
 
 
-def main(arguments=None, prog=None, about=__doc__, decoding=options.DECODING):
+def main(
+    arguments: Sequence[str] | None = None,
+    prog: str | None = None,
+    about: str | None = __doc__,
+    decoding: Mapping[str, Any] = options.DECODING,
+) -> int:
     return cli.run(make_parser(prog, about, decoding), translate, arguments)
 
 
-def translate(args):
+def translate(args: Namespace) -> None:
     """Translate line by line."""
     from tqdm import tqdm
 
@@ -133,7 +145,7 @@ def translate(args):
             warn(message)
 
 
-def unmet(text, forced, row):
+def unmet(text: str, forced: dict[str, list[Any]], row: int) -> str:
     """Return the warning for a line without a translation that satisfies its conditions."""
     condition = ""
     if "constraints" in forced:
@@ -146,12 +158,14 @@ def unmet(text, forced, row):
     )
 
 
-def split_checkpoints(given):
+def split_checkpoints(given: str) -> list[str]:
     """Return the checkpoints of an argument: one, or several separated by colons."""
     return [given] if Path(given).exists() else given.split(":")
 
 
-def requests(groups, name, args, notes):
+def requests(
+    groups: Iterable[list[bytes]], name: str, args: Namespace, notes: LineNotes
+) -> Iterator[tuple[list[str], dict[str, list[Any]], UsageError | None]]:
     """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
 
     Lines that cannot be read are blank and added to ``notes``. Raise UsageError if there are more
@@ -164,7 +178,8 @@ def requests(groups, name, args, notes):
         numbered = enumerate(lines, start=number + 1)
         texts = [decode_line(line, name, number, notes) for number, line in numbered]
         number += len(lines)
-        forced, error = {}, None
+        forced: dict[str, list[Any]] = {}
+        error = None
         if args.constraints:
             parts = [text.split("\t") for text in texts]
             texts = [text for text, *_ in parts]

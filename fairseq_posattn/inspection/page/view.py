@@ -3,9 +3,8 @@
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -16,7 +15,6 @@ from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
-from fairseq_posattn.inference.translation import Translator
 from fairseq_posattn.inspection import places
 from fairseq_posattn.inspection.collect import AttentionCall, watching
 from fairseq_posattn.inspection.inputs import token_labels
@@ -44,11 +42,16 @@ class View:
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
-    languages: Mapping[str, str] = MappingProxyType({})  # of rows of words, where they are known
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
+    def __init__(
+        self,
+        trained: TrainedModel,
+        shown: Sequence[Place],
+        layers: Sequence[int] | None = None,
+        names: Sequence[str] | None = None,
+    ):
         self.trained = trained
-        self.places = list(shown)
+        self.places = places.choose(shown, layers, names)
         self._notes: dict[int, dict[str, Any]] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
@@ -63,6 +66,11 @@ class View:
             text was cut.
         """
         raise NotImplementedError
+
+    @property
+    def languages(self) -> dict[str, str]:
+        """Return the languages of rows of words, where they are known."""
+        return {}
 
     def description(self) -> dict[str, Any]:
         """Return what is equal for all sentences: model and places, which have notes after one."""
@@ -132,17 +140,25 @@ class TranslationView(View):
 
     writes = True
 
-    def __init__(self, trained: TrainedModel, translator: Translator, shown: Sequence[Place]):
-        super().__init__(trained, shown)
-        self.translator = translator
-        self.unknown = translator.lines.unknown
-        cfg = translator.task.cfg
+    def __init__(
+        self,
+        trained: TrainedModel,
+        layers: Sequence[int] | None = None,
+        names: Sequence[str] | None = None,
+        **decoding: Any,
+    ):
+        super().__init__(trained, places.translation_places(trained), layers, names)
+        self.translator = translation.translator_of([trained], device="cpu", **decoding)
+        self.unknown = self.translator.lines.unknown
+        cfg = self.translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
+
+    @property
+    def languages(self) -> dict[str, str]:
+        cfg = self.translator.task.cfg
         sides = {places.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
-        self.languages = {
-            row: name.replace("_", "-") for row, name in sides.items() if is_language(name)
-        }
+        return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
 
     def notes(self) -> LineNotes:
         return self.translator.lines.notes()
@@ -187,8 +203,15 @@ class TranslationView(View):
 class ClassifierView(View):
     """A view of a model that predicts a label or a score."""
 
-    def __init__(self, trained: TrainedModel, predictor: Any, shown: Sequence[Place]):
-        super().__init__(trained, shown)
+    def __init__(
+        self,
+        trained: TrainedModel,
+        predictor: Any,
+        layers: Sequence[int] | None = None,
+        names: Sequence[str] | None = None,
+    ):
+        shown = places.classifier_places(trained, predictor.encodes_apart)
+        super().__init__(trained, shown, layers, names)
         self.predictor = predictor
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
         cfg: Any = trained.config
@@ -227,9 +250,7 @@ def open_view(
     """
     trained = load(checkpoint, data)
     if translation.translates(trained):
-        shown = places.translation_places(trained)
-        translator = translation.translator_of([trained], device="cpu", **decoding)
-        return TranslationView(trained, translator, places.choose(shown, layers, names))
+        return TranslationView(trained, layers, names, **decoding)
     predictor = prediction.predictor_of(trained, device="cpu")
     if not isinstance(predictor, prediction.Predictor):
         raise UsageError(
@@ -237,5 +258,4 @@ def open_view(
             "summarize or classify"
         )
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.classifier_places(trained, predictor.encodes_apart)
-    return ClassifierView(trained, predictor, places.choose(shown, layers, names))
+    return ClassifierView(trained, predictor, layers, names)

@@ -7,6 +7,7 @@ from fairseq import utils
 from reference import shaken
 
 from fairseq_posattn.attention import cpu
+from fairseq_posattn.inference.stock_transformer import rename_weights
 
 SIDES = ("encoder", "decoder")
 NORMS_FIRST = tuple(f"--{side}-normalize-before" for side in SIDES)
@@ -31,35 +32,6 @@ SETTINGS = {
 }
 
 
-def renamed(tensors):
-    """Return tensors of fairseq's Transformer by the names and in the shapes of ours."""
-    ours = {}
-    for name, tensor in tensors.items():
-        side, is_layer, rest = name.partition(".layers.")
-        if not is_layer:
-            ours[name] = tensor
-            continue
-        number, part, leaf = rest.split(".", 2)
-        last = 2 if side == "decoder" else 1
-        place = {"self": 0, "encoder": 1}.get(part.partition("_")[0], last)
-        prefix = f"{side}.layers.{number}.sublayers.{place}"
-        projection, _, kind = leaf.partition(".")
-        if part.endswith("layer_norm"):
-            ours[f"{prefix}.layer_norm.{leaf}"] = tensor
-        elif part in ("fc1", "fc2"):
-            ours[f"{prefix}.sublayer.{part}.{leaf}"] = tensor
-        elif projection == "out_proj":
-            ours[f"{prefix}.sublayer.{leaf}"] = tensor
-        elif projection == "q_proj":
-            q, k, v = (tensors[name.replace("q_proj", f"{one}_proj")] for one in "qkv")
-            packed = (
-                {"qkv_proj": [q, k, v]} if place == 0 else {"query_proj": [q], "kv_proj": [k, v]}
-            )
-            for ours_name, parts in packed.items():
-                ours[f"{prefix}.sublayer.{ours_name}.{kind}"] = torch.cat(parts)
-    return ours
-
-
 @pytest.fixture
 def pair(build_model, monkeypatch):
     """``pair(*flags)``: fairseq's Transformer and ours with its weights, all in float64."""
@@ -69,7 +41,7 @@ def pair(build_model, monkeypatch):
     def build(*flags):
         stock = shaken(build_model("transformer", *flags), scale=0.1)
         ours = build_model("posattn_transformer", *flags).double()
-        ours.load_state_dict(renamed(stock.state_dict()), strict=True)
+        ours.load_state_dict(rename_weights(stock.state_dict()), strict=True)
         return stock, ours
 
     return build
@@ -98,7 +70,7 @@ def gradients(model):
 @pytest.mark.parametrize("flags", SETTINGS.values(), ids=SETTINGS)
 def test_outputs_attention_and_gradients_equal_fairseqs(pair, flags):
     stock, ours = pair(*flags, *NO_DROPOUT)
-    torch.testing.assert_close(gradients(ours), renamed(gradients(stock)))
+    torch.testing.assert_close(gradients(ours), rename_weights(gradients(stock)))
     torch.testing.assert_close(run(ours.eval()), run(stock.eval()))
 
 
@@ -120,7 +92,7 @@ def test_dropout_with_the_same_draws_equals_fairseqs(pair, monkeypatch, flags):
     for model in (stock, ours):
         torch.manual_seed(3)
         grads.append(gradients(model))
-    torch.testing.assert_close(grads[1], renamed(grads[0]))
+    torch.testing.assert_close(grads[1], rename_weights(grads[0]))
 
 
 @pytest.mark.parametrize("layer", [0, 1, None])

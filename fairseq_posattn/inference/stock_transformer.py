@@ -1,0 +1,125 @@
+"""fairseq's own Transformer as a model of this plugin: layers of ``san,ffn`` and ``san,cross,ffn``.
+
+It then translates by the plugin's search, and can be exported, inspected and quantized.
+"""
+
+from argparse import Namespace
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from fairseq_posattn.compat.checks import flag
+from fairseq_posattn.training.models.registration import all_options
+from fairseq_posattn.training.models.seq2seq import (
+    STOCK_OPTIONS,
+    PosAttnTransformer,
+    PosAttnTransformerConfig,
+)
+from fairseq_posattn.training.registered import (
+    BARTModel,
+    BaseFairseqModel,
+    FairseqTask,
+    TransformerConfig,
+    TransformerModel,
+    TranslationTask,
+)
+
+# Options that change fairseq's model and that posattn_transformer lacks.
+UNSUPPORTED = (
+    *("cross_self_attention", "no_cross_attention", "base_layers", "quant_noise_pq"),
+    *("quant_noise_scalar", "tie_adaptive_weights", "tie_adaptive_proj"),
+    *("encoder_xformers_att_config", "decoder_xformers_att_config"),
+)
+# Options without effect on a trained model.
+TRAINING = {
+    **{"encoder_embed_path": None, "decoder_embed_path": None},
+    **{"checkpoint_activations": False, "offload_activations": False},
+}
+
+# Modules of a layer's sublayers, and those of fairseq whose weights they concatenate.
+SELF_ATTENTION = {
+    "0.sublayer.qkv_proj": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
+    "0.sublayer.out_proj": ("self_attn.out_proj",),
+    "0.layer_norm": ("self_attn_layer_norm",),
+}
+CROSS_ATTENTION = {
+    "1.sublayer.query_proj": ("encoder_attn.q_proj",),
+    "1.sublayer.kv_proj": ("encoder_attn.k_proj", "encoder_attn.v_proj"),
+    "1.sublayer.out_proj": ("encoder_attn.out_proj",),
+    "1.layer_norm": ("encoder_attn_layer_norm",),
+}
+FEED_FORWARD = {"sublayer.fc1": ("fc1",), "sublayer.fc2": ("fc2",)}
+FEED_FORWARD |= {"layer_norm": ("final_layer_norm",)}
+LAYERS = {
+    "encoder": SELF_ATTENTION | {f"1.{name}": parts for name, parts in FEED_FORWARD.items()},
+    "decoder": SELF_ATTENTION
+    | CROSS_ATTENTION
+    | {f"2.{name}": parts for name, parts in FEED_FORWARD.items()},
+}
+
+
+class UnsupportedModelError(ValueError):
+    """fairseq's model has a part that the plugin's model lacks; the message is a clause."""
+
+
+def convert(
+    cfg: TransformerConfig, state: Mapping[str, Tensor]
+) -> tuple[Namespace, dict[str, Tensor]]:
+    """Return the options and the weights of ``posattn_transformer`` for a model of fairseq.
+
+    Args:
+        cfg: the model's settings.
+        state: its weights, by the names of fairseq's current version.
+
+    Raises:
+        UnsupportedModelError: an option has no counterpart, or a weight is missing.
+    """
+    for name in UNSUPPORTED:
+        if getattr(cfg, name):
+            raise UnsupportedModelError(f"it has {flag(name)}, which posattn_transformer lacks")
+    options = {name: getattr(cfg, name) for name in STOCK_OPTIONS.split()} | TRAINING
+    options["activation_dropout"] = cfg.activation_dropout or cfg.relu_dropout or 0.0
+    # After it was loaded, the dictionaries of its task are merged.
+    options["share_all_embeddings"] = cfg.share_all_embeddings or cfg.merge_src_tgt_embed
+    options["merge_src_tgt_embed"] = False
+    return all_options(Namespace(**options), PosAttnTransformerConfig), rename_weights(state)
+
+
+def rename_weights(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return weights, or their gradients, by the names and in the shapes of the plugin's model."""
+    weights = dict(state)
+    layers = {tuple(name.split(".")[:3]) for name in state if ".layers." in name}
+    for side, _, number in layers:
+        prefix = f"{side}.layers.{number}"
+        for module, parts in LAYERS[side].items():
+            for kind in ("weight", "bias"):
+                names = [f"{prefix}.{part}.{kind}" for part in parts]
+                if missing := [name for name in names if name not in weights]:
+                    raise UnsupportedModelError(f"it has no weight {missing[0]}")
+                joined = torch.cat([weights.pop(name) for name in names])
+                weights[f"{prefix}.sublayers.{module}.{kind}"] = joined
+    return weights
+
+
+def read_as_posattn(
+    model: BaseFairseqModel, task: FairseqTask
+) -> tuple[PosAttnTransformer, Namespace]:
+    """Return fairseq's model, loaded and in evaluation mode, as the plugin's, and its options.
+
+    Raises:
+        UnsupportedModelError: it has another class or task, an option without counterpart, or
+            other weights.
+    """
+    if type(model) not in (TransformerModel, BARTModel):
+        raise UnsupportedModelError("its class is not fairseq's plain Transformer")
+    if not isinstance(task, TranslationTask):
+        raise UnsupportedModelError("its task is not translation")
+    options, weights = convert(model.cfg, model.state_dict())
+    converted = PosAttnTransformer.build_model(options, task)
+    if different := sorted(converted.state_dict().keys() ^ weights.keys()):
+        name = different[0]
+        has = "has a" if name in weights else "has no"
+        raise UnsupportedModelError(f"it {has} weight {name}, unlike posattn_transformer")
+    converted.load_state_dict(weights)
+    return converted.eval(), options
