@@ -7,7 +7,7 @@ from fairseq_posattn.training.plugin import register
 from fairseq_posattn.training.presets import ARCHITECTURES
 
 
-def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn"):
+def main(arguments: list[str] | None = None, prog: str = "python -m fairseq_posattn") -> None:
     parser = argparse.ArgumentParser(
         prog=prog, description="Print the directory to hand to fairseq's --user-dir."
     )

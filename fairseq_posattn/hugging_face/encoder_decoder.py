@@ -26,7 +26,7 @@ class SourceEncoder(Encoder):
 
     main_input_name = "input_ids"
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
     ) -> BaseModelOutput:
         """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""

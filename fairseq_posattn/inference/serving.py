@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -113,8 +114,8 @@ class Batches:
         started = time.perf_counter()
         loop = asyncio.get_running_loop()
         try:
-            work = (self.translator.translate_all, lines, self.limits.batch)
-            results = iter(await loop.run_in_executor(self.pool, *work))
+            work = partial(self.translator.translate_all, lines, self.limits.batch)
+            results = iter(await loop.run_in_executor(self.pool, work))
         except (UsageError, RuntimeError) as error:
             if len(requests) > 1:
                 return requests
@@ -211,9 +212,9 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
 
 async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) -> dict[str, Any]:
     """Return the answer to a request."""
-    texts = fields.get("q")
-    several = isinstance(texts, list)
-    texts = texts if several else [texts]
+    query: Any = fields.get("q")
+    several = isinstance(query, list)
+    texts = query if several else [query]
     if not all(isinstance(text, str) for text in texts):
         raise Refused(400, "q: must be a text or a list of texts")
     if (kind := fields.get("format", "text")) != "text":

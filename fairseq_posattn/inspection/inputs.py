@@ -1,6 +1,7 @@
 """The sentences of ``posattn analysis``, as tensors of token ids."""
 
 from collections.abc import Callable
+from typing import Any
 
 from fairseq.data import FairseqDataset
 from fairseq.models import FairseqEncoder

@@ -23,14 +23,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 
-__all__ = [
-    "BARTModel",
-    "BaseFairseqModel",
-    "BeamSearch",
-    "Dictionary",
-    "FairseqTask",
-    "GenerationConfig",
-]
-__all__ += ["SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
-__all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils"]
-__all__ += ["data_utils", "load_checkpoint_to_cpu", "pack_constraints", "utils"]
+__all__ = ["BARTModel", "BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqTask"]
+__all__ += ["GenerationConfig", "SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
+__all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils", "data_utils"]
+__all__ += ["load_checkpoint_to_cpu", "pack_constraints", "utils"]

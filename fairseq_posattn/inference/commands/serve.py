@@ -16,6 +16,8 @@ encryption nor passwords: leave it on this machine, behind a server that has the
 import signal
 import socket
 import sys
+from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from fairseq_posattn.common import cli
@@ -26,7 +28,7 @@ from fairseq_posattn.inference import options
 NEEDED = ("starlette", "uvicorn")
 
 
-def make_parser(prog=None):
+def make_parser(prog: str | None = None) -> ArgumentParser:
     parser = cli.make_parser(__doc__, prog)
     about = "checkpoints of fairseq-train, or folders of them, of different pairs of languages"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
@@ -44,11 +46,11 @@ def make_parser(prog=None):
     return parser
 
 
-def main(arguments=None, prog=None):
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), serve, arguments)
 
 
-def serve(args):
+def serve(args: Namespace) -> None:
     """Load the models and answer requests until SIGTERM or SIGINT."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise UsageError(f"needs {' and '.join(missing)}: pip install {' '.join(missing)}")
