@@ -26,12 +26,12 @@ class SourceEncoder(Encoder):
 
     main_input_name = "input_ids"
 
-    def forward(
+    def forward(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **unused: Any
     ) -> BaseModelOutput:
         """Encode ``[B, S]``, padded on either side, to ``last_hidden_state`` ``[B, S, C]``."""
         if attention_mask is not None:
-            pad: int = self.padding_idx  # type: ignore[assignment]
+            pad: int = self.padding_idx
             input_ids = input_ids.masked_fill(attention_mask.eq(0), pad)
         encoded = super().forward(input_ids)["encoder_out"][0]
         return BaseModelOutput(last_hidden_state=encoded.transpose(0, 1))
