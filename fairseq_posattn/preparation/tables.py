@@ -21,7 +21,8 @@ HELP = (
     "columns"
 )
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None}  # their usual delimiters
+# Their usual delimiters; None for JSON lines.
+FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None, ".json": None}
 # Rows whose fields are in quotation marks, if any, as a whole, with inner ones doubled.
 _FIELD = r'"([^"]*(?:""[^"]*)*)"'
 OPEN = re.compile(rf'(?:(?:{_FIELD}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
@@ -178,7 +179,9 @@ def _json_rows(lines: Iterable[str], path: Path) -> Rows:
                 row = None
             if not isinstance(row, dict):
                 raise UsageError(f"{place}: not a JSON object; JSONL has one on each line")
-            yield place, row
+            # Published translations are {"translation": {"en": ..., "yor": ...}}.
+            inner = row.get("translation")
+            yield place, inner if isinstance(inner, dict) else row
 
 
 def _row(place: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

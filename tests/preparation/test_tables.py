@@ -86,6 +86,8 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
         ("t.tsv", "en,de\na,b,c\n", "t.tsv:2: 3 fields in a table of 2 columns; put quotation"),
         ("t.csv", "en,de,en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.csv", "en,de, en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
+        ("t.json", '{"id": 1, "translation": {"en": "a", "de": "b"}}\n', [("a", "b")]),
+        ("t.jsonl", '{"translation": "x", "en": "a", "de": "b"}\n', [("a", "b")]),
         ("t.jsonl", '{"en": "a", "de": "b", "en": "c"}\n', "t.jsonl:1: 2 values are called 'en'"),
     ],
 )
