@@ -12,6 +12,7 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inspection.page.view import View
+from fairseq_posattn.text.lines import SEPARATORS
 
 HOST = "127.0.0.1"
 LONGEST_TEXT = 2000  # characters
@@ -135,7 +136,7 @@ class LookHandler(BaseHTTPRequestHandler):
             raise UsageError(NO_TEXT) from None
         if len(text) > LONGEST_TEXT:
             raise UsageError(TOO_LONG)
-        lines = [line for line in text.split("\n") if line.strip()]
+        lines = [line for line in SEPARATORS.split(text) if line.strip()]
         if not lines:
             raise UsageError("there are no words in it")
         return ("\t" if self.server.view.takes_pairs else " ").join(lines)
