@@ -25,10 +25,10 @@ from fairseq_posattn.text.languages import code_of, file_code, name_of
 
 FORM = "application/x-www-form-urlencoded"
 METRICS = {  # by name: its kind for Prometheus, and its description
-    "requests": ("counter", "requests by HTTP status"),
-    "lines": ("counter", "translated lines"),
-    "batches": ("counter", "batches of lines that were translated together"),
-    "seconds": ("counter", "seconds of translation"),
+    "requests_total": ("counter", "requests by HTTP status"),
+    "lines_total": ("counter", "translated lines"),
+    "batches_total": ("counter", "batches of lines that were translated together"),
+    "seconds_total": ("counter", "seconds of translation"),
     "waiting": ("gauge", "lines that wait for their translation"),
 }
 
@@ -123,9 +123,9 @@ class Batches:
                 if not result.done():
                     result.set_exception(Refused(500, str(error)))
             return []
-        self.counts["lines"] += len(lines)
-        self.counts["batches"] += 1
-        self.counts["seconds"] += time.perf_counter() - started  # type: ignore[assignment]
+        self.counts["lines_total"] += len(lines)
+        self.counts["batches_total"] += 1
+        self.counts["seconds_total"] += time.perf_counter() - started  # type: ignore[assignment]
         for some, result in requests:
             translations = [next(results) for _ in some]
             if not result.done():
@@ -155,7 +155,7 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
             answer, status = await _translated(await _fields(request, limits.body), models), 200
         except Refused as error:
             answer, status = {"error": str(error)}, error.status
-        counts[f'requests{{status="{status}"}}'] += 1
+        counts[f'requests_total{{status="{status}"}}'] += 1
         return JSONResponse(answer, status, {"Retry-After": "1"} if status == 429 else None)
 
     async def languages(request: Request) -> JSONResponse:
