@@ -84,7 +84,8 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
         metrics = dict(
             line.split() for line in response.read().decode().splitlines() if "#" not in line
         )
-    assert int(metrics["posattn_batches_total"]) < int(metrics["posattn_lines_total"]) == len(answers)
+    batches, lines = (int(metrics[f"posattn_{name}_total"]) for name in ("batches", "lines"))
+    assert batches < lines == len(answers)
     assert int(metrics["posattn_waiting"]) == 0
 
 
