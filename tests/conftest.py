@@ -1,5 +1,6 @@
 """Marks of slow folders, seeds, and sentence data for tests of tasks, data and commands."""
 
+import logging
 import signal
 import sys
 from pathlib import Path
@@ -24,6 +25,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(tryfirst=True)  # before fixtures draw
 def pytest_runtest_setup(item):
+    logging.disable(logging.NOTSET)  # commands called by other tests switch it off
     # PyTorch seeds each process at random; a rare failure must be repeatable.
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)

@@ -27,7 +27,6 @@ def bare_root():
     handlers, level, disabled = root.handlers[:], root.level, root.manager.disable
     root.handlers.clear()
     root.setLevel(logging.WARNING)
-    logging.disable(logging.NOTSET)  # as commands of other tests have left it
     try:
         yield root
     finally:
