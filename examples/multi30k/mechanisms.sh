@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Multi30k, eight models side by side. --help explains.
+# Multi30k, all mechanisms side by side. --help explains.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh" multi30k/mechanisms "$@"

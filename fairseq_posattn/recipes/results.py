@@ -61,6 +61,9 @@ def _generated(run: Run) -> tuple[Result, str]:
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
+    for bucket in scored.get("by_length", {"buckets": ()})["buckets"]:
+        named = bucket["scores"].items()
+        scores |= {f"{name} {bucket['length']}": round(one["score"], 2) for name, one in named}
     details = ("signature", "signatures", "forms", "counts", "warnings")
     result = {"scores": scores, "metric": run.metric}
     result |= {name: scored[name] for name in details if name in scored}

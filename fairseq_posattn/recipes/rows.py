@@ -110,6 +110,8 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
         return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
+    if " " in name and name not in measured["scores"]:  # no sentences of these lengths
+        return None
     number = float(measured["scores"][name])
     return round(100 * number, 2) if name in RANKING else number  # papers print percentages
 

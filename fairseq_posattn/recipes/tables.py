@@ -183,6 +183,9 @@ def _join(texts: Iterable[str]) -> str:
 
 def name_of(metric: str) -> str:
     """Return a metric's name with that of its split."""
+    name, _, lengths = metric.partition(" ")
+    if lengths and name in NAMES:
+        return f"{NAMES[name]} of {lengths} words"
     split, _, name = metric.partition("_")
     if split in SPLITS:
         return f"{SPLITS[split]} {NAMES.get(name, name)}"

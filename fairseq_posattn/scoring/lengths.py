@@ -11,7 +11,7 @@ from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.rouge import UNSPACED
 from fairseq_posattn.scoring.significance import Group, compare, corrected
 
-__all__ = ["divide", "draw", "length_of", "measure", "table"]
+__all__ = ["divide", "draw", "length_of", "measure", "statistics", "table"]
 
 TOKEN = regex.compile(rf"(?V1){UNSPACED}\p{{M}}*|[\S--{UNSPACED}]+")
 Bucket = dict[str, Any]  # see :func:`measure`
@@ -73,6 +73,28 @@ def measure(
         for one, (holm, _) in zip(tested, ps, strict=True):
             one["p_holm"] = holm
     return buckets
+
+
+def statistics(
+    texts: Sequence[str], limits: Sequence[int], groups: Mapping[str, Group]
+) -> dict[str, Group]:
+    """Return the groups of each range of lengths by name, "bleu 13 to 24".
+
+    Their statistics are those of all sentences: others than of the range add nothing to a sum.
+    """
+    named = {}
+    for name, places in divide(list(map(length_of, texts)), limits).items():
+        for metric, group in groups.items() if places else ():
+            chosen = set(places)
+            runs = [
+                [
+                    row if place in chosen else [0 * one for one in row]
+                    for place, row in enumerate(run)
+                ]
+                for run in group.runs
+            ]
+            named[f"{metric} {name}"] = replace(group, runs=runs)
+    return named
 
 
 def _select(group: Group, places: Sequence[int]) -> Group:

@@ -1,9 +1,12 @@
 """Multi30k German to English: captions of pictures (Elliott et al., 2016).
 
-They are lowercased, with normalized punctuation, and tokenized.
+They are lowercased, with normalized punctuation, and tokenized. ``multi30k_length`` tests sentences
+that are longer than all of training: see :func:`read_joined`.
 """
 
 from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +17,7 @@ from fairseq_posattn.preparation.parallel import Rule, read_pairs
 from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
+JOINED = (1, 2, 4)  # consecutive sentences of the test set that make one of multi30k_length's
 WORD_RULE = "lowered-normalised-moses-escaped"  # stored beside prepared data
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
@@ -32,6 +36,21 @@ def read(archive: Archive, options: Namespace) -> Readers:
     }
 
 
+def read_joined(archive: Archive, options: Namespace) -> Readers:
+    """Read a test set of the test sentences, then of all neighbours joined by two and by four."""
+    readers = dict(read(archive, options))
+    sentences = readers["test"]
+
+    def joined() -> Iterator[tuple[str, ...]]:
+        pairs = list(sentences())
+        for count in JOINED:
+            for start in range(0, len(pairs), count):
+                sides = zip(*pairs[start : start + count], strict=True)
+                yield tuple(" ".join(side) for side in sides)
+
+    return {**readers, "test": joined}
+
+
 def tokenizers(split: str, options: Namespace) -> list[Rule]:
     return [RULES[WORD_RULE](language) for language in LANGUAGES]
 
@@ -42,21 +61,32 @@ def changes(options: Namespace) -> dict[str, Any]:
     return {"tokenizers": lambda split, options: None} if is_tokenized else {}
 
 
+CAPTIONS = TranslationCorpus(
+    name="multi30k",
+    summary="Multi30k German to English: captions of pictures, 29,000 pairs",
+    source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
+    "unpacked; or with {train,valid,test}.{de,en}, tokenized and lowercased",
+    alternatives=(SOURCES,),
+    read=read,
+    tokenizers=tokenizers,
+    changes=changes,
+    sides=LANGUAGES,
+    word_rule=WORD_RULE,
+    lower=True,
+    bpe_operations=10_000,
+    published={"train": 29_000, "valid": 1_014, "test": 1_000},
+    recipe="multi30k/run",
+)
 CORPORA = (
-    TranslationCorpus(
-        name="multi30k",
-        summary="Multi30k German to English: captions of pictures, 29,000 pairs",
-        source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
-        "unpacked; or with {train,valid,test}.{de,en}, tokenized and lowercased",
-        alternatives=(SOURCES,),
-        read=read,
-        tokenizers=tokenizers,
-        changes=changes,
-        sides=LANGUAGES,
-        word_rule=WORD_RULE,
-        lower=True,
-        bpe_operations=10_000,
-        published={"train": 29_000, "valid": 1_014, "test": 1_000},
-        recipe="multi30k/run",
+    CAPTIONS,
+    replace(
+        CAPTIONS,
+        name="multi30k_length",
+        summary="Multi30k: training pairs of at most 12 words, tests of up to four sentences",
+        read=read_joined,
+        longest_words=12,
+        ratio=None,
+        published={},
+        recipe="multi30k/length",
     ),
 )

@@ -34,7 +34,7 @@ from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import COMPOUNDS, FORMS, TEXTS, Sides, tokenized_sides
 from fairseq_posattn.scoring.commands import score as shared
 from fairseq_posattn.scoring.outputs import Pairs, warnings_of
-from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
+from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.languages import CODES, code_of, tokenizer_of
 from fairseq_posattn.text.lines import read_file
@@ -133,9 +133,6 @@ def score(options: argparse.Namespace) -> Result:
     }
     numbers = numbers_of(scores) | {"signature": signatures[form]}
     numbers |= {"signatures": measures.main(signatures), "forms": each}
-    if options.statistics is not None:
-        write_statistics(options.statistics, scores, pairs[0].references)
-
     unprinted = {*measures.forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     first = "chrf2" if tokenizer_of(language)[0] == "char" else ""
     names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
@@ -152,6 +149,7 @@ def score(options: argparse.Namespace) -> Result:
         before = measures.main(measures.groups(baseline, [form, *bleu.running_metrics()]))
         result.compare(scores, before, called)
     main = next(iter(called))
+    shared.keep_statistics(options, pairs, scores, [main])
     shared.add_lengths(result, options, pairs, scores, before, {main: called[main]})
     return result
 

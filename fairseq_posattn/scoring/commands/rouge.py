@@ -33,12 +33,13 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.score import (
     add_lengths,
+    keep_statistics,
     read_baseline,
     read_pairs,
     text_parser,
 )
 from fairseq_posattn.scoring.outputs import Pairs, warnings_of
-from fairseq_posattn.scoring.result import Result, numbers_of, total_counts, write_statistics
+from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.rouge import (
     RULES,
     ignored_share,
@@ -94,8 +95,7 @@ def score(options: argparse.Namespace) -> Result:
         numbers = numbers_of(groups)
         lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
-        if options.statistics is not None:
-            write_statistics(options.statistics, groups, pairs[0].references)
+        keep_statistics(options, pairs, groups, names)
     elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
         raise UsageError(
             "--implementation files2rouge: has no --baseline, --statistics, --by-length or "

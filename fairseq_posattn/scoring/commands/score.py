@@ -1,7 +1,7 @@
 """``posattn score KIND``, and the options and texts that the kinds share."""
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import check_picture, write_picture
 from fairseq_posattn.scoring import lengths, outputs
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.scoring.result import Result
+from fairseq_posattn.scoring.result import Result, write_statistics
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.lines import read_file
 
@@ -135,6 +135,32 @@ def read_baseline(options: argparse.Namespace, pairs: Pairs) -> list[Pairs]:
     return runs
 
 
+def _lengths_of(options: argparse.Namespace, runs: Sequence[Pairs]) -> tuple[str, Sequence[str]]:
+    """Return the texts whose words are counted, and what they are called."""
+    unit, texts = "source", runs[0].sources
+    if options.sources is not None:
+        texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
+        check_lines(options.sources, texts, runs[0])
+    elif texts is None:
+        unit, texts = "reference", runs[0].references
+    return unit, texts
+
+
+def keep_statistics(
+    options: argparse.Namespace,
+    runs: Sequence[Pairs],
+    groups: Mapping[str, Group],
+    called: Iterable[str],
+) -> None:
+    """Write the file of ``--statistics``, if wanted, with those of ``called`` by length."""
+    if options.statistics is None:
+        return
+    if options.by_length is not None:
+        texts, chosen = _lengths_of(options, runs)[1], {name: groups[name] for name in called}
+        groups = {**groups, **lengths.statistics(texts, options.by_length, chosen)}
+    write_statistics(options.statistics, groups, runs[0].references)
+
+
 def add_lengths(
     result: Result,
     options: argparse.Namespace,
@@ -146,12 +172,7 @@ def add_lengths(
     """Add the scores in ``called`` by length, as a table, in JSON and as a picture."""
     if options.by_length is None:
         return
-    unit, texts = "source", runs[0].sources
-    if options.sources is not None:
-        texts = outputs.remove_marks(read_file(options.sources), options.remove_bpe)
-        check_lines(options.sources, texts, runs[0])
-    elif texts is None:
-        unit, texts = "reference", runs[0].references
+    unit, texts = _lengths_of(options, runs)
     buckets = lengths.measure(runs, texts, options.by_length, list(called), groups, baselines)
     result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
     result.lines.extend(["", *lengths.table(buckets, called, unit)])
