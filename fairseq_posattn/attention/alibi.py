@@ -14,6 +14,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.features import attend_to_past
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
@@ -26,6 +27,9 @@ def alibi_attention(
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - m_h |t - s|`` (section 3)."""
     sizes = query.size(1), query.size(-2), key.size(-2)
+    if call.impl == "sdpa" and call.causal:  # m_h t is the same for all keys
+        rising = linear_bias(query.size(1), 1, key.size(-2), query.device)
+        return attend_to_past(call, query, key, value, -rising[None])
     return attend_by_distance(call, query, key, value, linear_bias(*sizes, query.device))
 
 

@@ -13,6 +13,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.features import attend_to_past
 from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_causal
 from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import biased_attention
@@ -35,6 +36,8 @@ def forgetting_attention(
     lengths = query.size(-2), key.size(-2)
     wide = torch.promote_types(log_gate.dtype, torch.float32)
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
+    if call.impl == "sdpa":  # the total at the query is the same for all keys
+        return attend_to_past(call, query, key, value, -total)
     bias = total[..., -lengths[0] :, None] - total[..., None, :]  # [B, H, Tq, Tk]
     blocked = blocked_keys(*lengths, None, True, query.device)
     return biased_attention(call, query, key, value, bias=bias, blocked=blocked)

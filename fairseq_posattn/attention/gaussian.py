@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.features import add_squares, attend_by_features
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.softmax import biased_attention
 
@@ -39,7 +40,14 @@ def gaussian_attention(
         center_logit, window_logit: ``p`` and ``z``.
     """
     position, length = sentence_positions(key, call.key_padding_mask)
-    bias = gaussian_bias(center_logit, window_logit, position, length)  # [B, H, Tq, Tk]
+    center, deviation = find_regions(center_logit, window_logit, length)  # [B, H, Tq]
+    if call.impl == "sdpa":
+        middle = (length + 1) / 2  # smaller numbers have smaller squares
+        from_middle = position - middle[:, None], center - middle[:, None, None]
+        vectors = add_squares(query, key, *from_middle, deviation)
+        if vectors is not None:
+            return attend_by_features(call, *vectors, value)
+    bias = gaussian_bias(position, center, deviation)
     return biased_attention(call, query, key, value, bias=bias)
 
 
@@ -51,16 +59,19 @@ def sentence_positions(key: Tensor, key_padding_mask: Tensor | None) -> tuple[Te
     return position, position[:, -1].clamp(min=1)
 
 
-def gaussian_bias(
-    center_logit: Tensor, window_logit: Tensor, position: Tensor, length: Tensor
-) -> Tensor:
-    """Return ``G``, ``[B, H, Tq, Tk]`` in float32 at least; B of position and length may be 1."""
+def find_regions(
+    center_logit: Tensor, window_logit: Tensor, length: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return ``P`` and ``sigma`` in float32 at least; B of the length may be 1."""
     wide = torch.promote_types(center_logit.dtype, torch.float32)
     length = length[:, None, None]  # [B, 1, 1]
-    center = length * torch.sigmoid(center_logit.to(wide))  # [B, H, Tq]
-    window = length * torch.sigmoid(window_logit.to(wide))  # [B, H, Tq]
-    deviation = window.clamp(min=NARROWEST_WINDOW) / 2
-    distance = position[:, None, None, :] - center[..., None]  # [B, H, Tq, Tk]
+    window = length * torch.sigmoid(window_logit.to(wide))
+    return length * torch.sigmoid(center_logit.to(wide)), window.clamp(min=NARROWEST_WINDOW) / 2
+
+
+def gaussian_bias(position: Tensor, center: Tensor, deviation: Tensor) -> Tensor:
+    """Return ``G``, ``[B, H, Tq, Tk]``; B of the position may be 1."""
+    distance = position[:, None, None, :] - center[..., None]
     return distance.square() / (-2 * deviation.square()[..., None])
 
 

@@ -226,10 +226,12 @@ def sdpa_attention(
     bias: Tensor | None = None,
     blocked: Tensor | None = None,
     causal: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """Return :func:`biased_attention` by ``scaled_dot_product_attention``.
 
-    ``causal`` is for equally many queries and keys, without ``bias`` and ``blocked``.
+    ``causal`` is for equally many queries and keys, without ``bias`` and ``blocked``. ``scale``
+    replaces ``1 / sqrt(D)``.
     """
     fully_masked = None
     mask = None if bias is None else bias.to(query.dtype)
@@ -239,7 +241,8 @@ def sdpa_attention(
             mask = additive_mask(blocked, query.dtype)
         else:
             mask = mask.masked_fill(blocked, float("-inf"))
-    context = F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal)
+    tensors = query, key, value, mask
+    context = F.scaled_dot_product_attention(*tensors, dropout_p, causal, scale=scale)
     if fully_masked is None:
         return context
     # masked_fill copies: in the order [Tq, B, H, D], so that layers need no other copy.

@@ -12,6 +12,7 @@ from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
+from fairseq_posattn.attention.features import attend_by_features, expand_waves
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import relative_sinusoids
 from fairseq_posattn.attention.transformer_xl import relative_attention
@@ -29,8 +30,13 @@ def adapted_attention(
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, j] = (q_t + u) k_j + (q_t + v) R_{t-j}`` (eq. 18 and 19).
 
-    ``u`` is ``content_bias``, ``v`` is ``position_bias``.
+    ``u`` is ``content_bias``, ``v`` is ``position_bias``. ``sdpa`` has no tensor of all pairs: the
+    addition theorems expand a wave of ``t - j`` into features of t times features of j.
     """
+    if call.impl == "sdpa":
+        content, position = (query + b[:, None] for b in (content_bias, position_bias))
+        query, key = expand_waves(content, position, key)
+        return attend_by_features(call, query, key, value, causal=call.causal)
     (length, features), keys = query.shape[-2:], key.size(-2)
     sinusoids = relative_sinusoids(
         length, keys, features, device=query.device, dtype=query.dtype

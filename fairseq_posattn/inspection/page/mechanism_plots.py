@@ -16,7 +16,7 @@ from fairseq_posattn.attention import (
     StaticMaskAttention,
     TensorizedAttention,
 )
-from fairseq_posattn.attention.gaussian import gaussian_bias, sentence_positions
+from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
 from fairseq_posattn.inspection import parameters
 from fairseq_posattn.inspection.collect import AttentionCall
 from fairseq_posattn.inspection.places import Place
@@ -92,7 +92,8 @@ def of_call(call: AttentionCall) -> dict[str, Any]:
         return {"words": thousandths(call.source2token()[0])}
     if isinstance(owner, GaussianAttention):
         _, query, key, _ = call.args
-        bias = gaussian_bias(*owner.predict_region(query), *sentence_positions(key, None))
+        position, length = sentence_positions(key, None)
+        bias = gaussian_bias(position, *find_regions(*owner.predict_region(query), length))
         return {"factors": thousandths(bias[0].exp())}
     return {}
 

@@ -1,0 +1,88 @@
+"""Biases as more features of queries and keys, beside the contract."""
+
+import pytest
+import torch
+from oracles import tensors_of
+from reference import LargestTensor, assert_same_with_gradients, gradients
+
+from fairseq_posattn.attention import forgetting_attention
+from fairseq_posattn.attention.cases import CASES, Sizes
+
+HALF = [torch.float16, torch.bfloat16]
+# Squares do not hold in half precision.
+FACTORED = [("gaussian", torch.float32)]
+FACTORED += [(n, d) for n in ("tener", "alibi", "forget") for d in (*HALF, torch.float32)]
+
+
+def options_of(name, causal=True):
+    return {"causal": causal} if CASES[name].attention.causal else {}
+
+
+def padding_of(batch, length):
+    """Return padding: the first sentence's last third, the last one's first third."""
+    padding = torch.zeros(batch, length, dtype=torch.bool)
+    padding[0, -length // 3 :] = padding[-1, : length // 3] = True
+    return padding
+
+
+@pytest.mark.parametrize("queries", [1, 20, 64])
+@pytest.mark.parametrize(("name", "dtype"), FACTORED)
+def test_no_tensor_has_all_pairs(name, dtype, queries):
+    arguments = CASES[name].arguments(Sizes(2, 1, queries, 64, 4), dtype)
+    for causal in (False, True)[name == "alibi" :]:
+        options = options_of(name, causal) | {"key_padding_mask": padding_of(2, 64)}
+        with LargestTensor() as largest:
+            CASES[name](arguments, impl="sdpa", **options).sum().backward()
+        assert largest.elements <= 2 * 64 * 16  # 16 features
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("name", ["tener", "alibi", "forget"])
+def test_long_texts_in_half_precision(name, dtype):
+    """Of biases in the hundreds that precision would lose all digits after the point."""
+    arguments = CASES[name].arguments(Sizes(2, 2, 600, 600, 8), dtype)
+    if name == "forget":
+        arguments["log_gate"].data.abs_().neg_()
+    exact = {n: t.detach().double().requires_grad_() for n, t in arguments.items()}
+    options = options_of(name) | {"key_padding_mask": padding_of(2, 600)}
+    output = CASES[name](arguments, impl="sdpa", **options)
+    expected = CASES[name](exact, impl="reference", **options)
+    results = output, *gradients(output, tensors_of(arguments))
+    rights = expected, *gradients(expected, tensors_of(exact))
+    for ours, theirs in zip(results, rights, strict=True):
+        tolerance = 16 * torch.finfo(dtype).eps * (1 + theirs.abs().max().item())
+        torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("name", ["tener", "alibi"])
+def test_more_queries_than_keys(name, padded, causal):
+    arguments = CASES[name].arguments(Sizes(2, 2, 7, 4, 4))
+    options = {"causal": causal, "key_padding_mask": padding_of(2, 4) if padded else None}
+    output, expected = (CASES[name](arguments, impl=i, **options) for i in ("sdpa", "reference"))
+    assert_same_with_gradients(output, expected, tensors_of(arguments))
+
+
+def test_a_forgotten_key_has_no_weight():
+    """A gate that is closed amid a text of a few thousand tokens, beside gates almost open."""
+    arguments = CASES["forget"].arguments(Sizes(1, 1, 3000, 3000, 8), torch.bfloat16)
+    with torch.no_grad():
+        arguments["log_gate"].fill_(-1e-3)
+        arguments["log_gate"][..., 1500] = -1000.0
+        arguments["value"][:, :, :1500] = 1e4
+        output = forgetting_attention(**arguments, impl="sdpa")
+    assert output[:, :, 1500:].abs().max() < 10
+
+
+@pytest.mark.parametrize(("window", "is_exact"), [(0.5, True), (0.05, True), (0.01, False)])
+def test_narrow_windows_are_as_exact_as_others(window, is_exact):
+    arguments = CASES["gaussian"].arguments(Sizes(1, 2, 200, 200, 8), torch.float32)
+    logit = torch.tensor(window).logit()
+    arguments["window_logit"] = torch.full_like(arguments["window_logit"], logit)
+    exact = {n: t.detach().double() for n, t in arguments.items()}
+    with LargestTensor() as largest:
+        output = CASES["gaussian"](arguments, impl="sdpa")
+    expected = CASES["gaussian"](exact, impl="reference")
+    torch.testing.assert_close(output.double(), expected, rtol=0, atol=3e-4)
+    assert (largest.elements < 200 * 200) == is_exact
