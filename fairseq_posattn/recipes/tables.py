@@ -8,7 +8,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from fairseq_posattn.common.figures import new_figure, write_picture
+from fairseq_posattn.common.figures import line_style, new_figure, write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
 from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
@@ -260,6 +260,8 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
 
     Lines are bootstrap intervals. A star marks a significant difference from the baseline.
     """
+    if " " in next(iter(rows[0]["paper"])):
+        return figure_by_length(rows)
     panels: dict[tuple[str, str], list[TableRow]] = {}
     for row in rows:
         for metric, scores in row["scores"].items():
@@ -284,6 +286,29 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
     if baselines := dict.fromkeys(row["compared"]["with"] for row in rows if "compared" in row):
         legend += f"\n* significant difference from {', '.join(baselines)} (p < {SIGNIFICANT})"
     axes[-1].set_xlabel(legend, fontsize="small")
+    return figure
+
+
+def figure_by_length(rows: Sequence[TableRow]) -> Any:
+    """Return a figure of the rows' scores by the lengths of sentences; None without scores."""
+    measured = [row for row in rows if row["scores"]]
+    if not measured:
+        return None
+    metrics = list(rows[0]["paper"])
+    figure = new_figure(7, 4.5)
+    axes = figure.subplots()
+    for number, row in enumerate(measured):
+        shown = [place for place, metric in enumerate(metrics) if of_runs(row, metric)]
+        means = [mean(of_runs(row, metrics[place])) for place in shown]
+        style = line_style(number)
+        axes.plot(shown, means, marker=".", label=row["row"], **style)
+        for place in shown if "intervals" in row else ():
+            shifted = place + 0.01 * (number - len(measured) / 2)
+            axes.vlines(shifted, *row["intervals"][metrics[place]], color=style["color"], alpha=0.5)
+    axes.set_xticks(range(len(metrics)), [name_of(metric) for metric in metrics])
+    axes.legend(fontsize="small", ncols=2)
+    axes.set_title(rows[0]["table"], loc="left", fontsize="medium")
+    axes.set_xlabel("lines: 95% intervals over sentences and runs", fontsize="small")
     return figure
 
 

@@ -27,6 +27,9 @@ PEERS = {
     **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
     "transformer-without-positions": "no positions",
 }
+# Mechanisms after these papers, and none.
+TODAY = {"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "kerple": "KERPLE", "fire": "FIRE"}
+TODAY |= {"no positions": "no positions"}
 VERDICTS = {
     "better": "better than plain attention on",
     "worse": "worse on",
@@ -190,6 +193,31 @@ def beside_plain_attention(results: Results, names: Mapping[str, str] = MECHANIS
     return "\n\n".join(texts)
 
 
+def by_length(results: Results) -> str:
+    """Return a list item for each mechanism of tables whose metrics are of ranges of lengths.
+
+    Bold differences are significant when corrected for all of the table's tests, by Holm.
+    """
+    lines = []
+    for table in tables_of(results):
+        metrics = table.entries[0].metrics
+        rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
+        if " " not in metrics[0] or not any(rows.values()):
+            continue
+        compared = {name: one["metrics"] for name, one in compare_rows(rows).items()}
+        adjusted = iter(
+            corrected([one["p"] for each in compared.values() for one in each.values()])
+        )
+        for name, each in compared.items():
+            parts = []
+            for metric, one in each.items():
+                holm, _ = next(adjusted)
+                size = difference(one["difference"], one["p"], metric, holm)
+                parts.append(f"{size} in {name_of(metric)}")
+            lines.append(f"- **{name}**: {', '.join(parts)}.")
+    return "\n".join(lines) or "Not measured yet."
+
+
 def _means(members: Sequence[Finding], columns: Sequence[str]) -> Iterator[list[str]]:
     """Yield a row of mean differences, tested over data sets, for each metric with enough.
 
@@ -254,6 +282,8 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "findings in short": in_short,
     "findings": beside_plain_attention,
     "findings of the peers": partial(beside_plain_attention, names=PEERS),
+    "findings of today": partial(beside_plain_attention, names=TODAY),
+    "findings by length": by_length,
     "findings of the papers": claims,
 }
 
