@@ -19,9 +19,10 @@ from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import heads_beat_sdpa
 from fairseq_posattn.attention.tracing import is_traced
 
-# Fastest first on a GPU. On a CPU the reference is the fastest in training, and for fewer queries.
+# Fastest first on a GPU. On a CPU the reference is the fastest for fewer queries, and with dropout.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
 SDPA_QUERIES = 128
+SDPA_QUERIES_IN_TRAINING = 256
 CACHED = 1024  # decisions of each function
 
 Parameters = ParamSpec("Parameters")
@@ -116,10 +117,13 @@ class Attention:
         return auto.fastest(self.name, self.attend, able, call, arguments, example)
 
     def _choose_on_cpu(self, call: Call, arguments: Arguments) -> str:
-        if not self.sdpa_on_cpu or call.need_weights or torch.is_grad_enabled() or is_traced():
+        if not self.sdpa_on_cpu or call.need_weights or call.dropout_p or is_traced():
             return "reference"
         queries = arguments["query"].size(-2)
-        by_sdpa = queries >= SDPA_QUERIES and not heads_beat_sdpa(queries)
+        if torch.is_grad_enabled():
+            by_sdpa = queries >= SDPA_QUERIES_IN_TRAINING
+        else:
+            by_sdpa = queries >= SDPA_QUERIES and not heads_beat_sdpa(queries)
         return "sdpa" if by_sdpa else "reference"
 
     def _refusal(self, impl: str, call: Call, arguments: Arguments) -> str | None:
@@ -191,7 +195,7 @@ def attention(
 
     Args:
         sdpa: the equation also serves ``impl="sdpa"``.
-        sdpa_on_cpu: ``auto`` takes it for long texts on a CPU, where no gradient is needed.
+        sdpa_on_cpu: ``auto`` takes it for long texts on a CPU, where there is no dropout.
         kernel: ``module:function`` in ``attention/kernels`` that serves ``impl="triton"``.
         causal: the function takes ``causal``; default True.
         check: takes an implementation and the arguments; returns why it cannot serve them, or None.

@@ -12,6 +12,7 @@ from torch.types import Device
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import sinusoid_angles
+from fairseq_posattn.attention.private import is_transformed
 from fairseq_posattn.attention.softmax import sdpa_attention
 from fairseq_posattn.attention.tracing import is_traced
 
@@ -153,7 +154,7 @@ def squares_hold(key: Tensor, center: Tensor, deviation: Tensor) -> bool:
     Those of half precision are not, nor those of float32 with a deviation that is small beside the
     center. Unknown on a GPU, to avoid a device sync.
     """
-    if is_traced() or key.device.type != "cpu" or key.element_size() < 4:
+    if is_traced() or is_transformed() or key.device.type != "cpu" or key.element_size() < 4:
         return False
     error = (center.detach() / deviation.detach()).square() * torch.finfo(key.dtype).eps
     return bool((error < LARGEST_ERROR).all())

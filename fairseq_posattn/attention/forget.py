@@ -19,7 +19,7 @@ from fairseq_posattn.attention.positions import blocked_keys
 from fairseq_posattn.attention.softmax import biased_attention
 
 
-@attention(sdpa=True, causal=False)
+@attention(sdpa=True, sdpa_on_cpu=True, causal=False)
 def forgetting_attention(
     call: Call,
     query: Query,

@@ -20,7 +20,7 @@ from fairseq_posattn.attention.softmax import biased_attention
 NARROWEST_WINDOW = 0.01
 
 
-@attention(sdpa=True, causal=False)
+@attention(sdpa=True, sdpa_on_cpu=True, causal=False)
 def gaussian_attention(
     call: Call,
     query: Query,

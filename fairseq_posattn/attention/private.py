@@ -25,6 +25,12 @@ def is_surely(condition: Any) -> bool:
     return guard_or_false(condition)
 
 
+def is_transformed() -> bool:
+    """Return whether a transform of ``torch.func`` runs, under which no number can be read."""
+    # Remove when torch.func has a public function for it.
+    return torch._C._functorch.maybe_current_level() is not None
+
+
 # Remove the oneDNN and MKL operators when torch.nn.functional.linear chooses the faster library for
 # float32 and caches packed weights.
 def has_onednn_linear() -> bool:

@@ -251,7 +251,7 @@ def test_need_weights_is_not_timed(timed):
 
 
 @pytest.mark.parametrize(("library", "longest"), [("torch", 10**4), ("onednn", 255)])
-def test_long_texts_on_a_cpu_use_sdpa_without_gradients(monkeypatch, library, longest):
+def test_long_texts_on_a_cpu_use_sdpa(monkeypatch, library, longest):
     monkeypatch.setattr(softmax, "library", lambda: library)
     case, used = CASES["san"], []
     record = dataclasses.replace(case.attention, attend=lambda call, **_: used.append(call.impl))
@@ -260,7 +260,8 @@ def test_long_texts_on_a_cpu_use_sdpa_without_gradients(monkeypatch, library, lo
         record({**case.arguments(Sizes(1, 1, length, 1, 1), torch.float32, "cpu"), **options})
         return used.pop()
 
-    assert chosen(128) == "reference"
+    assert chosen(255) == chosen(256, dropout_p=0.1) == "reference"
+    assert chosen(256) == chosen(256, dropout_p=0.1, training=False) == "sdpa"
     with torch.no_grad():
         assert chosen(127) == chosen(128, need_weights=True) == "reference"
         assert chosen(128) == chosen(longest) == "sdpa"
