@@ -21,7 +21,7 @@ from fairseq_posattn.attention.positions import signed_distances
 from fairseq_posattn.attention.relative_bias import attend_by_distance
 
 
-@attention(sdpa=True, sdpa_on_cpu=True)
+@attention(triton=True, sdpa=True, sdpa_on_cpu=True)
 def alibi_attention(
     call: Call, query: Query, key: Key, value: Value, **options: Unpack[Options]
 ) -> Attended:

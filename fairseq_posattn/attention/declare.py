@@ -182,6 +182,7 @@ def attention(
     sdpa: bool = False,
     sdpa_on_cpu: bool = False,
     kernel: str | None = None,
+    triton: bool = False,
     causal: bool = True,
     check: Callable[[str, Arguments], str | None] | None = None,
 ) -> Callable[[Callable[Concatenate[Call, Parameters], Attended]], Callable[Parameters, Attended]]:
@@ -197,6 +198,7 @@ def attention(
         sdpa: the equation also serves ``impl="sdpa"``.
         sdpa_on_cpu: ``auto`` takes it for long texts on a CPU, where there is no dropout.
         kernel: ``module:function`` in ``attention/kernels`` that serves ``impl="triton"``.
+        triton: the equation also serves ``impl="triton"``.
         causal: the function takes ``causal``; default True.
         check: takes an implementation and the arguments; returns why it cannot serve them, or None.
             Raises ValueError for wrong arguments. Called before shapes are checked.
@@ -209,10 +211,10 @@ def attention(
         (_, *parameters) = signature.parameters.values()
         signature = signature.replace(parameters=parameters)
         parameters = [p for p in parameters if p.kind != p.VAR_KEYWORD]
-        kernels = () if kernel is None else ("triton",)
+        kernels = ("triton",) if triton or kernel is not None else ()
         declared = Attention(
             name=equation.__name__,
-            attend=_with_kernel(equation, kernel),
+            attend=equation if kernel is None else with_kernel(kernel)(equation),
             shapes=Shapes.of({p.name: p.annotation for p in parameters}),
             implementations=(*kernels, *(("sdpa",) if sdpa else ()), "reference"),
             sdpa_on_cpu=sdpa_on_cpu,
@@ -242,10 +244,8 @@ def attention(
     return declare
 
 
-def _with_kernel(equation: Callable[..., Attended], name: str | None) -> Callable[..., Attended]:
-    """Return a function that computes a checked call by the equation or by the kernel."""
-    if name is None:
-        return equation
+def with_kernel(name: str) -> Callable[[Callable[..., Attended]], Callable[..., Attended]]:
+    """Decorate an equation: the kernel ``module:function`` serves calls with ``impl="triton"``."""
     module, function = name.split(":")
     kernels: dict[str, Callable[..., Attended]] = {}
 
@@ -255,10 +255,14 @@ def _with_kernel(equation: Callable[..., Attended], name: str | None) -> Callabl
             imported = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
             kernels["triton"] = getattr(imported, function)
 
-    def attend(call: Call, **arguments: Any) -> Attended:
-        if call.impl != "triton":
-            return equation(call, **arguments)
-        load()
-        return kernels["triton"](call, **arguments)
+    def decorate(equation: Callable[..., Attended]) -> Callable[..., Attended]:
+        @functools.wraps(equation)
+        def attend(call: Call, *args: Any, **arguments: Any) -> Attended:
+            if call.impl != "triton":
+                return equation(call, *args, **arguments)
+            load()
+            return kernels["triton"](call, *args, **arguments)
 
-    return attend
+        return attend
+
+    return decorate

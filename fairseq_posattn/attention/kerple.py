@@ -20,7 +20,7 @@ from fairseq_posattn.attention.relative_bias import attend_by_distance
 SMALLEST = 0.01  # initial value of a parameter, the bound of the authors' code
 
 
-@attention(sdpa=True)
+@attention(triton=True, sdpa=True)
 def kerple_attention(
     call: Call,
     query: Query,

@@ -3,10 +3,12 @@
 from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
+from fairseq_posattn.attention.declare import with_kernel
 from fairseq_posattn.attention.positions import toeplitz_matrix
 from fairseq_posattn.attention.softmax import biased_attention
 
 
+@with_kernel("distance_attention:attend_by_distance_triton")
 def attend_by_distance(
     call: Call, query: Tensor, key: Tensor, value: Tensor, bias: Tensor
 ) -> Attended:

@@ -20,7 +20,7 @@ from fairseq_posattn.attention.relative_bias import attend_by_distance
 from fairseq_posattn.common.flags import flag
 
 
-@attention(sdpa=True)
+@attention(triton=True, sdpa=True)
 def t5_attention(
     call: Call,
     query: Query,

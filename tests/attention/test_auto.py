@@ -40,7 +40,8 @@ def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float3
         "mtsa": {"token_scale": "log_sigmoid", "source_scale": "identity"},
         "mtsa_identity": {"source_scale": "identity", "mask": None},
         "mpsan": {"constant": 5.0},
-    }[name]
+        "t5": {"max_distance": 5},
+    }.get(name, {})
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE)
     padding = padding if kind.get("padded", True) else None
     call = Call("auto", padding, kind.get("causal", False), kind.get("dropout_p", 0.0))

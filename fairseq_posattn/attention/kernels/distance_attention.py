@@ -32,13 +32,14 @@ class Inputs(NamedTuple):
     query: Tensor  # [B, H, Tq, D]
     key: Tensor  # [B, H, Tk, D], as the value
     value: Tensor
-    row: Tensor | None  # DMAN's query bias [B, Tq]; None for DA
-    head: Tensor  # [H], DMAN's head bias or DA's weight
-    table: Tensor | None  # DMAN's [2N-1] by distance, query less key; or DA's shift [H]
+    row: Tensor | None  # DMAN's query bias [B, Tq]; None for others
+    head: Tensor | None  # [H], DMAN's head bias or DA's weight; None for biases
+    # By distance, query less key: DMAN's [2N-1], or biases [H, Tq+Tk-1]; or DA's shift [H].
+    table: Tensor | None
     padding: Tensor | None  # bool [B, Tk]
     seed: Tensor | None
     kept: int  # of 2**16 weights, by dropout
-    mechanism: str  # "dman", or the name of DA's mapping
+    mechanism: str  # "dman", "bias", or the name of DA's mapping
     causal: bool
     clip: float  # threshold of DA's "clip"
 
@@ -83,6 +84,9 @@ class DistanceLaunches:
             sums = {"VECTORS": 128, "ENTRIES": 16, "ROWS": 128}
             programs = triton.cdiv(table[0], 16) + batch * triton.cdiv(queries, 128) + heads
             self.reduce = Launch(by_distance.reduce_table, programs, sums)
+        elif mechanism == "bias":
+            grid, sums = (triton.cdiv(table[1], 32), heads), {"VECTORS": 64, "ENTRIES": 32}
+            self.reduce = Launch(by_distance.reduce_bias, grid, sums)
         else:
             self.reduce = Launch(by_distance.reduce_mapping, heads, {"PROGRAMS": 256})
 
@@ -123,6 +127,10 @@ class DistanceLaunches:
             sizes = self.programs, self.vector_width, batch, heads, queries, keys, self.parts
             of_biases = plane_of(d_query_bias), d_head_bias
             self.reduce(d_vectors, d_row, d_numbers, table, d_table, *of_biases, *sizes)
+        elif inputs.mechanism == "bias":
+            first = self.vector_origin + 1 - queries
+            of_vectors = self.vector_width, batch, heads, self.parts
+            self.reduce(d_vectors, d_learned[2], first, queries + keys - 1, *of_vectors)
         else:
             self.reduce(d_numbers, *d_learned[1:], batch, heads, self.parts)
         return [*d_qkv, *(gradient for gradient in d_learned if gradient is not None)]
@@ -137,6 +145,10 @@ class DistanceLaunches:
             entries = table.size(0)
             biases = Biases(*plane_of(inputs.row), inputs.head)
             return biases, Table(table, entries // 2, entries), cells, mask
+        if inputs.mechanism == "bias":
+            assert table is not None
+            by_head = Table(table, inputs.query.size(2) - 1, table.size(1))
+            return Biases(None, None, None, None), by_head, cells, mask
         largest = largest_coefficient(inputs.query.dtype)
         mapping = Mapping(inputs.head, table, inputs.clip, largest, math.log(largest))
         return Biases(None, None, None, None), mapping, cells, mask
@@ -173,3 +185,11 @@ def distance_aware_attention_triton(
     inputs = query, key, value, None, distance_weight, shift, call.key_padding_mask
     dropout = draw_dropout(call.dropout_p, query.device)
     return differentiable(call, *inputs, *dropout, mapping, call.causal, float(clip_threshold))
+
+
+def attend_by_distance_triton(call, query, key, value, bias):
+    """Return the context ``[B, H, Tq, D]`` with a bias by distance and head, ``[H, Tq+Tk-1]``."""
+    table = bias.float() * query.size(-1) ** 0.5  # beside dot products that are not scaled
+    inputs = query, key, value, None, None, table, call.key_padding_mask
+    dropout = draw_dropout(call.dropout_p, query.device)
+    return differentiable(call, *inputs, *dropout, "bias", call.causal, 0.0)

@@ -1,10 +1,11 @@
 """Functions of the distance inside kernels: cells from learned parameters, and gradients.
 
 A relative bias vector has an entry for each distance. DMAN computes it from a table whose ends
-serve all distances beyond, DA from one or two parameters a head (attention/da.py). In the backward
-pass each program sums gradients by distance in its own vector, and then reduces it: entries beyond
-DMAN's table are added to its ends; DA's become the gradients of the parameters.
-:func:`reduce_table` and :func:`reduce_mapping` sum over the programs.
+serve all distances beyond, DA from one or two parameters a head (attention/da.py); a bias by
+distance and head is the table itself. In the backward pass each program sums gradients by distance
+in its own vector, and then reduces it: entries beyond DMAN's table are added to its ends; DA's
+become the gradients of the parameters; those of a bias stay. :func:`reduce_table`,
+:func:`reduce_mapping` and :func:`reduce_bias` sum over the programs.
 """
 
 from typing import Any, NamedTuple
@@ -14,8 +15,9 @@ import triton.language as tl
 
 from fairseq_posattn.attention.kernels import ops
 
-# Mechanism names: DMAN; any other is a mapping of DA.
+# Mechanism names: DMAN, biases by distance and head; any other is a mapping of DA.
 DMAN = tl.constexpr("dman")
+BIAS = tl.constexpr("bias")
 # Bound of the logits' size, so that exponentials and their sums are normal numbers.
 LARGEST_LOGIT = tl.constexpr(85.0)
 
@@ -29,7 +31,7 @@ class BiasVector(NamedTuple):
 
 
 class Table(NamedTuple):
-    """DMAN's table of distances ``[entries]``, of which ``center`` is distance 0."""
+    """Table of distances ``[entries]``, of which ``center`` is distance 0; biases' of each head."""
 
     start: Any
     center: int
@@ -48,16 +50,17 @@ class Mapping(NamedTuple):
 
 @triton.jit(do_not_specialize=["width"])
 def write_table(TABLE, VECTOR, width, MECHANISM: tl.constexpr, BLOCK: tl.constexpr):
-    """Write the cells of one head: DMAN's ``exp(-P)``, or DA's ``f``."""
+    """Write the cells of one head: DMAN's ``exp(-P)``, DA's ``f``, or the bias."""
     head = tl.program_id(1)
     entry = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     distance = entry - VECTOR.origin
-    if MECHANISM == DMAN:
-        index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
-        logit = tl.load(TABLE.start + index).to(tl.float32)
-        cell = tl.exp(-ops.minimum(ops.maximum(logit, -LARGEST_LOGIT), LARGEST_LOGIT))
-    else:
+    if MECHANISM != DMAN and MECHANISM != BIAS:
         cell, _, _ = mapped(TABLE, head, distance, MECHANISM)
+    else:
+        index = tl.minimum(tl.maximum(distance + TABLE.center, 0), TABLE.entries - 1)
+        cell = tl.load(TABLE.start + head * TABLE.entries + index).to(tl.float32)
+        if MECHANISM == DMAN:
+            cell = tl.exp(-ops.minimum(ops.maximum(cell, -LARGEST_LOGIT), LARGEST_LOGIT))
     tl.store(VECTOR.start + head * VECTOR.head + entry, cell, mask=entry < width)
 
 
@@ -133,7 +136,7 @@ def reduce_in_program(
             add_to_end(vector, lowest, first, first, CHUNK)
         if last < highest:
             add_to_end(vector, last, highest, last, CHUNK)
-    else:
+    elif MECHANISM != BIAS:
         by_weight = tl.zeros((CHUNK,), tl.float32)
         by_shift = tl.zeros((CHUNK,), tl.float32)
         for start in range(lowest, highest + 1, CHUNK):
@@ -191,6 +194,28 @@ def reduce_mapping(
     tl.store(D_WEIGHT + h, sum_of_head(D_NUMBERS, h, 0, batch, heads, parts, PROGRAMS))
     if D_SHIFT is not None:
         tl.store(D_SHIFT + h, sum_of_head(D_NUMBERS, h, 1, batch, heads, parts, PROGRAMS))
+
+
+@triton.jit(do_not_specialize=["first_entry", "entries", "width", "batch", "parts"])
+def reduce_bias(
+    D_VECTORS, D_TABLE, first_entry, entries, width, batch, heads, parts,
+    VECTORS: tl.constexpr, ENTRIES: tl.constexpr,
+):  # fmt: skip
+    """Write a block of the gradient of one head's biases, ``[H, entries]``.
+
+    Args:
+        first_entry: entry of a vector that is the first of a bias.
+    """
+    h, entry = tl.program_id(1), tl.program_id(0) * ENTRIES + tl.arange(0, ENTRIES)
+    total = tl.zeros((VECTORS, ENTRIES), tl.float32)
+    for first in range(0, batch * parts, VECTORS):
+        number = first + tl.arange(0, VECTORS)
+        program = ((number // parts) * heads + h) * parts + number % parts
+        pointers = D_VECTORS.start + program.to(tl.int64)[:, None] * width
+        pointers += (first_entry + entry)[None, :]
+        inside = (number < batch * parts)[:, None] & (entry < entries)[None, :]
+        total += tl.load(pointers, mask=inside, other=0.0)
+    tl.store(D_TABLE + h * entries + entry, tl.sum(total, 0), mask=entry < entries)
 
 
 @triton.jit

@@ -1,11 +1,12 @@
-"""Attention whose scores are dot products adjusted by a function of the distance: DMAN and DA.
+"""Attention whose scores are dot products adjusted by a function of the distance.
 
-With R the scaled dot products, a *cell* ``c_{t-s}`` for each distance (DA: for each head too) and a
-*row* ``a_t`` for each query (DMAN only), the weights are, before they are normalized,
+With R the scaled dot products, a *cell* ``c_{t-s}`` for each distance (not DMAN: for each head too)
+and a *row* ``a_t`` for each query (DMAN only), the weights are, before they are normalized,
 
 - DMAN: ``exp(R) * max(sigmoid(a_t + p_{t-s}), 1e-10)`` (MANs eq. 4 and 12). Cells are ``e^-p`` and
   rows ``e^-a``, so that the sigmoid is ``1 / (1 + cell * row)``: no exponential for each pair.
 - DA: ``exp(relu(R) * f_{t-s})`` (DA-Transformer eq. 6). Cells are ``f``.
+- Biases by distance and head (ALiBi, T5, KERPLE): ``exp(R + b_{t-s})``. Cells are ``b sqrt(D)``.
 
 The forward pass is FlashAttention's; DMAN's mask has no part in the running maximum. The backward
 pass recomputes the tiles from the logarithm of each row's sum. With G the gradient of a cell's
@@ -20,6 +21,7 @@ import triton.language as tl
 
 from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.distance_lines import (
+    BIAS,
     DMAN,
     LARGEST_LOGIT,
     clear_vector,
@@ -33,7 +35,7 @@ CHUNK = tl.constexpr(512)
 
 
 class Biases(NamedTuple):
-    """Biases of DMAN's queries ``[B, Tq]``, with their strides, and heads ``[H]``; None for DA."""
+    """DMAN's biases of queries ``[B, Tq]``, with their strides, and heads ``[H]``; else None."""
 
     # Not a Plane: Triton 3.6 loses the constants of a tuple within a tuple.
     query: Any
@@ -47,6 +49,8 @@ def adjusted(dots, row, cell, MECHANISM: tl.constexpr):
     """Return the scores of a tile before scaling, and the factors of their powers."""
     if MECHANISM == DMAN:
         return dots, ops.maximum(ops.reciprocal(cell * row + 1.0), MASK_FLOOR)
+    elif MECHANISM == BIAS:
+        return dots + cell, 1.0
     else:
         return ops.maximum(dots, 0.0) * cell, 1.0
 
@@ -57,6 +61,8 @@ def adjusted_backward(gradient, dots, positive, factor, cell, scale, MECHANISM: 
     if MECHANISM == DMAN:
         # Slope of the mask's logarithm, 1 - sigmoid; 0 at the floor.
         return gradient, gradient * tl.where(factor > MASK_FLOOR, 1.0 - factor, 0.0)
+    elif MECHANISM == BIAS:
+        return gradient, gradient * scale
     else:
         d_cell = gradient * (tl.maximum(dots, 0.0) * scale)
         return tl.where(positive, gradient * cell, 0.0), d_cell
@@ -64,7 +70,7 @@ def adjusted_backward(gradient, dots, positive, factor, cell, scale, MECHANISM: 
 
 @triton.jit
 def powers(score, scale, shift, MECHANISM: tl.constexpr):
-    """Return ``2**(score * scale - shift)``; DA's scores may be large: see ops.product."""
+    """Return ``2**(score * scale - shift)``; scores may be large: see ops.product."""
     if MECHANISM == DMAN:
         return ops.power_of_two(score * scale - shift)
     else:
@@ -73,7 +79,7 @@ def powers(score, scale, shift, MECHANISM: tl.constexpr):
 
 @triton.jit
 def load_row(BIASES, b, h, query, queries):
-    """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; DA has none."""
+    """Return DMAN's ``exp(-(h_t W + U))``, ``[BLOCK_Q]``; others have none."""
     if BIASES.query is not None:
         pointers = BIASES.query + b * BIASES.sentence + query * BIASES.position
         bias = tl.load(pointers, mask=query < queries, other=0.0)
@@ -180,7 +186,7 @@ def tile_gradients(
     score = visible(score, bounds, distance, CAUSAL)
     weight = powers(score, scale * ops.LOG2_E, log_sum[:, None], MECHANISM) * factor
     positive = dots > 0
-    if MECHANISM != DMAN and bounds is None:
+    if MECHANISM != DMAN and MECHANISM != BIAS and bounds is None:
         # In the sign of the weight, so that registers need not hold the tile of dots.
         signed = ops.optimization_barrier(tl.where(positive, weight, -weight))
         weight, positive = tl.abs(signed), signed > 0
