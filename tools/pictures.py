@@ -2,8 +2,9 @@
 
     python tools/pictures.py [FOLDER]    # default: docs/pictures
 
-results.png shows the measured differences from plain attention; sequence_length.png the report of
-benchmarks/sequence_length.py, as in MTSA's Figure 1(a, b). scripts/mechanism_pictures.py draws the
+results.png shows the measured differences from plain attention; length.png the scores of the recipe
+multi30k/length; sequence_length.png the report of benchmarks/sequence_length.py, as in MTSA's
+Figure 1(a, b). scripts/mechanism_pictures.py draws the
 others. look.png is the page of `posattn look` for the quickstart's model in a browser:
 
     chromium --headless --hide-scrollbars --window-size=1100,850 --screenshot=look.png \\
@@ -23,7 +24,7 @@ from matplotlib.lines import Line2D  # noqa: E402
 
 from fairseq_posattn.common.figures import COLORS, line_style, new_figure, write_picture  # noqa: E402
 from fairseq_posattn.recipes.results import read_object  # noqa: E402
-from fairseq_posattn.recipes.tables import name_of  # noqa: E402
+from fairseq_posattn.recipes.tables import figure_by_length, name_of  # noqa: E402
 from tools.pages.command import results_of  # noqa: E402
 from tools.pages.findings import MECHANISMS, Finding, find  # noqa: E402
 from tools.pages.tables import Results  # noqa: E402
@@ -117,6 +118,8 @@ def main(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
+    rows = [row for row in results.rows.values() if row["table"].startswith("Beyond the lengths")]
+    write_picture(figure_by_length(rows), str(folder / "length.png"))
     report = read_object(results.benchmarks / "sequence_length_cpu.json")
     draw_lengths(report, folder / "sequence_length.png")
 

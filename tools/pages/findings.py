@@ -121,6 +121,8 @@ def _of_table(
         return
     compared, metric = compare_rows(rows, first), table.entries[0].metrics[0]
     family, _, data = table.title.rpartition(": ")
+    if " " in metric:  # of a range of lengths: see by_length
+        return
     for name, row in rows.items():
         # Rows with other data (or its preparation) cannot be compared.
         mechanism = names.get(_key(name))
@@ -213,7 +215,7 @@ def by_length(results: Results) -> str:
             for metric, one in each.items():
                 holm, _ = next(adjusted)
                 size = difference(one["difference"], one["p"], metric, holm)
-                parts.append(f"{size} in {name_of(metric)}")
+                parts.append(f"{size} at {metric.partition(' ')[2]} words")
             lines.append(f"- **{name}**: {', '.join(parts)}.")
     return "\n".join(lines) or "Not measured yet."
 
