@@ -41,7 +41,7 @@ def test_no_tensor_has_all_pairs(name, dtype, queries):
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", ["tener", "alibi", "forget"])
 def test_long_texts_in_half_precision(name, dtype, causal):
-    """Of biases in the hundreds that precision would lose all digits after the point."""
+    """Half precision has no digits after the point for biases in the hundreds."""
     arguments = CASES[name].arguments(Sizes(2, 2, 600, 600, 8), dtype, DEVICE)
     if name == "forget":
         arguments["log_gate"].data.abs_().neg_()
@@ -99,6 +99,7 @@ def test_squares_that_half_precision_does_not_hold():
     assert all(x.isfinite().all() for x in (output, *gradients(output, tensors_of(arguments))))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_gaussians_of_long_texts_under_a_functional_transform():
     arguments = CASES["gaussian"].arguments(Sizes(2, 1, 256, 256, 2))
     by_batch = {n: t.detach()[:, None] for n, t in arguments.items()}
