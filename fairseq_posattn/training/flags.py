@@ -41,8 +41,8 @@ class SharedConfig(FairseqDataclass):
         "auto",
         "implementation of attention: 'auto' selects one per call; 'reference' follows the "
         "equations; 'sdpa' is PyTorch's fused attention; 'triton' are the GPU kernels of dman, "
-        "da, mtsa and mpsan. A mechanism uses the named one if it has it, else 'auto'; a call "
-        "that it does not support is an error",
+        "da, mtsa, mpsan, alibi, t5 and kerple. A mechanism uses the named one if it has it, else "
+        "'auto'; a call that it does not support is an error",
         free=True,
     )
     heads_activation: ChoiceEnum([RELU_IN_DMAN, *mechanisms.HEADS_ACTIVATIONS]) = flag(

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernel_checks import DEVICE
 from oracles import tensors_of
 from reference import LargestTensor, assert_same_with_gradients, gradients
 
@@ -18,9 +19,9 @@ def options_of(name, causal=True):
     return {"causal": causal} if CASES[name].attention.causal else {}
 
 
-def padding_of(batch, length):
+def padding_of(batch, length, device="cpu"):
     """Return padding: the first sentence's last third, the last one's first third."""
-    padding = torch.zeros(batch, length, dtype=torch.bool)
+    padding = torch.zeros(batch, length, dtype=torch.bool, device=device)
     padding[0, -length // 3 :] = padding[-1, : length // 3] = True
     return padding
 
@@ -36,15 +37,16 @@ def test_no_tensor_has_all_pairs(name, dtype, queries):
         assert largest.elements <= 2 * 64 * 16  # 16 features
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("name", ["tener", "alibi", "forget"])
-def test_long_texts_in_half_precision(name, dtype):
-    """Of biases in the hundreds that precision would lose all digits after the point."""
-    arguments = CASES[name].arguments(Sizes(2, 2, 600, 600, 8), dtype)
+def test_long_texts_in_half_precision(name, dtype, causal):
+    """Half precision has no digits after the point for biases in the hundreds."""
+    arguments = CASES[name].arguments(Sizes(2, 2, 600, 600, 8), dtype, DEVICE)
     if name == "forget":
         arguments["log_gate"].data.abs_().neg_()
     exact = {n: t.detach().double().requires_grad_() for n, t in arguments.items()}
-    options = options_of(name) | {"key_padding_mask": padding_of(2, 600)}
+    options = options_of(name, causal) | {"key_padding_mask": padding_of(2, 600, DEVICE)}
     output = CASES[name](arguments, impl="sdpa", **options)
     expected = CASES[name](exact, impl="reference", **options)
     results = output, *gradients(output, tensors_of(arguments))
@@ -58,15 +60,15 @@ def test_long_texts_in_half_precision(name, dtype):
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", ["tener", "alibi"])
 def test_more_queries_than_keys(name, padded, causal):
-    arguments = CASES[name].arguments(Sizes(2, 2, 7, 4, 4))
-    options = {"causal": causal, "key_padding_mask": padding_of(2, 4) if padded else None}
+    arguments = CASES[name].arguments(Sizes(2, 2, 7, 4, 4), device=DEVICE)
+    options = {"causal": causal, "key_padding_mask": padding_of(2, 4, DEVICE) if padded else None}
     output, expected = (CASES[name](arguments, impl=i, **options) for i in ("sdpa", "reference"))
     assert_same_with_gradients(output, expected, tensors_of(arguments))
 
 
 def test_a_forgotten_key_has_no_weight():
     """A gate that is closed amid a text of a few thousand tokens, beside gates almost open."""
-    arguments = CASES["forget"].arguments(Sizes(1, 1, 3000, 3000, 8), torch.bfloat16)
+    arguments = CASES["forget"].arguments(Sizes(1, 1, 3000, 3000, 8), torch.bfloat16, DEVICE)
     with torch.no_grad():
         arguments["log_gate"].fill_(-1e-3)
         arguments["log_gate"][..., 1500] = -1000.0
@@ -97,6 +99,7 @@ def test_squares_that_half_precision_does_not_hold():
     assert all(x.isfinite().all() for x in (output, *gradients(output, tensors_of(arguments))))
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop:UserWarning")
 def test_gaussians_of_long_texts_under_a_functional_transform():
     arguments = CASES["gaussian"].arguments(Sizes(2, 1, 256, 256, 2))
     by_batch = {n: t.detach()[:, None] for n, t in arguments.items()}

@@ -48,6 +48,7 @@ LAUNCHED = {
     "attend",
     "reduce_table",
     "reduce_mapping",
+    "reduce_bias",
     "find_largest",
     "weigh_sources",
 }
@@ -193,7 +194,7 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
     attend, tensors = call(name, 20)
     for number, tensor in enumerate(tensors):
         spoilt = tensor.detach().clone()
-        spoilt.view(-1)[spoilt.numel() // 2] = torch.nan
+        spoilt.view(-1)[spoilt.numel() // 2 :] = torch.nan
         arguments = [*tensors[:number], spoilt.requires_grad_(), *tensors[number + 1 :]]
         output = attend(*arguments)
         assert output.isnan().any(), number
@@ -217,8 +218,8 @@ def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
 @kernels
 def test_the_operator_describes_its_results(name, monkeypatch):
     """Sizes, strides and types of the results and of the gradients, as a compiler uses them."""
-    modules = {"dman": distance_attention, "da": distance_attention, "mpsan": mpsan_triton}
-    kernel = modules.get(name, mtsa_triton).differentiable
+    modules = {"mtsa": mtsa_triton, "mtsa_identity": mtsa_triton, "mpsan": mpsan_triton}
+    kernel = modules.get(name, distance_attention).differentiable
     calls, forward = [], kernel.run_forward
     record = lambda prepared, given: calls.append(given) or forward(prepared, given)  # noqa: E731
     monkeypatch.setattr(kernel, "run_forward", record)
@@ -315,7 +316,7 @@ def compile_kernels(cache, *options):
 @compiler
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["80", "89", "90"])
-@pytest.mark.parametrize("mechanisms", [["dman"], ["da", "mpsan"], ["mtsa"]])
+@pytest.mark.parametrize("mechanisms", [["dman"], ["da", "mpsan", "alibi"], ["mtsa"]])
 def test_loops_spill_little_and_tiles_fit_the_shared_memory(mechanisms, capability, tmp_path):
     dtypes = ["float16", "bfloat16"]
     options = ["--mechanisms", *mechanisms, "--capability", capability, "--lengths", "512"]
@@ -363,6 +364,7 @@ def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
     [
         ("dman", 40, 20),
         ("dman", 17, 70),
+        ("kerple", 17, 70),
         ("mpsan", 20, 20),
         *(
             pytest.param(name, length, length, marks=pytest.mark.slow)

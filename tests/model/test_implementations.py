@@ -18,7 +18,7 @@ PAST_ONLY = ("cope", "forget")
 def test_a_mechanism_without_the_implementation_chooses_its_own(name, named):
     layer = replace(LAYER, causal=name in PAST_ONLY)
     mechanism = MECHANISMS[name](MechanismConfig(attention_impl=named), layer)
-    has_kernels = name in ("dman", "da", "mtsa")
+    has_kernels = name in ("dman", "da", "mtsa", "alibi", "t5", "kerple")
     has = {"reference": True, "sdpa": name not in ("rpr", "cope"), "triton": has_kernels}[named]
     assert mechanism.impl == (named if has else "auto")
 
