@@ -130,6 +130,7 @@ class GenerationRecipe(Recipe):
 
 SUMMARY_SCORES = ("rouge1", "rouge2", "rougeL")  # their mean is R-avg, "average"
 
+LENGTHS = " to "  # in metrics of a range of lengths: "bleu 13 to 24"
 LAYER = "layer "  # prefix of a layer's share of attention near the query, which is no score
 # Costs of a model that a table may have among its metrics. Parameters exclude word vectors;
 # `posattn analysis cost` measures the second group.

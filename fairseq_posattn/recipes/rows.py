@@ -10,7 +10,14 @@ from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept
 from fairseq_posattn.recipes.plan import Entry
-from fairseq_posattn.recipes.recipe import COSTS, MEASURED_COSTS, GenerationRecipe, Recipe, TableRow
+from fairseq_posattn.recipes.recipe import (
+    COSTS,
+    LENGTHS,
+    MEASURED_COSTS,
+    GenerationRecipe,
+    Recipe,
+    TableRow,
+)
 from fairseq_posattn.recipes.results import read_object
 from fairseq_posattn.scoring.ranking import METRICS as RANKING
 
@@ -110,7 +117,7 @@ def _score(result: dict[str, Any], metric: str) -> float | None:
         return None if number is None else round(float(number), 2)
     name = metric.removeprefix("valid_")
     measured = result if name == metric else result["validation"]
-    if " " in name and name not in measured["scores"]:  # no sentences of these lengths
+    if LENGTHS in name and name not in measured["scores"]:  # no sentences of these lengths
         return None
     number = float(measured["scores"][name])
     return round(100 * number, 2) if name in RANKING else number  # papers print percentages

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_posattn.common.figures import line_style, new_figure, write_picture
 from fairseq_posattn.recipes.comparisons import SIGNIFICANT, Comparison, counted, p_value
-from fairseq_posattn.recipes.recipe import COSTS, LAYER, TableRow
+from fairseq_posattn.recipes.recipe import COSTS, LAYER, LENGTHS, TableRow
 from fairseq_posattn.recipes.tuning import explain_rates
 from fairseq_posattn.scoring.significance import corrected
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
@@ -184,8 +184,8 @@ def _join(texts: Iterable[str]) -> str:
 def name_of(metric: str) -> str:
     """Return a metric's name with that of its split."""
     name, _, lengths = metric.partition(" ")
-    if lengths and name in NAMES:
-        return f"{NAMES[name]} of {lengths} words"
+    if LENGTHS in lengths:
+        return f"{NAMES.get(name, name)} of {lengths} words"
     split, _, name = metric.partition("_")
     if split in SPLITS:
         return f"{SPLITS[split]} {NAMES.get(name, name)}"
@@ -260,7 +260,7 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
 
     Lines are bootstrap intervals. A star marks a significant difference from the baseline.
     """
-    if " " in next(iter(rows[0]["paper"])):
+    if any(LENGTHS in metric for row in rows for metric in row["scores"]):
         return figure_by_length(rows)
     panels: dict[tuple[str, str], list[TableRow]] = {}
     for row in rows:
@@ -290,11 +290,9 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
 
 
 def figure_by_length(rows: Sequence[TableRow]) -> Any:
-    """Return a figure of the rows' scores by the lengths of sentences; None without scores."""
+    """Return a figure of the rows' scores by the lengths of sentences."""
     measured = [row for row in rows if row["scores"]]
-    if not measured:
-        return None
-    metrics = list(rows[0]["paper"])
+    metrics = list(dict.fromkeys(metric for row in measured for metric in row["scores"]))
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     for number, row in enumerate(measured):

@@ -21,10 +21,10 @@ def text_of(tmp_path):
     def text_of(data_set, source, **given):
         defaults = {"jobs": 1, "limit": None, "news_commentary": "v9"}
         defaults |= {"keep_hyphens": False, "max_words": None}
-        options = Namespace(source=source, dest=tmp_path, **{**defaults, **given})
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        (corpus,) = data_set.CORPORA
+        corpus = data_set.CORPORA[given.pop("corpus", 0)]
+        options = Namespace(source=source, dest=tmp_path, **{**defaults, **given})
         corpus = replace(corpus, **corpus.changes(options))
         archive = obtain_any(corpus.alternatives, source, tmp_path / "download")
         corpus.write(corpus.read(archive, options), folder, corpus, options)
@@ -158,6 +158,14 @@ def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     assert sizes(text, "en") == [60, 5, 4]
     tokenized = {name: corpora.lines(lines) for name, lines in text.items()}
     assert text_of(multi30k, write_folder(tmp_path / "tokenized", tokenized)) == text
+
+
+def test_joined_sentences_of_multi30k_are_tested(text_of, tmp_path):
+    source = write_folder(tmp_path / "source", corpora.multi30k())
+    text = text_of(multi30k, source, corpus=1)["test.en"]
+    single = text_of(multi30k, source)["test.en"]
+    pairs = [" ".join(single[:2]), " ".join(single[2:])]
+    assert text == [*single, *pairs, " ".join(single)]
 
 
 def tatoeba_source(folder, lines):

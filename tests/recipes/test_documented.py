@@ -67,4 +67,4 @@ def test_all_recipes_are_listed(capsys):
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.split()[:1] == ["dman/table3_sublayers"]] != []
-    assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 47
+    assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 48

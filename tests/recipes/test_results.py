@@ -337,6 +337,21 @@ DRAWN = [
 ]
 
 
+def test_a_figure_of_ranges_of_lengths_has_a_line_for_each_row():
+    pytest.importorskip("matplotlib")
+    shorter = {"table": "T", "row": "RoPE", "scores": {"bleu 0 to 9": [30, 32]}}
+    both = {"bleu 0 to 9": [31], "bleu 10 to 19": [20]}
+    interval = {"bleu 0 to 9": [29, 33]}
+    rows = [{**shorter, "intervals": interval}, {"table": "T", "row": "T5", "scores": both}]
+    (axis,) = figure_of(rows).axes
+    assert [list(line.get_ydata()) for line in axis.lines] == [[31], [31, 20]]
+    names = ["BLEU of 0 to 9 words", "BLEU of 10 to 19 words"]
+    assert [label.get_text() for label in axis.get_xticklabels()] == names
+    assert [text.get_text() for text in axis.get_legend().get_texts()] == ["RoPE", "T5"]
+    (segments,) = (one.get_segments() for one in axis.collections)
+    assert segments[0][:, 1].tolist() == [29, 33]
+
+
 def test_a_figure_has_the_rows_of_several_runs(tmp_path, capsys):
     pytest.importorskip("matplotlib")
     (axis,) = figure_of(DRAWN).axes

@@ -5,6 +5,8 @@ import sacrebleu
 
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.lengths import divide, length_of
+from fairseq_posattn.scoring.result import metric_of, read_statistics
+from fairseq_posattn.scoring.significance import Group
 
 SOURCES = ["a b c", "a b c d e", "a b c d", "a " * 12]
 REFERENCES = ["one two three four", "the cat sat on a mat", "it is so late", "far " * 9 + "away ."]
@@ -51,6 +53,17 @@ def test_each_range_is_scored_by_itself(files, as_json):
     assert middle["score"] == pytest.approx(expected.score)
     assert middle["interval"][0] <= middle["score"] <= middle["interval"][1]
     assert buckets["6 to 9"]["scores"] == {}
+
+
+def test_statistics_of_a_range_have_all_sentences_and_its_score(files, as_json, tmp_path):
+    kept = tmp_path / "statistics.json"
+    words = [*files(), "--language", "en", "--by-length", "3,5", "--statistics", str(kept)]
+    buckets = as_json("bleu", words)["by_length"]["buckets"]
+    metrics = read_statistics(kept).metrics
+    for name, bucket in {one["length"]: one for one in buckets}.items():
+        group = Group(metric_of(f"bleu {name}"), [metrics[f"bleu {name}"]])
+        assert group.mean == pytest.approx(bucket["scores"]["bleu"]["score"])
+        assert len(metrics[f"bleu {name}"]) == len(SOURCES)
 
 
 def test_one_range_of_all_sentences_has_the_scores_and_tests_of_the_whole(files, as_json):

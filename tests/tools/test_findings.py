@@ -123,6 +123,22 @@ def test_blocks_of_the_page(results_of):
     assert peers[6].startswith("| trec, accuracy | 90.10 ± 0.10 | **+0.90**")
 
 
+def test_differences_by_length_are_of_one_table(results_of):
+    table, metrics = "Beyond: Multi30k", ("bleu 0 to 9", "bleu 10 to 19")
+
+    def made(name, *scores):
+        each = {"scores": dict(zip(metrics, scores, strict=True)), "paper": dict.fromkeys(metrics)}
+        return {**row(name, 1, 2, 3), "table": table, **each}
+
+    plain = made("Transformer", [30, 30.1, 30.2], [10, 10.1, 10.2])
+    results = results_of(plain, made("RoPE", [30, 30.2, 30.3], [20, 20.1, 20.2]))
+    line = findings.by_length(results)
+    assert re.fullmatch(
+        r"- \*\*RoPE\*\*: \+0.07 \(.*\) at 0 to 9 words, \*\*\+10.00\*\*.*words\.", line
+    )
+    assert findings.find(results) == []
+
+
 def test_verdicts_are_corrected_for_the_number_of_tests(results_of):
     """The worse of two p below 0.05 is above it when corrected for two or more tests."""
     plain = row("transformer", 90, 90.1, 90.2)

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from fairseq_posattn.recipes.comparisons import BASELINES, SIGNIFICANT, Comparison, counted
 from fairseq_posattn.recipes.plan import Entry
+from fairseq_posattn.recipes.recipe import LENGTHS
 from fairseq_posattn.recipes.tables import difference, markdown_table, name_of, ours, signed
 from fairseq_posattn.scoring.significance import SAMPLES, corrected
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
@@ -20,16 +21,14 @@ MECHANISMS = {
     **dict.fromkeys(("dman", "dman (released form)"), "DMAN"),
     "dman (paper form)": "DMAN (paper form)",
 }
-# The models that the papers compare them with.
+# The models that the papers compare them with, and later ones.
 PEERS = {
     **{"rpr": "RPR", "transformer-xl": "Transformer-XL", "multi-head": "multi-head"},
     **dict.fromkeys(("bilstm", "bi-lstm"), "Bi-LSTM"),
     **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
-    "transformer-without-positions": "no positions",
+    **{"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "kerple": "KERPLE", "fire": "FIRE"},
+    **dict.fromkeys(("transformer-without-positions", "no positions"), "no positions"),
 }
-# Mechanisms after these papers, and none.
-TODAY = {"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "kerple": "KERPLE", "fire": "FIRE"}
-TODAY |= {"no positions": "no positions"}
 VERDICTS = {
     "better": "better than plain attention on",
     "worse": "worse on",
@@ -121,7 +120,7 @@ def _of_table(
         return
     compared, metric = compare_rows(rows, first), table.entries[0].metrics[0]
     family, _, data = table.title.rpartition(": ")
-    if " " in metric:  # of a range of lengths: see by_length
+    if LENGTHS in metric:  # see by_length
         return
     for name, row in rows.items():
         # Rows with other data (or its preparation) cannot be compared.
@@ -204,7 +203,7 @@ def by_length(results: Results) -> str:
     for table in tables_of(results):
         metrics = table.entries[0].metrics
         rows = {entry.row: results.rows.get((table.title, entry.row)) for entry in table.entries}
-        if " " not in metrics[0] or not any(rows.values()):
+        if LENGTHS not in metrics[0] or not any(rows.values()):
             continue
         compared = {name: one["metrics"] for name, one in compare_rows(rows).items()}
         adjusted = iter(
@@ -284,7 +283,6 @@ PLACES: dict[str, Callable[[Results], str]] = {
     "findings in short": in_short,
     "findings": beside_plain_attention,
     "findings of the peers": partial(beside_plain_attention, names=PEERS),
-    "findings of today": partial(beside_plain_attention, names=TODAY),
     "findings by length": by_length,
     "findings of the papers": claims,
 }
