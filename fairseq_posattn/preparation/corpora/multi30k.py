@@ -1,19 +1,20 @@
 """Multi30k German to English: captions of pictures (Elliott et al., 2016).
 
 They are lowercased, with normalized punctuation, and tokenized. ``multi30k_length`` tests sentences
-that are longer than all of training: see :func:`read_joined`.
+that are longer than all of training: see :func:`write_joined`.
 """
 
 from argparse import Namespace
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import SPLITS, Readers, TranslationCorpus
 from fairseq_posattn.preparation.download import published_at
-from fairseq_posattn.preparation.parallel import Rule, read_pairs
+from fairseq_posattn.preparation.parallel import Rule, read_pairs, write_text
+from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
@@ -36,19 +37,15 @@ def read(archive: Archive, options: Namespace) -> Readers:
     }
 
 
-def read_joined(archive: Archive, options: Namespace) -> Readers:
-    """Read a test set of the test sentences, then of all neighbours joined by two and by four."""
-    readers = dict(read(archive, options))
-    sentences = readers["test"]
-
-    def joined() -> Iterator[tuple[str, ...]]:
-        pairs = list(sentences())
-        for count in JOINED:
-            for start in range(0, len(pairs), count):
-                sides = zip(*pairs[start : start + count], strict=True)
-                yield tuple(" ".join(side) for side in sides)
-
-    return {**readers, "test": joined}
+def write_joined(readers: Readers, folder: Path, corpus: Any, options: Namespace) -> None:
+    """Write the text, and to the test set also all neighbours joined by two and by four."""
+    write_text(readers, folder, corpus, options)
+    for side in corpus.sides:
+        path = folder / f"test.{side}"
+        lines = list(file_lines(path))
+        starts = ((count, start) for count in JOINED for start in range(0, len(lines), count))
+        joined = [" ".join(lines[start : start + count]) for count, start in starts]
+        path.write_text("".join(f"{line}\n" for line in joined), encoding="utf-8")
 
 
 def tokenizers(split: str, options: Namespace) -> list[Rule]:
@@ -83,7 +80,7 @@ CORPORA = (
         CAPTIONS,
         name="multi30k_length",
         summary="Multi30k: training pairs of at most 12 words, tests of up to four sentences",
-        read=read_joined,
+        write=write_joined,
         longest_words=12,
         ratio=None,
         published={},
