@@ -10,7 +10,7 @@ import yaml
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import POSITIONS, SIDES
+from fairseq_posattn.preparation.corpus import POSITIONS
 from fairseq_posattn.text import languages, manifest
 
 SIZES = ("tiny", "small", "base", "big")
@@ -19,12 +19,6 @@ VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 FEWEST_UPDATES = 20  # between two validations
-KIND_OF_TASK = {
-    "sentence_prediction": "classification",
-    "sentence_pair_prediction": "classification",
-    "sequence_tagging": "tagging",
-    "news_recommendation": "recommendation",
-}
 
 
 class Size(NamedTuple):
@@ -65,11 +59,9 @@ class Prepared:
             raise UsageError(f"{folder}: has no {manifest.NAME}; make it with 'posattn prepare'")
         if described.metric is None:
             raise UsageError(f"{folder}/{manifest.NAME}: lacks the metric; {manifest.FIX}")
-        self.folder, self.manifest = folder, described
-        is_summary = described.languages == SIDES
-        pairs = "summarization" if is_summary else "translation"
-        self.kind = KIND_OF_TASK.get(described.task, pairs)
-        self.metric = "loss" if is_summary else described.metric  # validation computes no ROUGE
+        self.folder, self.manifest, self.kind = folder, described, described.kind
+        # validation computes no ROUGE
+        self.metric = "loss" if self.kind == "summarization" else described.metric
 
     def size(self, name: str) -> Size:
         """Return the settings of a size, for long texts with an encoder that takes them."""
