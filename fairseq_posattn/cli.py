@@ -49,6 +49,10 @@ COMMANDS = {
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, accuracy, F1 of roles, ranking metrics",
     ),
+    "segment": (
+        "fairseq_posattn.preparation.commands.segment",
+        "plain text to subwords of prepared data, and back",
+    ),
     "serve": ("fairseq_posattn.inference.commands.serve", "translate by HTTP for other programs"),
     "summarize": ("fairseq_posattn.inference.commands.translate:summarize", "summarize plain text"),
     "train": ("fairseq_posattn.training.commands.train", "train a model on prepared data"),
