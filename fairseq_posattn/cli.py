@@ -23,6 +23,10 @@ COMMANDS = {
         "fairseq_posattn.training.commands.curves",
         "plot losses, scores and learning rates",
     ),
+    "distill": (
+        "fairseq_posattn.inference.commands.distill",
+        "write a teacher's translations as training data",
+    ),
     "export": ("fairseq_posattn.export.command", "export a model to Hugging Face, ONNX or int8"),
     "hydra-train": (
         "fairseq_posattn.training.commands.hydra_train",
