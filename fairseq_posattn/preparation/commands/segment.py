@@ -15,6 +15,7 @@ from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.like import Template
+from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text import plain_text
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import SIDES
@@ -51,4 +52,4 @@ def segment(args: Namespace) -> None:
         cut += len(tokens) > (rules.longest or len(tokens))
         print(*tokens[: rules.longest], flush=True)
     if cut:
-        say(f"warning: {cut:,} lines were cut to {rules.longest} subwords, as training text")
+        say(f"warning: {counted(cut, 'line')} cut to {rules.longest} subwords, as training text")
