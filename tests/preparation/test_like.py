@@ -124,7 +124,7 @@ def test_data_of_a_checkpoint_can_be_the_next_model(model, run, files, tmp_path)
 
 
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
-    """As of Multi30k, whose text is lower-cased and normalized."""
+    """Multi30k is lower-cased and normalized."""
     general = model("--subwords", "subword_nmt", "--bpe-operations", "40")
     fields = json.loads((general / "preparation.json").read_text())
     fields |= {"corpus": "multi30k", "word_rule": "lowered-normalised-moses-escaped"}
