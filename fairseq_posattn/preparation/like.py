@@ -98,7 +98,7 @@ class Template:
         """Raise UsageError for another kind of data, or options that are not ``kept``."""
         if self.rules.kind != kind:
             other = f"was prepared for {self.rules.kind}, not for {kind}"
-            raise UsageError(f"{self.name}: {other}; name the folder or model of a {kind}")
+            raise UsageError(f"{self.name}: {other}; name a folder or model for {kind}")
         for name, value in kept.items():
             given = getattr(options, name)
             if given != value:

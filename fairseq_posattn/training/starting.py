@@ -53,7 +53,8 @@ class Start:
         task = _values(saved["task"])
         task_name, wanted = task.get("_name") or task.get("task"), prepared.manifest.task
         if task_name != wanted:
-            raise UsageError(f"{self.name}: is of task {task_name}, {prepared.folder} of {wanted}")
+            data = f"{prepared.folder} of {wanted}; name a model of its task"
+            raise UsageError(f"{self.name}: is of task {task_name}, {data}")
         self.rate = float(_values(saved["optimization"])["lr"][0])
         self.arch, self.flags, self.names = model_flags(self.path, _values(model_options(state)))
 
