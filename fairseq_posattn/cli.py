@@ -23,6 +23,10 @@ COMMANDS = {
         "fairseq_posattn.training.commands.curves",
         "plot losses, scores and learning rates",
     ),
+    "distill": (
+        "fairseq_posattn.inference.commands.distill",
+        "write a teacher's translations as training data",
+    ),
     "export": ("fairseq_posattn.export.command", "export a model to Hugging Face, ONNX or int8"),
     "hydra-train": (
         "fairseq_posattn.training.commands.hydra_train",
@@ -48,6 +52,10 @@ COMMANDS = {
     "score": (
         "fairseq_posattn.scoring.commands.score",
         "BLEU, chrF, ROUGE, accuracy, F1 of roles, ranking metrics",
+    ),
+    "segment": (
+        "fairseq_posattn.preparation.commands.segment",
+        "plain text to subwords of prepared data, and back",
     ),
     "serve": ("fairseq_posattn.inference.commands.serve", "translate by HTTP for other programs"),
     "summarize": ("fairseq_posattn.inference.commands.translate:summarize", "summarize plain text"),

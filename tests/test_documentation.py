@@ -91,7 +91,7 @@ def test_there_are_command_lines():
 def test_a_command_line_parses(line, user_folder, monkeypatch, capsys):
     line = USER_DIR.sub(str(ROOT / "fairseq_posattn"), line).replace(PLACEHOLDER, "")
     for command in line.split(" | "):
-        words = shlex.split(re.sub(r"\s(#|>).*", "", command))
+        words = shlex.split(re.sub(r"\s(#|[<>]).*", "", command))
         try_command(words, monkeypatch)
 
 

@@ -46,6 +46,7 @@ class Progress:
     ) -> None:
         self.title, self.unit, self.start, self.count = title, unit, start, start
         self.started = self.reported = time.monotonic()
+        self.total, self.remaining = total, Remaining()
         self.bar: tqdm[Any] = tqdm(
             desc=title,
             unit=f" {unit}",
@@ -63,7 +64,9 @@ class Progress:
         self.bar.update(count)
         if self.bar.disable and time.monotonic() - self.reported > SECONDS_BETWEEN_LINES:
             self.reported = time.monotonic()
-            say(f"{self.title}: {self.count:,} {self.unit} so far")
+            left = self.remaining.after(self.count / self.total) if self.total else ""
+            of = f" of {self.total:,}" if self.total else ""
+            say(f"{self.title}: {self.count:,}{of} {self.unit} so far{left and f', {left} left'}")
 
     def each(self, values: Iterable[Line]) -> Iterator[Line]:
         """Yield the values and count them."""
@@ -142,19 +145,26 @@ def map_lines(
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, chunk)), [])
     with Progress(title, "lines", total) as progress:
-        for results in _map_chunks(function, chunks, jobs):
+        for results in map_chunks(function, chunks, jobs):
             progress.add(len(results))
             yield from results
 
 
-def _map_chunks(
-    function: Callable[[Line], Result], chunks: Iterator[list[Line]], jobs: int
+def map_chunks(
+    function: Callable[[Line], Result],
+    chunks: Iterator[list[Line]],
+    jobs: int,
+    method: str = "fork",
 ) -> Iterator[list[Result]]:
+    """Yield the results of the lines of each chunk, in order; see :func:`map_lines`.
+
+    By default processes are forked, so that the function is not pickled; no other thread may run
+    here. With ``method`` "spawn" they start anew, as PyTorch needs.
+    """
     if jobs == 1:
         yield from ([function(line) for line in chunk] for chunk in chunks)
         return
-    # Forked, so that the function is not pickled; no other thread runs here yet.
-    context = multiprocessing.get_context("fork")
+    context = multiprocessing.get_context(method)
     executor = ProcessPoolExecutor(jobs, context, _start_worker, (function,))
     pending: deque[Future[list[Result]]] = deque()
     try:
@@ -166,7 +176,7 @@ def _map_chunks(
             yield pending.popleft().result()
     except BrokenProcessPool:
         raise UsageError(
-            "a worker process was killed, perhaps for lack of memory; try fewer --jobs"
+            "a worker process was killed, perhaps for lack of memory; try fewer processes"
         ) from None
     finally:
         executor.shutdown(cancel_futures=True)

@@ -211,8 +211,9 @@ def check(
     for name in names:
         if expected and name in expected and name in actual and expected[name] != actual[name]:
             folder = (task.cfg or task.args).data  # args of fairseq's older tasks
-            differs = f"in {folder} differs from the checkpoint's; name the data of its training"
-            raise UsageError(f"the dictionary of {NAMES[name]} {differs}")
+            differs = f"in {folder} differs from the checkpoint's"
+            fix = "name the data of its training, or prepare this with posattn prepare ... --like"
+            raise UsageError(f"the dictionary of {NAMES[name]} {differs}; {fix}")
 
 
 @around(FairseqTask, "load_state_dict")

@@ -113,6 +113,7 @@ def file_to_train_on(cfg: Any) -> str | None:
     return next((name for name in names if name and os.path.isfile(name)), None)
 
 
+LIKE = "prepare this with posattn prepare ... --like"
 VOCABULARY = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
     r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "
@@ -136,8 +137,9 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
             raise UsageError(str(reason) if named else f"{filename}: {reason}") from error
         if weights:
             what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
-            fix = "train with its settings, or give another --save-dir"
-            raise UsageError(f"{filename} {what}; {fix}") from None
+            if LIKE not in what:
+                what += "; train with its settings, or give another --save-dir"
+            raise UsageError(f"{filename} {what}") from None
         raise UsageError(
             f"{filename} cannot be trained on: its weights or optimizer state do not fit these "
             f"flags ({in_one_line(error)}); for its weights alone, give --finetune-from-model"
@@ -178,7 +180,7 @@ def describe_difference(filename: str, error: str, task: Any, model: Any) -> str
         folder = utils.split_paths(task.get("data") or saved_task["data"])[0]
         return (
             f"does not fit the dictionaries in {folder}: it was trained with {sizes[1]} words and "
-            f"they have {sizes[3]}; name the data that it was trained on"
+            f"they have {sizes[3]}; name the data that it was trained on, or {LIKE} {filename}"
         )
     before = saved_task | _settings(saved["model"], "arch")
     now = task | _settings(model, "arch")

@@ -9,12 +9,14 @@ from typing import Any
 from fairseq_posattn.preparation import parallel
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.like import Template
+from fairseq_posattn.text import manifest
 from fairseq_posattn.text.moses import RATIO
 
 INPUTS = ("input0", "input1")
 SPLITS = ("train", "valid", "test")
 WHOLE = "all"  # the one "split" of a data set that is published without splits
-SIDES = ("source", "target")  # of summaries
+SIDES = manifest.SIDES
 FOLDS = 10  # of cross validation
 POSITIONS = 512  # tokens that classifiers read of a text by default, with the end symbol
 
@@ -42,6 +44,7 @@ class Corpus:
     add_options: Callable[[ArgumentParser], None] = lambda parser: None  # adds other options
     settings: Callable[[Namespace], dict[str, Any]] = lambda options: {}  # those of the text
     changes: Callable[[Namespace], dict[str, Any]] = lambda options: {}  # changed attributes
+    kept: Callable[[Template], dict[str, Any]] = lambda template: {}  # options that --like decides
     files: tuple[str, ...] = ()  # training files of a custom corpus, relative to --dest
     subwords: str | None = None  # a key of segmentation.KINDS; None for words
     sides: tuple[str, ...] = ()  # suffixes of the text files of pairs

@@ -5,6 +5,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation import like
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Readers
 from fairseq_posattn.preparation.examples import Example, checked_text
@@ -23,6 +25,7 @@ from fairseq_posattn.preparation.held_out import (
     hold_out,
     identity,
 )
+from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.tables import HELP, files_as_archive, read_rows, text_of
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
@@ -58,6 +61,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--subwords", choices=("sentencepiece", "none"), help=about)
     about = "with --subwords sentencepiece: subwords to learn (default: by the size of the text)"
     parser.add_argument("--vocabulary-size", type=positive, metavar="N", help=about)
+    like.add_option(parser)
 
 
 def changes(options: Namespace) -> dict[str, Any]:
@@ -65,7 +69,27 @@ def changes(options: Namespace) -> dict[str, Any]:
     changed: dict[str, Any] = {"word_rule": rule, "pairs": options.text_pair is not None}
     if options.score:
         changed |= {"scored": True, "labels": (ONE_CLASS,), "metrics": ("rmse",)}
+    if options.template:
+        return changed | _model_rules(options, replace(CLASSIFICATION, **changed))
     return changed | _choose_subwords(options)
+
+
+def _model_rules(options: Namespace, corpus: ClassificationCorpus) -> dict[str, Any]:
+    """Return what ``--like`` changes in the corpus; raise UsageError if the columns do not fit."""
+    template, rules = options.template, options.template.rules
+    if (rules.task, rules.criterion) != (corpus.task, corpus.criterion):
+        wanted, given = (f"{one.task} by {one.criterion}" for one in (rules, corpus))
+        fix = "give the columns of its kind: --text, --text-pair, --label or --score"
+        raise UsageError(f"{template}: is of {wanted}, these columns of {given}; {fix}")
+    changed = {"word_rule": rules.word_rule, "subwords": rules.subwords}
+    return changed if options.score else changed | {"labels": template.labels}
+
+
+def kept(template: Template) -> dict[str, Any]:
+    rule = template.rules.word_rule
+    words = next((name for name, its_rule in WORD_RULES.items() if its_rule == rule), None)
+    names = ("subwords", "vocabulary_size", "glove", "min_count", "language_model")
+    return {"words": words, "cased": False, **dict.fromkeys(names)}
 
 
 def _choose_subwords(options: Namespace) -> dict[str, Any]:
@@ -107,25 +131,31 @@ def given(options: Namespace) -> Archive:
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
-    keys = [(one.label, identity(*one.inputs)) for one in examples(options.file, options)]
+    labels: set[str | None] = set()
+    problem = f"is in no example of {options.file}; correct it, or add examples of it there"
+    if options.template and options.label:
+        labels.update(options.template.labels)
+        problem = f"is no class of {options.template}; correct it, or prepare without --like"
+
+    def checked(path: Path) -> Iterator[Example]:
+        for example in examples(path, options):
+            if labels and example.label not in labels:
+                raise UsageError(f"{example.place}: the label {example.label!r} {problem}")
+            yield example
+
+    keys = [(one.label, identity(*one.inputs)) for one in checked(options.file)]
     sources = {split: getattr(options, split) for split in HELD_OUT}
     sizes = {s: held_out_size(n, len(keys)) for s, n in sources.items() if not isinstance(n, Path)}
     chosen = hold_out(keys, options.seed, sizes, options.file)
     chosen["train"] = set(range(len(keys))).difference(*chosen.values())
-    labels = {label for label, _ in keys}
+    labels.update(label for label, _ in keys)
 
     def read_split(split: str) -> Iterator[Example]:
         if split in chosen:
             rows = enumerate(examples(options.file, options))
             yield from (example for index, example in rows if index in chosen[split])
             return
-        for example in examples(sources[split], options):
-            if example.label not in labels:
-                raise UsageError(
-                    f"{example.place}: the label {example.label!r} is in no example of "
-                    f"{options.file}; correct it, or add examples of it there"
-                )
-            yield example
+        yield from checked(sources[split])
 
     return {split: partial(read_split, split) for split in SPLITS}
 
@@ -180,4 +210,5 @@ CLASSIFICATION = ClassificationCorpus(
     settings=settings,
     add_options=add_options,
     changes=changes,
+    kept=kept,
 )

@@ -16,6 +16,7 @@ import regex
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines, say
+from fairseq_posattn.preparation import like
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import (
     SIDES,
@@ -32,10 +33,11 @@ from fairseq_posattn.preparation.held_out import (
     hold_out,
     identity,
 )
+from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import Pair, PairWriter, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
-from fairseq_posattn.preparation.segmentation import BY_TEXT, USUAL_MERGES
+from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, USUAL_MERGES
 from fairseq_posattn.preparation.tables import (
     HELP,
     file_suffix,
@@ -107,6 +109,7 @@ def _add_file_options(parser: ArgumentParser, sides: tuple[str, str]) -> None:
     forms += "also unifies compatible characters (default: %(default)s)"
     choices = ("none", "nfc", "nfkc")
     parser.add_argument("--normalize", choices=choices, default=choices[0], help=forms)
+    like.add_option(parser)
 
 
 def add_translation_options(parser: ArgumentParser) -> None:
@@ -173,14 +176,20 @@ def _columns(options: Namespace) -> tuple[str, ...] | None:
 
 
 def languages(options: Namespace) -> tuple[str, ...]:
-    """Return the two languages: given, or the suffixes of the files, or the columns' names."""
+    """Return the two languages: given, or the suffixes of the files, or the columns' names.
+
+    With ``--like`` they must be the model's, and its languages are the default of other suffixes.
+    """
     inferred = _columns(options) or [file_suffix(path)[1:] for path in options.train]
-    sides = []
-    for side, default in zip(SIDES, inferred, strict=True):
+    template, sides = options.template, []
+    expected = template.rules.languages if template else (None, None)
+    for side, default, model in zip(SIDES, inferred, expected, strict=True):
         name = getattr(options, f"{side}_lang")
         option = f"--{side}-lang {name or default or 'LANGUAGE'}"
-        if name is None and (NO_LANGUAGES.fullmatch(default) or not is_language(default)):
-            raise UsageError(f"{option}: cannot be inferred; give a code such as fr")
+        if NO_LANGUAGES.fullmatch(default) or not is_language(default):
+            name = name or model
+            if name is None:
+                raise UsageError(f"{option}: cannot be inferred; give a code such as fr")
         name = name or default
         if not re.fullmatch(r"[\w-]+", name, re.ASCII):
             raise UsageError(f"{option}: file names take letters, digits, - and _ only")
@@ -189,6 +198,9 @@ def languages(options: Namespace) -> tuple[str, ...]:
                 f"{option}: unknown code, by which Moses cannot tokenize (--subwords sentencepiece "
                 f"takes any name); {code_hint(name)}"
             )
+        if model not in (None, file_code(name)):
+            fix = f"name the {model} side's file or column, or add --{side}-lang {model}"
+            raise UsageError(f"{option}: the {side} language of {template} is {model}; {fix}")
         if "-" in name:
             say(f"language {name}: {file_code(name)} in names of files, as fairseq needs")
         sides.append(file_code(name))
@@ -199,6 +211,10 @@ def languages(options: Namespace) -> tuple[str, ...]:
 
 
 def changes(options: Namespace) -> dict[str, Any]:
+    if template := options.template:
+        rules = template.rules
+        described = {"word_rule": rules.word_rule, "subwords": rules.subwords, "lower": rules.lower}
+        return {"sides": languages(options), **described}
     given = {name: size for name in SIZES if (size := getattr(options, name)) is not None}
     for name, size in given.items():
         flag, kinds = f"--{name.replace('_', '-')} {size}", SIZES[name]
@@ -210,6 +226,23 @@ def changes(options: Namespace) -> dict[str, Any]:
     subwords = None if options.subwords == "none" else options.subwords
     rule = SUBWORDS[options.subwords][0]
     return {"sides": languages(options), "word_rule": rule, "subwords": subwords}
+
+
+def kept_by_translation(template: Template) -> dict[str, Any]:
+    rules = template.rules
+    return {
+        **{"subwords": rules.subwords or "none", "separate_dictionaries": not rules.joined},
+        **{"normalize": rules.normalize or "none", **dict.fromkeys(SIZES)},
+    }
+
+
+def kept_by_summaries(template: Template) -> dict[str, Any]:
+    rules = template.rules
+    return {
+        **{"subwords": rules.subwords, "vocabulary_size": None, "wordpiece_vocabulary": None},
+        **{"cased": False, "strip_accents": False, "max_pieces": rules.longest or MOST_PIECES},
+        "normalize": rules.normalize or "none",
+    }
 
 
 def settings(options: Namespace) -> dict[str, Any]:
@@ -240,16 +273,16 @@ def write_translations(
     readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace
 ) -> None:
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
-    rule, sides = SUBWORDS[options.subwords][0], languages(options)
+    rule, sides = corpus.word_rule, languages(options)
     for side in sides if rule in RULES else ():
         warning = rules_warning(side)
         if code_of(side) in WITHOUT_SPACES:
             warning = f"{side}: Moses has no rules for this language; it splits no words"
         if warning:
             say(f"warning: {warning}; --subwords sentencepiece serves every language")
-    functions: list[Rule] = [
-        RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides
-    ]
+    functions = [RULES[rule](side) if rule in RULES else words.RULES[rule] for side in sides]
+    if options.template:
+        functions = [options.template.tokenizer(side) for side in sides]
 
     def check(places: Pair, pair: Pair) -> bool:
         if options.subwords != "none":
@@ -264,10 +297,14 @@ def write_translations(
 def write_summaries(readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace) -> None:
     """Write ``{split}.{side}`` and the raw test set."""
     rule = words.RULES[word_rule_of_summaries(options)]
+    if options.template:
+        rule = options.template.tokenizer("")
     write_pairs(readers, folder, options, SIDES, [rule] * 2)
 
 
 def word_rule_of_summaries(options: Namespace) -> str:
+    if options.template:
+        return str(options.template.rules.word_rule)
     return "text" if options.subwords == "sentencepiece" else "spaces"
 
 
@@ -376,6 +413,7 @@ TRANSLATION = TranslationCorpus(
     settings=lambda options: {**settings(options), "subwords": options.subwords},
     add_options=add_translation_options,
     changes=changes,
+    kept=kept_by_translation,
     bpe_operations=USUAL_MERGES,
 )
 SUMMARIZATION = SummarizationCorpus(
@@ -386,6 +424,7 @@ SUMMARIZATION = SummarizationCorpus(
     write=write_summaries,
     settings=lambda options: {**settings(options), "word_rule": word_rule_of_summaries(options)},
     changes=lambda options: {"word_rule": word_rule_of_summaries(options)},
+    kept=kept_by_summaries,
     add_options=add_summary_options,
     subwords="sentencepiece",  # works for any language without tokenization
 )

@@ -8,6 +8,7 @@ from typing import Any
 from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.download import obtain_any
+from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.stages import Stages, write_manifests
 from fairseq_posattn.preparation.vectors import Vectors, find_vectors, run_words
 
@@ -31,6 +32,7 @@ class Preparation:
         self.downloads = options.dest.parent / "download"
         self.settings = corpus.text_settings(options)  # options on which the text depends
         self.described: dict[str, Any] = {}  # fields of preparation.json
+        self.template: Template | None = options.template
 
     def prepare(self) -> list[str]:
         """Prepare the data; return the words of the command that trains on them."""

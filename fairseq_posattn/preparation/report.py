@@ -120,12 +120,15 @@ def next_commands(
     by_name: bool = False,
     folder: Path | None = None,
     extra: Sequence[str] = (),
+    start: Path | None = None,
 ) -> list[str]:
     """Print the commands that train on prepared data; return the words of the first one.
 
-    ``by_name`` is for recipes that find data sets by their folders' names.
+    ``by_name`` is for recipes that find data sets by their folders' names, ``start`` the checkpoint
+    to start from.
     """
-    train = ["posattn", "train", shown(folder or dest), *(["--", *extra] if extra else ())]
+    train = ["posattn", "train", shown(folder or dest)]
+    train += [*(["--from", shown(start)] if start else ()), *(["--", *extra] if extra else ())]
     print(f"next:\n    {shlex.join(train)}")
     data = ["--data", shown(dest)]
     if by_name:

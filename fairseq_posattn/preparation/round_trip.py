@@ -54,7 +54,9 @@ def write_sample(pairs: Iterable[Sequence[str]], folder: Path, sides: Sequence[s
             file.writelines(f"{single_spaces(pair[number])}\n" for pair in pairs)
 
 
-def measure(folder: Path, rules: Manifest) -> dict[str, dict[str, float]]:
+def measure(
+    folder: Path, rules: Manifest, remedy: str | None = None
+) -> dict[str, dict[str, float]]:
     """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
 
     The Unicode form that the user chose is no loss; unknown subwords are.
@@ -62,6 +64,7 @@ def measure(folder: Path, rules: Manifest) -> dict[str, dict[str, float]]:
     Args:
         folder: of prepared text with a sample, the subwords' codes and the dictionaries.
         rules: its :class:`.Manifest`.
+        remedy: end of the warning (default: by the kind of subwords).
     """
     measured: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, rules.languages, strict=True):
@@ -80,7 +83,7 @@ def measure(folder: Path, rules: Manifest) -> dict[str, dict[str, float]]:
             before, after = min(changed, key=lambda pair: len(pair[0]))
             say(
                 f"warning: {language}: {1 - share:.1%} of the lines do not come back from their "
-                f"subwords: {before!r} becomes {after!r}; {REMEDIES[rules.subwords]}"
+                f"subwords: {before!r} becomes {after!r}; {remedy or REMEDIES[rules.subwords]}"
             )
     return measured
 

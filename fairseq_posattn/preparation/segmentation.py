@@ -12,7 +12,8 @@ from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.text import subwords
+from fairseq_posattn.preparation.like import Template
+from fairseq_posattn.text import plain_text, subwords
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.vocabulary import SPECIAL
 
@@ -21,6 +22,7 @@ LEARN_FROM = 500_000
 SENTENCE_END = re.compile(r"(?<=[.!?]) |(?<=[\u3002\uff01\uff1f\u0964\u06d4\u104b\u17d4])")
 LONGEST_SENTENCE = 4 * subwords.WORD_LENGTH  # bytes
 USUAL_MERGES = 10_000
+MOST_PIECES = 511  # subwords of a text or summary
 RICH = 4  # subwords for each character of the alphabet, at least, for all to be in the vocabulary
 BYTES = 256 + len(SPECIAL)  # SentencePiece's subwords of bytes and symbols
 # Subwords by the square root of the text's characters, within these bounds, beside its alphabet.
@@ -37,6 +39,9 @@ class Subwords:
     files: tuple[str, ...]  # learned files
     settings: dict[str, Any]  # the options that affect them
     lower = accents = False  # text is not lowercased
+
+    def __init__(self, options: Namespace) -> None:
+        raise NotImplementedError
 
     def learn(self, lines: Lines, work: Path) -> None:
         """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
@@ -157,11 +162,37 @@ class WordPieces(Subwords):
         return [one for one in known if one not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
 
 
-KINDS: dict[str, Callable[[Namespace], Subwords]] = {
+KINDS: dict[str, type[Subwords]] = {
     "subword_nmt": BytePairs,
     "sentencepiece": SentencePieces,
     "wordpiece": WordPieces,
 }
+
+
+class ModelSubwords(Subwords):
+    """The subwords of a model, whose files are copied."""
+
+    def __init__(self, template: Template) -> None:
+        self.template, kind = template, str(template.rules.subwords)
+        self.prefix, self.files = prefix_of(kind), (f"text/{plain_text.CODES[kind]}",)
+        self.settings = {"like": template.digest()}
+        self.lower, self.accents = template.rules.lower, template.rules.accents
+
+    def learn(self, lines: Lines, work: Path) -> None:
+        self.template.copy_codes(work / "text")
+
+    def encoder(self, dest: Path) -> Callable[[str], str]:
+        return plain_text.cutter(dest, self.template.rules)
+
+
+def prefix_of(kind: str | None) -> str:
+    """Return the prefix of text files in subwords of a kind."""
+    return KINDS[kind].prefix if kind else ""
+
+
+def subwords_of(kind: str, options: Namespace) -> Subwords:
+    """Return the subwords of a kind, those of the model with ``--like``."""
+    return ModelSubwords(options.template) if options.template else KINDS[kind](options)
 
 
 def choose_size(characters: int) -> int:

@@ -18,6 +18,13 @@ RECORD = ".stages.json"  # of the stages of a preparation, with the sizes of the
 # Metrics to minimize
 LOWER_IS_BETTER = frozenset(("loss", "nll_loss", "ppl", "mse", "rmse", "mae", "skipped"))
 FIX = "prepare the data again"
+SIDES = ("source", "target")  # languages of summaries
+KIND_OF_TASK = {
+    "sentence_prediction": "classification",
+    "sentence_pair_prediction": "classification",
+    "sequence_tagging": "tagging",
+    "news_recommendation": "recommendation",
+}
 
 
 @dataclass(frozen=True)
@@ -47,6 +54,12 @@ class Manifest:
     # WordPiece keeps joiners and, uncased, accents. Older manifests lack it: removed.
     accents: bool = False
     features: int | None = None  # dimensions of the word vectors in ``glove.txt``, if any
+
+    @property
+    def kind(self) -> str:
+        """Return the KIND of ``posattn prepare``."""
+        pairs = "summarization" if self.languages == SIDES else "translation"
+        return KIND_OF_TASK.get(self.task, pairs)
 
 
 def write(folder: StrPath, manifest: Manifest) -> None:

@@ -57,15 +57,21 @@ def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
 
     ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
     """
-    to_words, encode = words_of(folder, rules, language), cutter(folder, rules)
+    tokenize, encode = tokenizer(folder, rules, language), cutter(folder, rules)
+    return lambda line: " ".join(encode(tokenize(line)).split(" ")[: rules.longest])
+
+
+def tokenizer(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
+    """Return a function from a line to its words in the Unicode form and case of training."""
+    to_words = words_of(folder, rules, language)
     # An uncased WordPiece lower-cases itself.
     lower = rules.lower and (rules.cased or rules.subwords != "wordpiece")
 
-    def split(line: str) -> str:
+    def tokenize(line: str) -> str:
         text = one_line(to_words(in_form(line, rules.normalize)))
-        return " ".join(encode(text.lower() if lower else text).split(" ")[: rules.longest])
+        return text.lower() if lower else text
 
-    return split
+    return tokenize
 
 
 def in_form(line: str, form: str | None) -> str:

@@ -46,9 +46,9 @@ NO_THREADS = ("TOKENIZERS_PARALLELISM", "false")
 def whole_words(subwords: str, kind: str | None) -> str:
     """Return the words that subwords stand for, both with spaces between.
 
-    ``kind`` is ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words) or
-    ``wordpiece`` ("##" within words); text of any other kind is returned unchanged. Bytes that are
-    no character become U+FFFD, separators of lines a space.
+    ``kind`` is ``subword_nmt`` ("@@ " within words), ``sentencepiece`` ("\u2581" before words),
+    ``wordpiece`` ("##" within words) or ``gpt`` ("</w>" after words); text of any other kind
+    is returned unchanged. Bytes that are no character become U+FFFD, separators of lines a space.
     """
     if kind == "subword_nmt":
         return f"{subwords} ".replace("@@ ", "").rstrip()
@@ -58,6 +58,8 @@ def whole_words(subwords: str, kind: str | None) -> str:
         groups = groupby(subwords.split(), lambda one: BYTE.fullmatch(one) is not None)
         parts = (_join(group, are_bytes) for are_bytes, group in groups)
         return one_line("".join(parts)).strip(" ")
+    if kind == "gpt":
+        return subwords.replace(" ", "").replace(WORD_END, " ").rstrip()
     if kind == "wordpiece":
         return f" {subwords}".replace(f" {CONTINUED}", "").strip()
     return subwords

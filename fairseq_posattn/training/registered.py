@@ -9,11 +9,11 @@ from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq import checkpoint_utils, utils
+from fairseq import checkpoint_utils, options, utils
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
 from fairseq.data import Dictionary, data_utils
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import BaseFairseqModel
+from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, BaseFairseqModel
 from fairseq.models.bart import BARTModel
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.search import BeamSearch
@@ -26,4 +26,5 @@ from fairseq.token_generation_constraints import pack_constraints
 __all__ = ["BARTModel", "BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqTask"]
 __all__ += ["GenerationConfig", "SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
 __all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils", "data_utils"]
-__all__ += ["load_checkpoint_to_cpu", "pack_constraints", "utils"]
+__all__ += ["load_checkpoint_to_cpu", "options", "pack_constraints", "utils"]
+__all__ += ["ARCH_MODEL_NAME_REGISTRY", "MODEL_DATACLASS_REGISTRY"]

@@ -1,8 +1,10 @@
 """Settings of ``posattn train``: flags of fairseq-train by data and size, see sizes.yaml."""
 
+import filecmp
 import json
 import math
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,7 +12,7 @@ import yaml
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpus import POSITIONS, SIDES
+from fairseq_posattn.preparation.corpus import POSITIONS
 from fairseq_posattn.text import languages, manifest
 
 SIZES = ("tiny", "small", "base", "big")
@@ -19,12 +21,6 @@ VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 FEWEST_UPDATES = 20  # between two validations
-KIND_OF_TASK = {
-    "sentence_prediction": "classification",
-    "sentence_pair_prediction": "classification",
-    "sequence_tagging": "tagging",
-    "news_recommendation": "recommendation",
-}
 
 
 class Size(NamedTuple):
@@ -54,10 +50,11 @@ KINDS = _read_sizes()
 class Prepared:
     """A folder of ``posattn prepare``: ``manifest``, ``kind`` of data, ``metric`` of validation.
 
-    Raises UsageError for any other folder.
+    ``others`` are further folders to train on. Raises UsageError for folders that are not prepared,
+    or for other data than the first one's.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *others: Path) -> None:
         described = manifest.read(folder)
         if described is None and (folder / "fold0" / manifest.NAME).exists():
             raise UsageError(f"{folder}: has ten folds; name one of them, such as {folder}/fold0")
@@ -65,20 +62,33 @@ class Prepared:
             raise UsageError(f"{folder}: has no {manifest.NAME}; make it with 'posattn prepare'")
         if described.metric is None:
             raise UsageError(f"{folder}/{manifest.NAME}: lacks the metric; {manifest.FIX}")
-        self.folder, self.manifest = folder, described
-        is_summary = described.languages == SIDES
-        pairs = "summarization" if is_summary else "translation"
-        self.kind = KIND_OF_TASK.get(described.task, pairs)
-        self.metric = "loss" if is_summary else described.metric  # validation computes no ROUGE
+        self.folder, self.manifest, self.kind = folder, described, described.kind
+        self.folders = (folder, *others)
+        for other in others:
+            self._require_equal(other)
+        # validation computes no ROUGE
+        self.metric = "loss" if self.kind == "summarization" else described.metric
 
-    def size(self, name: str) -> Size:
-        """Return the settings of a size, for long texts with an encoder that takes them."""
+    def _require_equal(self, other: Path) -> None:
+        """Raise UsageError unless a folder has the dictionaries of the first, which are read."""
+        first = self.folder
+        if self.manifest.task != "translation":
+            raise UsageError(f"{first}:{other}: fairseq reads one folder of {self.kind}; name one")
+        for side in self.manifest.languages:
+            name = f"dict.{side}.txt"
+            if not (other / name).exists() or not filecmp.cmp(first / name, other / name, False):
+                fix = f"prepare it with posattn prepare ... --like {first}"
+                raise UsageError(f"{other}: has not the {name} of {first}; {fix}")
+
+    def size(self, name: str, change: Callable[[Size], Size] = lambda size: size) -> Size:
+        """Return the settings of a size, changed; for long texts an encoder that takes them."""
         sizes = KINDS[self.kind]
         if name not in sizes:
             raise UsageError(f"--size {name}: {self.kind} has {', '.join(sizes)}; choose one")
         size = sizes[name]
         if size.arch == "mpsan_classifier" and (self.manifest.longest_text or 0) > LONG:
             size = size._replace(arch="cspan_classifier")
+        size = change(size)
         return size._replace(flags=self._for_small(size))
 
     def _for_small(self, size: Size) -> str:

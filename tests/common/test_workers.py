@@ -61,7 +61,7 @@ def test_a_killed_worker_gives_a_one_line_error():
     def die(line):
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(UsageError, match="try fewer --jobs"):
+    with pytest.raises(UsageError, match="try fewer processes"):
         list(map_lines(die, range(10), 2, "dying", chunk=5))
 
 

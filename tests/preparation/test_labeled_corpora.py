@@ -19,7 +19,8 @@ LONG = "1" * 5000
 
 
 def options(**given):
-    defaults = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5, "cased": False}
+    defaults = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5}
+    defaults |= {"cased": False, "template": None}
     return Namespace(**{**defaults, **dict.fromkeys(FLAGS, False), **given})
 
 

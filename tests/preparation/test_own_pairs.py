@@ -137,7 +137,7 @@ def test_the_raw_test_set_is_written_and_the_training_command_printed(
 )
 def test_languages_are_inferred_from_names_of_files(names, expected, capsys):
     options = Namespace(file=None, columns=None, subwords="subword_nmt", train=[*map(Path, names)])
-    options.source_lang = options.target_lang = None
+    options.source_lang = options.target_lang = options.template = None
     if expected is None:
         with pytest.raises(UsageError, match="cannot be inferred|are both zh_TW"):
             languages(options)

@@ -149,6 +149,7 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
     (corpus,) = wmt14.CORPORA
     corpus = replace(corpus, longest=None, longest_words=3, ratio=9)
     options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
+    options.template = None
     options.news_commentary = "v9"
     preparation = TranslationPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:

@@ -73,7 +73,8 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
     folder.mkdir()
     for split in splits:
         write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
-    options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1, cased=False)
+    options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1)
+    options.template, options.cased = None, False
     options.fine, options.valid_fraction = False, 0.5
     multi30k = TRANSLATION["multi30k"]
     multi30k = replace(multi30k, **multi30k.changes(options))

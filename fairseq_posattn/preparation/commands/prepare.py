@@ -2,7 +2,7 @@
 
 import os
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from fairseq_posattn.common.files import StrPath, check_unsplit
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import corpora, own_labels, own_pairs
 from fairseq_posattn.preparation.kinds import classification, recommendation, tagging, translation
+from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.report import explain, shown
 from fairseq_posattn.preparation.stages import check_replaced
@@ -86,10 +87,17 @@ def prepare(
 
     def run() -> None:
         corpus = entry.corpora[options.dataset]
+        if options.like:
+            template = options.template = Template(options.like)
+            kept = corpus.kept(template)
+            # Parsed again: options at the model's values differ from options that are not given.
+            again = _make_parser(entry, prog, Path(data_bin), kept).parse_args(arguments)
+            template.require(kind, again, kept)
+            vars(options).update(kept)
         if corpus.licensed and options.source is None:
             raise UsageError(f"{corpus.name} cannot be downloaded: --source takes {corpus.source}")
         corpus = replace(corpus, files=_training_files(options), **corpus.changes(options))
-        _check_dest(options.dest, options.source)
+        _check_dest(options)
         check_replaced(options.dest, corpus, vars(options).values(), options.force)
         try:
             train = entry.preparation(corpus, options).prepare()
@@ -109,14 +117,19 @@ def _training_files(options: Namespace) -> tuple[str, ...]:
     return tuple(os.path.relpath(os.path.realpath(file), dest) for file in files if file)
 
 
-def _check_dest(dest: Path, source: Path | None) -> None:
-    """Raise :exc:`UsageError` if fairseq cannot use the destination, or the source contains it."""
+def _check_dest(options: Namespace) -> None:
+    """Raise :exc:`UsageError` if fairseq cannot use the destination, or an input contains it."""
+    dest = options.dest
     check_unsplit(dest, "--dest", ",:")
-    if source is not None and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(source)):
-        raise UsageError(f"--dest {dest}: lies in --source {source}; choose another folder")
+    inputs = {"--source": options.source, "--like": options.template and options.template.folder}
+    for flag, path in inputs.items():
+        if path and Path(os.path.realpath(dest)).is_relative_to(os.path.realpath(path)):
+            raise UsageError(f"--dest {dest}: lies in {flag} {path}; choose another folder")
 
 
-def _make_parser(kind: Kind, prog: str | None, data_bin: Path) -> ArgumentParser:
+def _make_parser(
+    kind: Kind, prog: str | None, data_bin: Path, defaults: Mapping[str, Any] = {}
+) -> ArgumentParser:
     parser = ArgumentParser(
         prog=prog,
         description=kind.summary,
@@ -126,7 +139,7 @@ def _make_parser(kind: Kind, prog: str | None, data_bin: Path) -> ArgumentParser
     commands = parser.add_subparsers(dest="dataset", metavar="DATASET", required=True)
     for name, corpus in kind.corpora.items():
         command = commands.add_parser(name, help=corpus.summary, description=corpus.summary)
-        command.set_defaults(source=None)
+        command.set_defaults(source=None, like=None, template=None)
         if corpus.source is not None:
             source = corpus.source + ("" if corpus.licensed else " (default: download it)")
             command.add_argument("--source", type=Path, metavar="PATH", help=source)
@@ -139,6 +152,7 @@ def _make_parser(kind: Kind, prog: str | None, data_bin: Path) -> ArgumentParser
         for flag, about in (FORCE | corpus.flags).items():
             command.add_argument(flag, action="store_true", help=about)
         kind.add_options(corpus, command)
+        command.set_defaults(**defaults)
     return parser
 
 

@@ -32,10 +32,11 @@ from fairseq_posattn.preparation.corpus import (
     Readers,
 )
 from fairseq_posattn.preparation.examples import Example, checked_text
+from fairseq_posattn.preparation.like import unknown_tokens
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.segmentation import SentencePieces
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import gpt
+from fairseq_posattn.text import gpt, plain_text
 from fairseq_posattn.text.lines import file_lines, one_line
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
@@ -75,7 +76,9 @@ class ClassificationPreparation(Preparation):
 
     def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
         self.tokenizer, self.pieces = _read_tokenizer(options), None
-        if corpus.subwords:
+        if template := options.template:
+            options = Namespace(**{**vars(options), "cased": not template.rules.lower})
+        elif corpus.subwords:
             options = Namespace(**{**vars(options), "cased": True})  # subwords lose nothing
             size = {"vocabulary_size": options.vocabulary_size}
             size["bpe_operations"] = corpus.bpe_operations
@@ -92,7 +95,9 @@ class ClassificationPreparation(Preparation):
             self.settings["tokenizer"] = sha256(self.tokenizer.to_str().encode()).hexdigest()
         if self.pieces:
             self.settings |= self.pieces.settings
-        if self.tokenizer or self.pieces:
+        if template:
+            self.settings["like"] = template.digest(corpus.inputs[0], "label")
+        if self.tokenizer or corpus.subwords:
             self.described["subwords"] = corpus.subwords or gpt.SUBWORDS
 
     def write_text(self, readers: Readers, work: Path) -> None:
@@ -102,6 +107,10 @@ class ClassificationPreparation(Preparation):
             folders[0].mkdir()
             self.pieces.learn(partial(_lines, readers["train"], self.options.limit), work)
             cut = self.pieces.encoder(work)
+        if self.template:
+            folders[0].mkdir()
+            self.template.copy_codes(folders[0])
+            cut = plain_text.cutter(folders[0], self.template.rules)
         if WHOLE in readers:
             write_divided(readers[WHOLE], folders, self.corpus, self.options, cut)
         else:
@@ -110,13 +119,16 @@ class ClassificationPreparation(Preparation):
             self.tokenizer.save(str(folder / gpt.TOKENIZER))
 
     def run_stages(self, stages: Stages, glove: vectors.Vectors | None) -> None:
-        if "subwords" not in self.described:
+        if not (self.template or "subwords" in self.described):
             super().run_stages(stages, glove)
             return
         stages.run("vocabulary", ["dict.txt"], self._write_subwords)
         stages.run("binarized data", self.binarized, self.binarize)
 
     def _write_subwords(self, work: Path) -> None:
+        if self.template:
+            shutil.copyfile(self.template.dictionary(self.corpus.inputs[0]), work / "dict.txt")
+            return
         if self.pieces:
             subwords = self.pieces.vocabulary(work)
         else:
@@ -178,10 +190,15 @@ class ClassificationPreparation(Preparation):
             _report_cuts(corpus, text)
         if corpus.recipe is None:
             _report_own(corpus, text)
+        start = None
+        if template := self.template:
+            files = [text / f"train.{name}" for name in corpus.inputs]
+            print(unknown_tokens(template.dictionary(corpus.inputs[0]), files, "train"))
+            start = template.start
         folder = dest / "fold0" if corpus.cross_validated else None
         model = options.language_model
         extra = ["--language-model", str(model)] if model else ()
-        return report.next_commands(corpus, dest, by_name=True, folder=folder, extra=extra)
+        return report.next_commands(corpus, dest, True, folder, extra, start)
 
 
 def _read_tokenizer(options: Namespace) -> Any:
@@ -335,6 +352,8 @@ def _tokenize_all(
     cut: Cut,
 ) -> Iterator[Example]:
     words, case = PUBLISHED[corpus.word_rule], str if options.cased else str.lower
+    if options.template:
+        words, case = options.template.tokenizer(""), str
 
     def tokenize(example: Example) -> Example:
         texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)

@@ -25,9 +25,10 @@ from fairseq_posattn.preparation.corpus import (
     SummarizationCorpus,
     TranslationCorpus,
 )
+from fairseq_posattn.preparation.like import unknown_tokens
 from fairseq_posattn.preparation.parallel import Pair, map_pairs, write_pairs
 from fairseq_posattn.preparation.pipeline import Preparation
-from fairseq_posattn.preparation.segmentation import BY_TEXT, KINDS, Subwords
+from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, Subwords, subwords_of
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.preparation.vectors import Vectors
 from fairseq_posattn.text.lines import file_lines
@@ -63,7 +64,7 @@ def add_summarization_options(corpus: SummarizationCorpus, parser: ArgumentParse
     parser.add_argument("--cased", action="store_true", help=cased)
     parser.set_defaults(strip_accents=corpus.recipe is not None)
     most = "maximum subwords of a line; dman_summarization has 512 positions with the end symbol"
-    add_count(parser, "--max-pieces", 511, most)
+    add_count(parser, "--max-pieces", MOST_PIECES, most)
     corpus.add_options(parser)
 
 
@@ -98,6 +99,9 @@ class PairPreparation(Preparation):
         if self.is_own and options.normalize != "none":
             described["normalize"] = options.normalize
         self.described = {**described, "joined": joined}
+        if template := self.template:
+            self.described |= template.text_fields()
+            self.settings = {**self.settings, "like": template.digest(*self.sides)}
 
     def write_text(self, readers: Readers, work: Path) -> None:
         self.corpus.write(readers, work / "text", self.corpus, self.options)
@@ -160,7 +164,11 @@ class PairPreparation(Preparation):
         source, target = self.sides
         flags: dict[str, object] = {"source_lang": source, "target_lang": target}
         flags["joined_dictionary"] = self.joined
-        if self.kind and self.all_subwords:
+        if template := self.template:
+            flags["srcdict"] = template.dictionary(source)
+            if not self.joined:
+                flags["tgtdict"] = template.dictionary(target)
+        elif self.kind and self.all_subwords:
             flags["srcdict"] = dictionary = work / "dictionary.txt"
             # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
             words = self.kind.vocabulary(work)
@@ -175,9 +183,11 @@ class PairPreparation(Preparation):
         counted: dict[str, Any] = {"examples": self._count(folder)}
         if self.is_own:
             names = ("task", "word_rule", "subwords")
-            fields = {name: getattr(self.corpus, name) for name in names} | self.described
-            rules = Manifest(corpus=self.corpus.name, languages=self.sides, **fields)
-            counted["round_trip"] = round_trip.measure(folder, replace(rules, longest=None))
+            fields = {name: getattr(self.corpus, name) for name in names}
+            fields |= {"languages": self.sides, **self.described}
+            rules = replace(Manifest(corpus=self.corpus.name, **fields), longest=None)
+            remedy = "it is the model's form of text" if self.template else None
+            counted["round_trip"] = round_trip.measure(folder, rules, remedy)
         return counted
 
     def _count(self, folder: Path) -> dict[str, int]:
@@ -197,7 +207,13 @@ class PairPreparation(Preparation):
         report.report_splits(texts, sides, lambda pair: pair[0], most)  # compared by their sources
         if rules := read_manifest(dest):
             round_trip.report(rules.round_trip)
-        train = report.next_commands(corpus, dest)
+        start = None
+        if template := self.template:
+            start = template.start
+            for side in sides:
+                files = [dest / f"text/{self.prefix}train.{side}"]
+                print(unknown_tokens(template.dictionary(side), files, side))
+        train = report.next_commands(corpus, dest, start=start)
         saved, text = f"checkpoints/{dest.name}", f"{report.shown(dest)}/test"
         words = ["posattn", "summarize" if sides == SIDES else "translate", saved]
         words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
@@ -209,7 +225,7 @@ class TranslationPreparation(PairPreparation):
     """Preparation of sentences and their translations."""
 
     def __init__(self, corpus: TranslationCorpus, options: Namespace) -> None:
-        kind = KINDS[corpus.subwords](options) if corpus.subwords else None
+        kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
         joined = corpus.recipe is not None or not options.separate_dictionaries
         whole = corpus.subwords == "sentencepiece"
         super().__init__(corpus, options, kind, joined, whole, lower=corpus.lower)
@@ -219,7 +235,10 @@ class SummarizationPreparation(PairPreparation):
     """Preparation of texts and their summaries."""
 
     def __init__(self, corpus: SummarizationCorpus, options: Namespace) -> None:
-        kind, corpus = KINDS[options.subwords](options), replace(corpus, subwords=options.subwords)
+        kind, corpus = (
+            subwords_of(options.subwords, options),
+            replace(corpus, subwords=options.subwords),
+        )
         described = {"lower": kind.lower, "cased": not kind.lower, "longest": options.max_pieces}
         described["accents"] = kind.accents
         super().__init__(corpus, options, kind, True, True, **described)

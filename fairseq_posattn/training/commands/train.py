@@ -23,6 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -64,12 +65,17 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     here = words.index("--") if "--" in words else len(words)
     sizes = "\n".join(f"    {kind:15}  {', '.join(sizes)}" for kind, sizes in KINDS.items())
     parser = cli.make_parser(f"{__doc__}{sizes}", prog)
-    parser.add_argument("folder", type=Path, metavar="FOLDER", help="folder of posattn prepare")
+    text = "folder of posattn prepare; of pairs also several, as A:B: the first is for validation, "
+    text += "and each epoch trains on the next one"
+    parser.add_argument("folder", metavar="FOLDER", help=text)
     parser.add_argument("--size", choices=SIZES, help="size of the model and its settings")
     text = "another architecture, with the settings of the size"
     parser.add_argument("--arch", metavar="NAME", help=text)
     text = f"folder of checkpoints and {LOG} (default: checkpoints/ and the name of FOLDER)"
     parser.add_argument("--save-dir", type=Path, metavar="FOLDER", help=text)
+    text = "start from the weights of this model, with its architecture and dictionaries and a "
+    text += "tenth of the rate; the data needs posattn prepare --like"
+    parser.add_argument("--from", type=Path, metavar="CHECKPOINT|FOLDER", dest="start", help=text)
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     text = "print the fairseq-train command, run nothing"
     parser.add_argument("--dry-run", action="store_true", help=text)
@@ -77,27 +83,36 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     if unknown := parser.parse_known_args(words[:here])[1]:
         parser.error(f"{unknown[0]}: no option of this command; give fairseq-train's after --")
     wanted = parser.parse_args(words[:here])
-    prepared = Prepared(wanted.folder)
-    save_dir = wanted.save_dir or Path("checkpoints", wanted.folder.resolve().name)
+    prepared = Prepared(*map(Path, wanted.folder.split(":")))
+    save_dir = wanted.save_dir or Path("checkpoints", prepared.folder.resolve().name)
     check_unsplit(save_dir, "--save-dir")
     import torch  # imported late: --help needs none
 
     number = 0 if wanted.cpu else torch.cuda.device_count()
     gpus = [torch.cuda.get_device_properties(n).total_memory >> 30 for n in range(number)]
     name = wanted.size or list(KINDS[prepared.kind])[1 if gpus else 0]
-    size = prepared.size(name)
-    command = build_command(prepared, size, wanted.arch, gpus, save_dir, words[here + 1 :])
+    extra = words[here + 1 :]
+    if start := wanted.start:
+        if wanted.arch:
+            raise UsageError(f"--arch {wanted.arch}: --from has its own; leave one of them out")
+        from fairseq_posattn.training.starting import Start
+
+        start = Start(wanted.start, prepared, save_dir)
+    size = prepared.size(name, start.apply) if start else prepared.size(name)
+    command = build_command(prepared, size, wanted.arch, gpus, save_dir, extra, start)
     if wanted.dry_run:
         print(in_lines(command))
         return 0
     device = f"{len(gpus)} GPU{'s' if gpus[1:] else ''}" if gpus else "the CPU"
     model = cli.value_of(command, "--arch")
     print(f"training {model} of size {name} on {device}: {save_dir}/{LOG}")
-    if not gpus and not wanted.size:
+    if start:
+        print(start.describe(command))
+    elif not gpus and not wanted.size:
         larger = ", ".join(list(KINDS[prepared.kind])[1:])
         duration = DURATION if prepared.kind == "translation" else ""
         print(f"without a GPU the size is {name}: {duration}larger: {larger}")
-    for warning in forgotten(command, words[here + 1 :], save_dir):
+    for warning in forgotten(command, extra, save_dir):
         print(f"warning: {warning}")
     if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric")):
         return status
@@ -114,13 +129,22 @@ def build_command(
     gpus: Sequence[int],
     save_dir: Path,
     extra: Sequence[str] = (),
+    start: Any = None,
 ) -> list[str]:
-    """Return the words of fairseq-train; ``gpus`` is the memory of each in GB, ``extra`` flags."""
+    """Return the words of fairseq-train.
+
+    Args:
+        gpus: memory of each in GB.
+        extra: further flags.
+        start: :class:`~.starting.Start` whose model ``size`` has.
+    """
     if cli.value_of(extra, "--save-dir"):
         raise UsageError("--save-dir: give it before --")
-    words = ["fairseq-train", str(shown(prepared.folder)), "--user-dir", str(PLUGIN)]
+    folders = ":".join(map(shown, prepared.folders))
+    words = ["fairseq-train", folders, "--user-dir", str(PLUGIN)]
     metric = cli.value_of(extra, "--best-checkpoint-metric") or prepared.metric
-    words += ["--arch", arch or size.arch, *shlex.split(size.flags), *prepared.flags(metric)]
+    words += ["--arch", arch or size.arch, *shlex.split(size.flags)]
+    words += start.fit(prepared.flags(metric)) if start else prepared.flags(metric)
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         given = cli.value_of(extra, other)
@@ -260,6 +284,8 @@ class TrainingProgress:
             if warning not in self._warnings:
                 self._print(f"warning: {warning}", "\n")
             self._warnings.add(warning)
+        elif line.startswith(f"{OPTION}error: "):
+            pass  # it is raised at the end
         elif line.startswith(OPTION) or any(text in line for text in SHOWN):
             self._print(line.rpartition(" | ")[2].strip(), "\n")
         elif (kind := self.read(line)) == "valid" or kind and self.is_terminal:

@@ -1,0 +1,145 @@
+"""Sequence-level distillation (Kim and Rush, 2016): a teacher's translations as training targets.
+
+The training pairs are divided into parts of :data:`PART` lines. Each translated part is a file of
+one folder, so that a run that was killed goes on, and several machines can share the work.
+"""
+
+import math
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.progress import Progress, map_chunks
+from fairseq_posattn.text.languages import tokenizer_of
+from fairseq_posattn.text.lines import file_lines
+
+if TYPE_CHECKING:  # a command's --help needs no PyTorch
+    from fairseq_posattn.inference.translation import Translation, Translator
+
+PART = 500
+
+Pair = tuple[str, str]  # source and target in subwords
+
+
+class Settings(NamedTuple):
+    """A teacher and its search.
+
+    ``best_of_beam`` takes the hypothesis of the beam with the best sentence BLEU against the
+    reference (sequence-level interpolation, section 3.3), not the most probable one.
+    """
+
+    teachers: Sequence[str]  # checkpoints of an ensemble
+    data: str  # prepared folder with their dictionaries
+    languages: Sequence[str]  # source and target of it
+    best_of_beam: bool
+    processes: int  # of this machine, which share its cores
+    options: dict[str, Any]  # further arguments of translation.load
+    batch: tuple[int, int]  # lines, and subwords with padding, in a batch at most
+
+
+class Teacher:
+    """A function from a part to its number and new targets; loads the models at the first call."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.translator: Translator | None = None
+
+    def __call__(self, part: tuple[int, list[Pair]]) -> tuple[int, list[str]]:
+        translator = self.translator = self.translator or self._load()
+        number, pairs = part
+        lines = translator.encode([source for source, _ in pairs])
+        translations = translator.translate_all(lines, *self.settings.batch)
+        targets = [
+            target if line.cut or not translation.hypotheses else self._choose(translation, target)
+            for (_, target), line, translation in zip(pairs, lines, translations, strict=True)
+        ]
+        return number, targets
+
+    def _load(self) -> "Translator":
+        import torch
+
+        from fairseq_posattn.inference import translation
+
+        settings, options = self.settings, dict(self.settings.options)
+        name = multiprocessing.current_process().name.rpartition("-")[2]
+        if settings.processes > 1 and not options["device"] and torch.cuda.is_available():
+            options["device"] = f"cuda:{int(name) % torch.cuda.device_count()}"
+        if settings.processes > 1:
+            torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // settings.processes))
+        options["nbest"] = options["beam"] if settings.best_of_beam else 1
+        translator = translation.load(settings.teachers, settings.data, unkpen=math.inf, **options)
+        languages = translator.task.cfg.source_lang, translator.task.cfg.target_lang
+        if languages != tuple(settings.languages):
+            given, wanted = "-".join(languages), "-".join(settings.languages)
+            fix = "name data of its languages"
+            raise UsageError(f"{translator.path}: is a model of {given}, --data of {wanted}; {fix}")
+        translator.lines.split = str.strip  # the text is in subwords
+        self.score = _sentence_bleu(settings.languages[1])
+        return translator
+
+    def _choose(self, translation: "Translation", target: str) -> str:
+        best, *others = translation.hypotheses
+        if others and self.translator:
+            reference = self.translator.lines.plain(target)
+            best = max((best, *others), key=lambda one: self.score(one.text, reference))
+        return best.pieces
+
+
+def _sentence_bleu(language: str) -> Callable[[str, str], float]:
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU(tokenize=tokenizer_of(language)[0], effective_order=True)
+    return lambda text, reference: float(metric.sentence_score(text, [reference]).score)
+
+
+class Parts:
+    """The translated parts of a training set in a folder.
+
+    Args:
+        folder: of the parts.
+        files: source and target of the training set in subwords.
+        count: their number of lines.
+    """
+
+    def __init__(self, folder: Path, files: Sequence[Path], count: int) -> None:
+        self.folder, self.files, self.count = folder, files, count
+        self.number = -(-count // PART)
+
+    def path(self, part: int) -> Path:
+        """Return the file of a part."""
+        return self.folder / f"{part:06}"
+
+    def missing(self, shard: int = 0, shards: int = 1) -> list[int]:
+        """Return the numbers of the parts of a shard that are not translated."""
+        return [n for n in range(shard, self.number, shards) if not self.path(n).exists()]
+
+    def translate(self, settings: Settings, shard: int, shards: int) -> None:
+        """Translate the missing parts of a shard, the numbers ``shard``, ``shard + shards``..."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        wanted = set(self.missing(shard, shards))
+        sizes = {n: min(PART, self.count - n * PART) for n in range(shard, self.number, shards)}
+        done = sum(size for n, size in sizes.items() if n not in wanted)
+        chunks = ([part] for part in self._read() if part[0] in wanted)
+        with Progress("translating", "lines", sum(sizes.values()), done) as progress:
+            for [(part, targets)] in map_chunks(
+                Teacher(settings), chunks, settings.processes, "spawn"
+            ):
+                with writing(self.path(part)) as file:
+                    file.writelines(f"{target}\n" for target in targets)
+                progress.add(len(targets))
+
+    def _read(self) -> Iterator[tuple[int, list[Pair]]]:
+        sides = (file_lines(path) for path in self.files)
+        pairs = zip(*sides, strict=True)
+        for part in range(self.number):
+            yield part, list(islice(pairs, PART))
+
+    def targets(self) -> Iterator[str]:
+        """Yield all new targets, in order."""
+        for part in range(self.number):
+            yield from file_lines(self.path(part))

@@ -1,0 +1,116 @@
+"""Preparation for an existing model, ``--like``: with its rules, subwords and dictionaries."""
+
+import hashlib
+import shutil
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.text import manifest, plain_text
+from fairseq_posattn.text.lines import file_lines
+from fairseq_posattn.text.vocabulary import count_words
+
+# Fields of a manifest on which the text depends.
+TEXT = {"word_rule", "lower", "subwords", "languages", "cased", "longest", "joined", "normalize"}
+TEXT |= {"accents"}
+CHECKPOINTS = ("checkpoint_best.pt", "checkpoint_last.pt")
+
+
+def add_option(parser: ArgumentParser) -> None:
+    about = (
+        "prepare for the model of this checkpoint, its folder or its prepared data: with the same "
+        "subwords, dictionaries, languages, tokenization, case and Unicode form, for posattn train "
+        "--from"
+    )
+    parser.add_argument("--like", type=Path, metavar="FOLDER|CHECKPOINT", help=about)
+
+
+class Template:
+    """Rules, subwords and dictionaries of prepared data, read there or beside a checkpoint.
+
+    Args:
+        given: prepared folder, checkpoint or its folder. UsageError if it has no manifest.
+        option: the flag that names it, for messages.
+    """
+
+    def __init__(self, given: StrPath, option: str = "--like") -> None:
+        self.given, self.name = Path(given), f"{option} {given}".strip()
+        if not self.given.exists():
+            raise UsageError(f"{self.name}: no such folder or checkpoint")
+        self.folder = self.given if self.given.is_dir() else self.given.parent
+        rules = manifest.read(self.folder)
+        if rules is None:
+            fix = "name the folder that posattn prepare made for its training"
+            raise UsageError(f"{self.name}: there is no {manifest.NAME}; {fix}")
+        self.rules, self.codes = rules, plain_text.codes_file(self.folder, rules)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def dictionary(self, column: str) -> Path:
+        """Return the dictionary of a language or column; UsageError if it is missing."""
+        for name in (f"dict.{column}.txt", f"{column}/dict.txt"):
+            if (self.folder / name).is_file():
+                manifest.check_size(self.folder / name)
+                return self.folder / name
+        raise UsageError(f"{self.name}: has no dictionary of {column}; copy it from prepared data")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Return the classes of a classifier, by number."""
+        lines = file_lines(self.dictionary("label"))
+        return tuple(line.rpartition(" ")[0] for line in lines)
+
+    @property
+    def start(self) -> Path | None:
+        """Return the checkpoint, or folder of checkpoints, of its model; None if unknown."""
+        saved = Path("checkpoints", self.folder.resolve().name)
+        for folder in (self.folder, saved):
+            if any((folder / name).exists() for name in CHECKPOINTS):
+                return folder if self.given.is_dir() else self.given
+        return None if self.given.is_dir() else self.given
+
+    def text_fields(self) -> dict[str, Any]:
+        """Return the fields of the manifest on which the text depends."""
+        return {name: value for name, value in asdict(self.rules).items() if name in TEXT}
+
+    def digest(self, *columns: str) -> str:
+        """Return the SHA-256 of the rules, the subwords and the dictionaries of columns."""
+        result = hashlib.sha256(repr(sorted(self.text_fields().items())).encode())
+        for path in filter(None, (self.codes, *map(self.dictionary, columns))):
+            result.update(path.read_bytes())
+        return result.hexdigest()
+
+    def copy_codes(self, folder: Path) -> None:
+        """Copy the file of the subwords, if any."""
+        if self.codes:
+            shutil.copyfile(self.codes, folder / self.codes.name)
+
+    def tokenizer(self, language: str) -> Callable[[str], str]:
+        """Return the function from plain text to words."""
+        return plain_text.tokenizer(self.folder, self.rules, language)
+
+    def require(self, kind: str, options: Namespace, kept: Mapping[str, Any]) -> None:
+        """Raise UsageError for another kind of data, or options that are not ``kept``."""
+        if self.rules.kind != kind:
+            other = f"was prepared for {self.rules.kind}, not for {kind}"
+            raise UsageError(f"{self.name}: {other}; name a folder or model for {kind}")
+        for name, value in kept.items():
+            given = getattr(options, name)
+            if given != value:
+                flag = f"--{name.replace('_', '-')}"
+                flag += "" if given is True else f" {given}"
+                raise UsageError(f"{flag}: {self.name} decides that; leave one of them out")
+
+
+def unknown_tokens(dictionary: Path, files: Iterable[Path], name: str) -> str:
+    """Return a line: how many tokens of segmented text a dictionary lacks, and their share."""
+    known = {line.rpartition(" ")[0] for line in file_lines(dictionary, allow_empty=True)}
+    counts = count_words(files)
+    unknown = sum(count for word, count in counts.items() if word not in known)
+    share = f"{unknown / max(counts.total(), 1):.1%}"
+    return f"{name}: {unknown:,} of {counts.total():,} tokens ({share}) are unknown to the model"

@@ -1,0 +1,67 @@
+"""A model goes on with a corpus in another script, by the commands that a user types."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.manifest import NAME
+
+WORDS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four"}
+RUSSIAN = {"врач": "doctor", "☤": "symbol", "дом": "house", "病": "ill"}
+FEW = ["--max-update", "6", "--save-interval-updates", "2", "--keep-interval-updates", "1"]
+
+
+@pytest.fixture
+def posattn(tmp_path):
+    """Run a command in the folder; return its output and its errors."""
+
+    def posattn(*words, status=0):
+        command = [sys.executable, "-m", "fairseq_posattn.cli", *map(str, words)]
+        finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert finished.returncode == status, finished.stdout + finished.stderr
+        return finished.stdout, finished.stderr
+
+    return posattn
+
+
+def corpus(folder, name, words):
+    names = [*words]
+    pairs = [(a, b, c) for a in names for b in names for c in names]
+    for side, text in (("de", str), ("en", words.get)):
+        lines = [" ".join(map(text, pair)) for pair in pairs]
+        (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return ["--train", f"{name}.de", f"{name}.en", "--dest", f"data/{name}"]
+
+
+def test_prepare_train_fine_tune_distill_translate(posattn, tmp_path):
+    size = ["--vocabulary-size", "330"]
+    posattn("prepare", "translation", "own", *corpus(tmp_path, "general", WORDS), *size)
+    posattn("train", "data/general", "--cpu", "--", *FEW)
+    words = corpus(tmp_path, "medical", RUSSIAN)
+    like = ["--like", "checkpoints/general"]
+    printed, _ = posattn("prepare", "translation", "own", *words, *like)
+    assert "de: 0 of " in printed  # bytes
+    assert "posattn train data/medical --from checkpoints/general\n" in printed
+    command = ["train", "data/medical", "--from", "checkpoints/general", "--cpu", "--"]
+    printed, _ = posattn(*command, *FEW, "--lr", "0.001")
+    assert "\nstarts from checkpoints/general/checkpoint_best.pt: its weights" in printed
+    assert "Loaded checkpoint checkpoints/general/checkpoint_best.pt" in printed
+    (tmp_path / "checkpoints/general").rename(tmp_path / "checkpoints/moved")
+    printed, _ = posattn(*command, "--max-update", "8", "--lr", "0.001")
+    resumed = r"Loaded checkpoint checkpoints/medical/checkpoint_last\.pt \(epoch \d+ @ 6 updates"
+    assert re.search(resumed, printed)
+    posattn("translate", "checkpoints/medical", "--input", "medical.de", "--output", "out", "--cpu")
+    assert len((tmp_path / "out").read_text("utf-8").splitlines()) == len(RUSSIAN) ** 3
+    teachers = ["checkpoints/moved", "checkpoints/medical"]
+    words = ["--data", "data/medical", "--dest", "data/distilled", "--beam", "2", "--cpu"]
+    posattn("distill", *teachers, *words)
+    assert (tmp_path / "data/distilled" / NAME).exists()
+    posattn("prepare", "translation", "own", *corpus(tmp_path, "other", RUSSIAN))
+    command = ["train", "data/other", "--from", "checkpoints/moved", "--cpu"]
+    _, error = posattn(*command, "--", "--max-update", "1", status=1)
+    assert error.splitlines()[-1].startswith("posattn train: error: ")
+    assert "posattn prepare ... --like" in error.splitlines()[-1]
+    assert manifest.read(tmp_path / "data/medical").languages == ("de", "en")

@@ -1,0 +1,271 @@
+"""``--like``: data for an existing model, with its rules, subwords and dictionaries."""
+
+import json
+import re
+import shutil
+
+import corpora
+import pytest
+from archive_files import lines
+
+from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.like import TEXT
+from fairseq_posattn.text import manifest
+from fairseq_posattn.text.plain_text import copy_companions, splitter
+
+
+def numbered(*texts):
+    """Return twenty different texts."""
+    return [f"{texts[n % len(texts)]} {n}" for n in range(20)]
+
+
+RUSSIAN = numbered("Пациент видит врача.", "Это таблетка ☤", "Врач пишет")
+ENGLISH = numbered("The patient sees a doctor.", "This is a tablet ☤", "The doctor writes")
+# Of the prepared data of a model: options, what all of its data share, prefix.
+SUBWORDS = {
+    "sentencepiece": (["--vocabulary-size", "80"], "spm."),
+    "bytes": (["--vocabulary-size", "400"], "spm."),
+    "subword_nmt": (["--subwords", "subword_nmt", "--bpe-operations", "40"], "bpe."),
+    "none": (["--subwords", "none", "--separate-dictionaries", "--normalize", "nfkc"], ""),
+}
+
+
+@pytest.fixture
+def files(tmp_path):
+    """``files("name", german, english, sides)`` writes parallel files and returns their paths."""
+
+    def write(name, *texts, sides=("de", "en")):
+        paths = [tmp_path / f"{name}.{side}" for side in sides]
+        for path, text in zip(paths, texts, strict=True):
+            path.write_bytes(corpora.lines(text))
+        return paths
+
+    return write
+
+
+@pytest.fixture
+def run(tmp_path, fairseq_here, monkeypatch):
+    """Prepare data of a kind in a folder; return the status and the folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(kind, name, *words):
+        dest = tmp_path / name
+        return prepare(kind, ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]), dest
+
+    return run
+
+
+@pytest.fixture
+def model(run, files):
+    """Prepare the data of a model of German and English."""
+
+    def make(*options):
+        status, folder = run(
+            *("translation", "general", "--train"),
+            *(*files("general", *corpora.sentences(60)), *options),
+        )
+        assert status == 0
+        return folder
+
+    return make
+
+
+def saved(data, folder):
+    """Make a folder of checkpoints as training does, without weights."""
+    folder.mkdir(parents=True)
+    copy_companions(data, folder)
+    (folder / "checkpoint_best.pt").touch()
+    return folder
+
+
+def share_of_unknown(printed, name):
+    unknown, total = re.search(rf"{name}: ([\d,]+) of ([\d,]+) tokens", printed).groups()
+    return int(unknown.replace(",", "")) / int(total.replace(",", ""))
+
+
+@pytest.mark.parametrize("subwords", SUBWORDS)
+def test_another_corpus_takes_subwords_dictionaries_and_rules(
+    subwords, model, run, files, capsys, tmp_path
+):
+    options, prefix = SUBWORDS[subwords]
+    general = model(*options)
+    checkpoints = saved(general, tmp_path / "moved/checkpoints")
+    capsys.readouterr()
+    train = files("medical", RUSSIAN, ENGLISH)
+    for like in (general, checkpoints / "checkpoint_best.pt"):
+        status, medical = run("translation", "medical", "--train", *train, "--like", like)
+        assert status == 0
+        for side in ("de", "en"):
+            name = f"dict.{side}.txt"
+            assert (medical / name).read_bytes() == (general / name).read_bytes()
+        rules = manifest.read(general)
+        assert {name: getattr(manifest.read(medical), name) for name in TEXT} == {
+            name: getattr(rules, name) for name in TEXT
+        }
+        written = lines(medical / f"text/{prefix}train.de")
+        assert {*written} < {splitter(general, rules, "de")(line) for line in RUSSIAN}
+        printed, told = capsys.readouterr()
+        # Characters that training lacked are bytes if the vocabulary has them, else unknown.
+        assert (share_of_unknown(printed, "de") > 0) == (subwords != "bytes")
+    assert "posattn train medical --from moved/checkpoints/checkpoint_best.pt\n" in printed
+
+
+def test_data_of_a_checkpoint_can_be_the_next_model(model, run, files, tmp_path):
+    """Folders made with --like serve as --like, without the files that only learning writes."""
+    general = model("--vocabulary-size", "80")
+    train = files("medical", RUSSIAN, ENGLISH)
+    _, medical = run("translation", "medical", "--train", *train, "--like", general)
+    shutil.rmtree(general)
+    status, legal = run("translation", "legal", "--train", *train, "--like", medical)
+    assert status == 0
+    assert (legal / "train.de-en.de.bin").read_bytes() == (
+        medical / "train.de-en.de.bin"
+    ).read_bytes()
+
+
+def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
+    """Multi30k is lower-cased and normalized."""
+    general = model("--subwords", "subword_nmt", "--bpe-operations", "40")
+    fields = json.loads((general / "preparation.json").read_text())
+    fields |= {"corpus": "multi30k", "word_rule": "lowered-normalised-moses-escaped"}
+    (general / "preparation.json").write_text(json.dumps(fields | {"lower": True}))
+    train = files("medical", numbered("Der «Ball»"), ENGLISH)
+    status, medical = run("translation", "medical", "--train", *train, "--like", general)
+    assert status == 0
+    texts = lines(medical / "text/train.de")
+    assert all(text.startswith("der &quot; ball &quot; ") for text in texts)
+    assert manifest.read(medical).lower
+
+
+def test_rerun_is_done_and_another_model_is_not(model, run, files, capsys):
+    general = model("--vocabulary-size", "80")
+    words = ["--train", *files("medical", RUSSIAN, ENGLISH), "--like", general]
+    run("translation", "medical", *words)
+    capsys.readouterr()
+    run("translation", "medical", *words)
+    assert capsys.readouterr().err.count("done already") == 5
+    general.rename(general.with_name("old"))
+    model("--vocabulary-size", "90")
+    capsys.readouterr()
+    status, medical = run("translation", "medical", *words)
+    assert status == 0 and "done already" not in capsys.readouterr().err
+    assert (medical / "dict.de.txt").read_bytes() == (general / "dict.de.txt").read_bytes()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [("--subwords", "wordpiece"), ("--subwords", "wordpiece", "--cased"), ()],
+    ids=["uncased", "cased", "sentencepiece"],
+)
+def test_summaries(options, run, files):
+    texts = numbered("Ein Ärzte-Text über viele Dinge"), numbered("Kurz")
+    train = files("news", *texts, sides=("text", "short"))
+    words = ["--train", *train, "--vocabulary-size", 60, "--max-pieces", 7]
+    status, news = run("summarization", "news", *words, *options)
+    assert status == 0
+    texts = numbered("EINE Überschrift, lang und länger")
+    train = files("other", texts, numbered("ÜBER"), sides=("text", "short"))
+    status, other = run("summarization", "other", "--train", *train, "--like", news)
+    assert status == 0
+    rules, cased = manifest.read(news), "--cased" in options or not options
+    assert manifest.read(other).longest == 7 and manifest.read(other).lower != cased
+    prefix = "wordpiece." if options else "spm."
+    split = set(map(splitter(news, rules, "source"), texts))
+    assert {*lines(other / f"text/{prefix}train.source")} <= split
+    assert {len(line.split()) for line in split} == {7}
+
+
+@pytest.fixture
+def classify(run, tmp_path):
+    """Prepare rows of a text and a label."""
+
+    def classify(name, rows, *words, target="--label"):
+        path = tmp_path / f"{name}.tsv"
+        path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [("t", "l"), *rows]))
+        return run("classification", name, path, "--text", "t", target, "l", *words)
+
+    return classify
+
+
+@pytest.mark.parametrize("subwords", ["none", "sentencepiece"])
+def test_labeled_text(subwords, classify, capsys, tmp_path):
+    rows = [(f"Good text {n}", "pos") for n in range(20)]
+    rows += [(f"Bad text {n}", "neg") for n in range(20)] + [
+        (f"Odd text {n}", "x") for n in range(9)
+    ]
+    status, reviews = classify("reviews", rows, "--subwords", subwords)
+    assert status == 0
+    checkpoints = saved(reviews, tmp_path / "checkpoints/reviews")
+    capsys.readouterr()
+    rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(numbered("GOOD Таблетка"))]
+    status, medical = classify("medical", rows, "--like", checkpoints)
+    assert status == 0
+    printed = capsys.readouterr().out
+    for name in ("input0", "label"):
+        files = [lines(folder / name / "dict.txt") for folder in (medical, reviews)]
+        names = [[line.split()[0] for line in one] for one in files]
+        assert names[0] == names[1]
+    assert manifest.read(medical).classes == 3
+    split = splitter(reviews, manifest.read(reviews), "")
+    assert {*lines(medical / "text/train.input0")} <= {split(text) for text, _ in rows}
+    assert "posattn train medical --from checkpoints/reviews\n" in printed
+    assert 0 < share_of_unknown(printed, "train") < 1 or subwords == "sentencepiece"
+
+
+def test_a_label_that_the_model_lacks_is_named(classify, capsys):
+    rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(ENGLISH)]
+    _, reviews = classify("reviews", rows)
+    assert classify("medical", [*rows, ("odd", "angry")], "--like", reviews)[0] == 1
+    assert "medical.tsv:22: the label 'angry' is no class of --like" in capsys.readouterr().err
+    assert (
+        classify("scores", [(text, 1) for text in ENGLISH], "--like", reviews, target="--score")[0]
+        == 1
+    )
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "is of sentence_prediction by sentence_classification, these columns of" in error
+
+
+MISTAKES = {
+    "subwords": (["--subwords", "sentencepiece"], "--subwords sentencepiece: --like general"),
+    "size": (["--vocabulary-size", "90"], "--vocabulary-size 90: --like general decides that"),
+    "dictionaries": (["--separate-dictionaries"], "--separate-dictionaries: --like general"),
+    "form": (["--normalize", "nfc"], "--normalize nfc: --like general decides that"),
+    "language": (["--target-lang", "fr"], "--target-lang fr: the target language of --like gen"),
+    "dest": (["--dest", "general"], "--dest general: lies in --like general"),
+    "missing": (["--like", "gone"], "--like gone: no such folder or checkpoint"),
+    "not prepared": (["--like", "."], "--like .: there is no preparation.json"),
+    "without codes": (["--like", "stripped"], "stripped: has no bpe.codes"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line(mistake, model, run, files, capsys, tmp_path):
+    general = model("--subwords", "subword_nmt", "--bpe-operations", "40")
+    (tmp_path / "stripped").mkdir()
+    shutil.copy(general / "preparation.json", tmp_path / "stripped")
+    capsys.readouterr()
+    words, expected = MISTAKES[mistake]
+    train = files("medical", RUSSIAN, ENGLISH)
+    words = ["own", "--train", *train, "--dest", "medical", "--like", "general", *words]
+    assert prepare("translation", list(map(str, words))) == 1
+    error = capsys.readouterr().err
+    assert expected in error and error.count("\n") == 1
+    assert not (tmp_path / "medical/preparation.json").exists()
+
+
+def test_languages_in_the_other_order_and_other_kinds_are_refused(model, run, files, capsys):
+    general = model("--vocabulary-size", "80")
+    english, german = files("swapped", ENGLISH, RUSSIAN, sides=("en", "de"))
+    assert run("translation", "a", "--train", english, german, "--like", general)[0] == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"--source-lang en: the source language of --like {general} is de" in error
+    assert run("summarization", "b", "--train", german, english, "--like", general)[0] == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert "was prepared for translation, not for summarization" in error
+
+
+def test_names_without_languages_take_the_models(model, run, files):
+    general = model("--vocabulary-size", "80")
+    train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
+    status, medical = run("translation", "medical", "--train", *train, "--like", general)
+    assert status == 0 and manifest.read(medical).languages == ("de", "en")
