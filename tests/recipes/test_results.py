@@ -234,7 +234,8 @@ def test_a_table_has_the_precision(translated, capsys, flags, precision):
     (row,) = rows_of("dman/gigaword", translated.folder.parent, ("rouge1",))
     print_tables([row])
     assert row["precision"] == precision
-    assert capsys.readouterr().out.endswith(f"\nPrecision of training: {precision}\n")
+    printed = capsys.readouterr().out
+    assert printed.endswith(f"\nPrecision of training: {precision}\nHardware: 2 x NVIDIA H200\n")
 
 
 def test_a_table_of_translations(translated, tmp_path, capsys):
