@@ -6,6 +6,7 @@ folder for each fold and seed of the row N, ``text`` the test set's text that sc
 
 import hashlib
 import json
+import os
 import subprocess
 import tarfile
 import tempfile
@@ -21,10 +22,10 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.recipes.classification import SCORE_RANKING
 from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept, read_predictions
 from fairseq_posattn.recipes.generation import SCORING, score_generated, score_lead
-from fairseq_posattn.recipes.plan import PLUGIN, Plan
+from fairseq_posattn.recipes.plan import Plan
 from fairseq_posattn.recipes.processes import program, python_environment
 from fairseq_posattn.recipes.recipe import TableRow
-from fairseq_posattn.recipes.results import read, read_object, scores_in, versions
+from fairseq_posattn.recipes.results import read_object, scores_in, versions
 from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders
 from fairseq_posattn.recipes.runs import OUTPUT, PREDICTIONS, RANKING, STATISTICS
 from fairseq_posattn.recipes.tables import DIGITS
@@ -42,13 +43,13 @@ BLOCK = 1 << 20  # bytes
 
 def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
     """Write the archive of a table. Paths of this machine are replaced by names."""
-    named = {str(folder): folder.name for folder in plan.folders()}
-    named |= {str(plan.out): "OUT", PLUGIN: "fairseq_posattn"}
+    named = {folder: folder.name for folder in plan.folders()}
+    named |= {plan.out: "OUT", Path(plan.user_dir): Path(plan.user_dir).name}
 
-    def portable(text: str) -> bytes:
-        for one in sorted(named, key=len, reverse=True):
-            text = text.replace(one, named[one])
-        return text.encode()
+    def portable(text: bytes) -> bytes:
+        for one in sorted(named, key=lambda one: len(str(one)), reverse=True):
+            text = text.replace(os.fsencode(one), os.fsencode(named[one]))
+        return text
 
     content = {
         "title": plan.title,
@@ -64,13 +65,13 @@ def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
             member.size = len(text)
             archive.addfile(member, BytesIO(text))
 
-        add(TABLE, portable(json.dumps(content, ensure_ascii=False, indent=1)))
+        add(TABLE, portable(json.dumps(content, ensure_ascii=False, indent=1).encode()))
         for one in plan.texts():
             add(f"text/{one.name}", one.read_bytes())
         for number, entry in enumerate(plan.entries()):
             for name in FILES:
                 for _, one in files_of(entry.folder, name):
-                    add(f"rows/{number}/{one.parent.name}/{name}", portable(read(one)))
+                    add(f"rows/{number}/{one.parent.name}/{name}", portable(one.read_bytes()))
     print(f"bundle: {path}")
 
 
@@ -162,6 +163,7 @@ def _recompute(run: Path, folder: Path) -> Mapping[str, float]:
     scoring = str(settings.get("score", ""))
     if scoring and not SCORING.fullmatch(scoring):
         raise UsageError(f"{run.name}: its scoring {scoring[:80]!r} is refused: it may read files")
+    has_statistics = (run / STATISTICS).exists()
     texts = sorted((folder / "text").glob("test.*"))
     if "lead" in settings:
         source, target = texts
@@ -185,6 +187,8 @@ def _recompute(run: Path, folder: Path) -> Mapping[str, float]:
             f"{run.name} cannot be scored: {scored.stderr.strip().rpartition(chr(10))[2]}"
         )
     numbers = json.loads(scored.stdout)
+    if not has_statistics:  # runs of older versions, which were compared without
+        (run / STATISTICS).unlink(missing_ok=True)
     if (run / RANKING).exists():
         return {name: round(100 * numbers[name], 2) for name in METRICS}
     return scores_in(numbers)

@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from fairseq_posattn.recipes.plan import Plan
 from fairseq_posattn.recipes.processes import program, python_environment
 from fairseq_posattn.recipes.recipe import (
     COSTS,
+    MARKUP,
     SUMMARY_SCORES,
     ClassificationRecipe,
     Dataset,
@@ -145,9 +146,9 @@ class Source:
                 self.fail(name, f"{name} is missing or empty; give {known[name].metadata['help']}")
         self.table = CustomTable(**values)
 
-    def fail(self, place: str | int, message: str) -> NoReturn:
-        """Raise UsageError with the line of a key or row, or with a line."""
-        line = place if isinstance(place, int) else (self.rows | self.lines).get(place, 1)
+    def fail(self, place: str | int | None, message: str) -> NoReturn:
+        """Raise UsageError with a line, or with that of a key."""
+        line = self.lines.get(place, 1) if isinstance(place, str) else place
         raise UsageError(f"{self.path}:{line}: {message}")
 
     def _items(
@@ -199,32 +200,28 @@ def read(path: Path) -> Recipe:
     source = Source(path)
     table = source.table
     corpora = [_read_data(source, Path(folder)) for folder in table.data]
-    kind = corpora[0].kind
+    kind, names = corpora[0].kind, [corpus.folder.name for corpus in corpora]
     if any(corpus.kind != kind for corpus in corpora) or kind in PAIRS and len(corpora) > 1:
         source.fail("data", "several folders must all have labels, and the same kind of them")
-    if double := {one.folder.name for one in corpora if table.data.count(str(one.folder)) > 1}:
-        source.fail("data", f"it has {min(double)} twice; remove one")
+    if len({*names}) < len(names):
+        source.fail("data", f"two folders are called {max(names, key=names.count)}; rename one")
     for one in fields(CustomTable):
         if one.name in source.lines and kind not in one.metadata.get("kinds", [kind]):
-            source.fail(
-                one.name, f"{corpora[0].folder} is data of {kind}, without {one.name}; remove it"
-            )
+            source.fail(one.name, f"{names[0]} is data of {kind}, without {one.name}; remove it")
     if bool(table.epochs) == bool(table.updates):
         source.fail("updates", "give the length of training as either epochs or updates")
     if table.baseline and table.baseline not in table.rows:
-        source.fail(
-            "baseline", f"there is no row {table.baseline!r}; it is one of {'; '.join(table.rows)}"
-        )
+        known = "; ".join(table.rows)
+        source.fail("baseline", f"there is no row {table.baseline!r}; it is one of {known}")
     if table.user_dir:
         _check_plugin(source, Path(table.user_dir))
     if table.scoring and not SCORING.fullmatch(table.scoring):
         source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
-    _check_words(source)
-    known = METRICS.get(kind, table.metrics)
-    if unknown := next((name for name in table.metrics if name not in known), None):
-        source.fail(
-            "metrics", f"there is no metric {unknown!r} of {kind}; known: {', '.join(known)}"
-        )
+    _check_metrics(source, METRICS.get(kind, table.metrics))
+    _check_rows(source)
+    for name in (table.title, path.stem, *names, *table.rows):
+        if not name.isprintable() or set(MARKUP) & set(name):
+            source.fail(source.rows.get(name, "title"), f"{name!r} has one of {MARKUP}; rename it")
     common = f"custom/{path.stem}", table.title or path.stem, f"The table of {path}."
     rows = tuple(Row(name, flags=flags) for name, flags in table.rows.items())
     more: dict[str, Any] = {"custom": True, "baseline": table.baseline, "tiny": table.tiny}
@@ -267,24 +264,33 @@ def _check_plugin(source: Source, folder: Path) -> None:
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
 
 
-def _check_words(source: Source) -> None:
+def _check_metrics(source: Source, known: Collection[str]) -> None:
+    for name in source.table.metrics:
+        if name.removeprefix("valid_") not in known:
+            source.fail("metrics", f"there is no metric {name!r}; known: {', '.join(known)}")
+
+
+def _check_rows(source: Source) -> None:
     """Check what can be known of flags without fairseq."""
-    table = source.table
-    for name, flags in {"training": table.training, "tiny": table.tiny, **table.rows}.items():
+    table, rows = source.table, source.rows
+    shared = [(source.lines.get(name), name, getattr(table, name)) for name in ("training", "tiny")]
+    for line, name, flags in (*shared, *((rows[name], name, table.rows[name]) for name in rows)):
         try:
             words = shlex.split(flags)
         except ValueError as error:
-            source.fail(name, f"{flags!r} has an open quotation mark ({error}); close it")
+            source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
         for word in words:
             if instead := GIVEN.get(word.partition("=")[0]):
-                source.fail(name, f"{word} is set by {instead}; remove it here")
-        if name in table.rows and not words:
-            source.fail(name, f"row {name!r} has no flags; give --arch NAME at least")
-        if ("--arch" in words[:-1]) != (name in table.rows):
-            place = (
-                f"row {name!r} has no --arch NAME" if name in table.rows else f"{name} has --arch"
-            )
-            source.fail(name, f"{place}; each row names its architecture")
+                source.fail(line, f"{word} is set by {instead}; remove it here")
+        if line not in rows.values():
+            if "--arch" in words:
+                source.fail(line, f"{name} has --arch; give each row its own")
+        elif not words:
+            source.fail(line, f"row {name!r} has no flags; give --arch NAME at least")
+        elif "--arch" not in words[:-1]:
+            source.fail(line, f"row {name!r} has no --arch NAME; give it")
+        elif (first := next(one for one in rows if table.rows[one] == flags)) != name:
+            source.fail(line, f"row {name!r} has the flags of {first!r}; remove one of them")
 
 
 def _generation(source: Source, corpus: Prepared) -> Generation:
@@ -352,16 +358,13 @@ def check(path: Path, plan: Plan) -> None:
         last = (checked.stderr.strip().splitlines() or ["no output"])[-1]
         source.fail("user_dir", f"the plugins cannot be loaded: {last}")
     for (row, _), (mistake, metrics) in zip(trainings, json.loads(checked.stdout), strict=True):
-        named = {word.partition("=")[0] for word in re.findall(r"--[\w-]+", mistake or "")}
-        is_shared = named & {*shlex.split(source.table.training)} - {*shlex.split(row.flags)}
         if mistake:
-            source.fail("training" if is_shared else row.name, f"row {row.name!r}: {mistake}")
-        for metric in source.table.metrics if metrics else ():
-            if metric.removeprefix("valid_") not in (*metrics, *COSTS):
-                known = ", ".join((*metrics, *COSTS))
-                source.fail(
-                    "metrics", f"there is no metric {metric!r} of the criterion; known: {known}"
-                )
+            name = re.search(r"--[\w-]+|$", mistake)[0]  # type: ignore[index]
+            is_shared = name in source.table.training.split() and name not in row.flags.split()
+            place = "training" if is_shared else source.rows[row.name]
+            source.fail(place, f"row {row.name!r}: {mistake}")
+        if metrics:
+            _check_metrics(source, (*metrics, *COSTS))
 
 
 def example() -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+MARKUP = "<>`|"  # signs that no name in a table has
 TableRow = dict[str, Any]  # a row of a table as JSON: see results/README.md
 
 

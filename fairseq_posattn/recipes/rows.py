@@ -14,6 +14,7 @@ from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import (
     COSTS,
     LENGTHS,
+    MARKUP,
     MEASURED_COSTS,
     GenerationRecipe,
     Recipe,
@@ -185,7 +186,6 @@ def files_of(folder: Path, name: str) -> list[tuple[tuple[int, ...], Path]]:
 
 
 CODE = ("signature", "command")  # shown as code
-MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:
