@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
@@ -55,7 +56,7 @@ def main(
         print(custom.example(), end="")
         return 0
     if name == "--verify":
-        return _verify(rest)
+        return _verify(rest, f"{prog} --verify")
     command = f"bash examples/{name}.sh" if root else f"{prog} {name}"
     recipe = find(name)
     if recipe.custom:
@@ -75,12 +76,14 @@ def main(
     return 0
 
 
-def _verify(files: Sequence[str]) -> int:
-    if len(files) != 1:
-        raise UsageError("--verify: give the one file to verify, which --bundle wrote")
+def _verify(arguments: Sequence[str], prog: str) -> int:
+    about = "Recompute scores and p values from the outputs in an archive; status 1 if one differs."
+    parser = cli.make_parser(about, prog)
+    parser.add_argument("file", type=Path, help="archive that --bundle wrote")
+    file = parser.parse_args(arguments).file
     from fairseq_posattn.recipes.bundle import verify  # here, because it imports NumPy
 
-    return verify(Path(files[0]))
+    return verify(file)
 
 
 def find(name: str) -> Recipe:
