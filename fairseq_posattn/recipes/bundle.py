@@ -34,8 +34,10 @@ from fairseq_posattn.scoring.result import metric_of
 from fairseq_posattn.scoring.significance import Group
 
 TABLE = "table.json"
-FILES = ("result.json", "score.json", "ranking.json", "cost.json", "locality.json")
-FILES += (OUTPUT, PREDICTIONS, RANKING, STATISTICS)
+FILES = (
+    *("result.json", "score.json", "ranking.json", "cost.json", "locality.json"),
+    *(OUTPUT, PREDICTIONS, RANKING, STATISTICS),
+)
 TESTED = ("difference", "p", "p_randomisation", "p_holm", "p_benjamini_hochberg")
 P_ROUNDING = 0.002  # two of the bootstrap's 1,000 samples
 BLOCK = 1 << 20  # bytes
@@ -102,8 +104,11 @@ def verify(path: Path) -> int:
         unpack_tar(path, folder)
         try:
             for name, stored, recomputed, rounding in _checks(path, Path(folder)):
-                known = stored is not None and recomputed is not None
-                holds = known and abs(stored - recomputed) <= rounding
+                holds = (
+                    stored is not None
+                    and recomputed is not None
+                    and abs(stored - recomputed) <= rounding
+                )
                 line = f"{stored:g}" if holds else f"{stored}, recomputed {recomputed}"
                 print(f"{'holds' if holds else 'DIFFERS'}: {name} {line}", flush=True)
                 wrong, total = wrong + (not holds), total + 1
@@ -120,19 +125,22 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
     """Yield the values of an archive that can be recomputed from its outputs."""
     content = read_object(folder / TABLE)
     rows: list[TableRow] = content["rows"]
-    recomputed, kept, skipped = [], [], {}
+    recomputed, kept = [], []
+    skipped: dict[str, None] = {}  # in order
     for number, row in enumerate(rows):
         require_form(row, path)
         place, scores = folder / "rows" / str(number), dict(row["scores"])
         folders = [one.parent for _, one in files_of(place, "result.json")]
         runs = [_recompute(one, folder) for one in folders]
         for metric, stored in row["scores"].items():
-            if not all(metric in run for run in runs):
+            measured = [run.get(metric) for run in runs]
+            if runs and not any(one is not None for one in measured):
                 skipped[f"{row['row']} {metric}"] = None
                 continue
-            scores[metric] = [run[metric] for run in runs]
+            if None not in measured:
+                scores[metric] = measured
             names = [one.name for one in folders]
-            for name, before, now in zip_longest(names, stored, scores[metric]):
+            for name, before, now in zip_longest(names, stored, measured):
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
                 yield label, before, now, _rounding(metric)
         old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import yaml
 
+from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
@@ -217,7 +218,7 @@ def read(path: Path) -> Recipe:
         _check_plugin(source, Path(table.user_dir))
     if table.scoring and not SCORING.fullmatch(table.scoring):
         source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
-    _check_metrics(source, METRICS.get(kind, table.metrics))
+    _check_metrics(source, _scores(kind, table.scoring) or table.metrics)
     _check_rows(source)
     for name in (table.title, path.stem, *names, *table.rows):
         if not name.isprintable() or set(MARKUP) & set(name):
@@ -262,6 +263,17 @@ def _check_plugin(source: Source, folder: Path) -> None:
     if not any(b"fairseq_posattn" in one.read_bytes() for one in folder.rglob("*.py")):
         fix = "add 'import fairseq_posattn' to its __init__.py"
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
+
+
+def _scores(kind: str, scoring: str) -> list[str]:
+    """Return the scores of pairs, also by length; those of data with labels are the criterion's."""
+    names = [*METRICS.get(kind, ())]
+    if lengths := value_of(scoring.split(), "--by-length"):
+        from fairseq_posattn.scoring.lengths import divide  # here, because it imports NumPy
+
+        ranges = divide([], list(map(int, lengths.split(","))))
+        names += [f"{name} {one}" for name in METRICS[kind] for one in ranges]
+    return names
 
 
 def _check_metrics(source: Source, known: Collection[str]) -> None:

@@ -22,9 +22,9 @@ _SETTING = {"best": "checkpoint best", "average": "averaged {}", "last": "averag
 # Arguments of posattn score that read or write no other file and start no program.
 SCORING = re.compile(
     r"(bleu|rouge)( --(forms( [a-z][a-z-]*)+|(language|text|detokenize|words|eos) [\w.][\w.-]*|"
-    r"stemming|no-stemming))*"
+    r"by-length \d+(,\d+)*|stemming|no-stemming))*"
 )
-SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --words, --stemming"
+SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --by-length, --words"
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")

@@ -12,6 +12,8 @@ import sacrebleu
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.bundle import verify, write_bundle
 from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
+from fairseq_posattn.recipes.generation import SCORING
+from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.recipes.rows import make_rows
 from fairseq_posattn.text.manifest import Manifest, write
 
@@ -128,6 +130,12 @@ def test_true_numbers_hold(capsys, kind, fill):
         assert f"holds: {line}" in printed
 
 
+def test_the_scores_of_all_packaged_tables_can_be_verified():
+    settings = [table.settings for table in RECIPES.values() if hasattr(table, "settings")]
+    assert len(settings) > 10
+    assert [one.scoring for one in settings if not SCORING.fullmatch(one.scoring)] == []
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "found"),
     [
@@ -142,6 +150,18 @@ def test_true_numbers_hold(capsys, kind, fill):
 def test_a_false_number_is_found(capsys, name, old, new, found):
     assert verify(changed(bundled(LABELED, predicted), replaced(name, old, new))) == 1
     assert f"DIFFERS: {found}" in capsys.readouterr().out
+
+
+def test_missing_outputs_of_a_run_are_found(capsys):
+    def change(members):
+        return {name: one for name, one in members.items() if name != OUTPUT}
+
+    assert verify(changed(bundled(LABELED, predicted), change)) == 1
+    printed = capsys.readouterr().out
+    assert "DIFFERS: A, seed2: accuracy 95.0, recomputed None" in printed
+
+
+OUTPUT = "rows/0/seed2/predictions-test.txt"
 
 
 def test_false_hypotheses_are_found(capsys):
