@@ -23,6 +23,7 @@ from fairseq_posattn.recipes.plan import Plan
 from fairseq_posattn.recipes.processes import program, python_environment
 from fairseq_posattn.recipes.recipe import (
     COSTS,
+    LENGTHS,
     MARKUP,
     SUMMARY_SCORES,
     ClassificationRecipe,
@@ -272,7 +273,7 @@ def _scores(kind: str, scoring: str) -> list[str]:
         from fairseq_posattn.scoring.lengths import divide  # here, because it imports NumPy
 
         ranges = divide([], list(map(int, lengths.split(","))))
-        names += [f"{name} {one}" for name in METRICS[kind] for one in ranges]
+        names += [f"{name} {one}" for name in METRICS[kind] for one in ranges if LENGTHS in one]
     return names
 
 

@@ -214,8 +214,8 @@ def test_the_rows_are_compared_with_the_files_baseline():
 
 
 def test_scores_by_length_are_metrics():
-    more = "scoring: bleu --by-length 9,20\nmetrics: [bleu 10 to 20, bleu 21 or more]\n"
-    assert find_recipe(more).settings.metrics == ("bleu 10 to 20", "bleu 21 or more")
+    more = "scoring: bleu --by-length 9,20\nmetrics: [bleu 0 to 9, bleu 10 to 20]\n"
+    assert find_recipe(more).settings.metrics == ("bleu 0 to 9", "bleu 10 to 20")
     with pytest.raises(UsageError, match="own.yaml:8: there is no metric 'bleu 10 to 20'"):
         find_recipe(more.replace("9,20", "9"))
 
