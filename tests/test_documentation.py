@@ -27,7 +27,9 @@ except ImportError:  # Python 3.10
 
 from fairseq_posattn import cli
 from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -46,7 +48,7 @@ COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbat
 USER_DIR = re.compile(
     r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?|(?<=--user-dir )fairseq_posattn'
 )
-LISTINGS = (["--help"], ["recipe"])  # of posattn, which parse nothing
+LISTINGS = (["--help"], ["recipe"], ["recipe", "--example"])  # of posattn, which parse nothing
 PLACEHOLDER = " ..."  # of flags that are as above
 
 
@@ -81,6 +83,10 @@ def user_folder(monkeypatch, tmp_path):
         "checkpoints/fr-en",
     ):
         (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "own.yaml").write_text(custom.EXAMPLE)
+    (tmp_path / "data-bin/fr-en").mkdir()
+    described = {"languages": ("fr", "en"), "metric": "bleu"}
+    manifest.write("data-bin/fr-en", manifest.Manifest("own", "translation", "text", **described))
 
 
 def test_there_are_command_lines():

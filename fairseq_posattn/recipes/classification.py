@@ -9,7 +9,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.vectors import features
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, choose, count_gpus
+from fairseq_posattn.recipes.plan import Entry, Plan, choose, count_gpus
 from fairseq_posattn.recipes.recipe import (
     MEASURED_COSTS,
     ClassificationRecipe,
@@ -17,12 +17,13 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import VECTORS, Run, Say, Step, folder_name, preset_of
+from fairseq_posattn.recipes.runs import RANKING, VECTORS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.gpt import check_folder
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 
 TINY_MODEL = "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
 TINY_MODEL += " --encoder-ffn-embed-dim 12"
+SCORE_RANKING = ("posattn", "score", "ranking", "--json")
 LANGUAGE_MODEL = "openai-gpt"  # its folder beside the data sets
 
 
@@ -59,7 +60,12 @@ class ClassificationPlan(Plan):
         for dataset in self.datasets:
             if dataset.language_model:
                 check_folder(self.data / LANGUAGE_MODEL)
-            if missing := self._missing(dataset):
+            missing = self._missing(dataset)
+            if missing and self.recipe.custom:
+                raise UsageError(
+                    f"{missing} has no {dataset.tests[-1]}.idx; prepare the data again"
+                )
+            if missing:
                 fix = "with --source FOLDER, your copy" if dataset.licensed else "or give --prepare"
                 command = shlex.join(self._prepare(dataset))
                 raise UsageError(f"there is no data in {missing}; run: {command}, {fix}")
@@ -73,10 +79,17 @@ class ClassificationPlan(Plan):
         tested = f"{dataset.tests[-1]}.idx"
         return next((column for column in columns if not (column / tested).exists()), None)
 
+    @property
+    def _is_generated(self) -> bool:
+        return self.options.tiny and not self.recipe.custom
+
     def _place(self, dataset: Dataset) -> Path:
         """Return the folder of a data set. Generated data is the same for all its forms."""
-        generated = self.options.tiny and not dataset.language_model
+        generated = self._is_generated and not dataset.language_model
         return self.data / (dataset.name if generated else dataset.folder or dataset.name)
+
+    def folders(self) -> list[Path]:
+        return [self._place(dataset) for dataset in self.recipe.datasets]
 
     def _folder(self, dataset: Dataset, fold: int | None) -> Path:
         return self._place(dataset) / ("" if fold is None else f"fold{fold}")
@@ -91,7 +104,7 @@ class ClassificationPlan(Plan):
         if dataset.language_model:
             return ["--language-model", str(self.data / LANGUAGE_MODEL)]
         dim = self._features(dataset)
-        if dim is None:
+        if dim is None or self.options.tiny and not self._is_generated:  # tiny models are narrower
             return ["--encoder-embed-dim", str(dataset.features)]
         path = str(self._place(dataset) / VECTORS)  # folds share it
         return ["--encoder-embed-path", path, "--encoder-embed-dim", str(dim)]
@@ -131,7 +144,8 @@ class ClassificationPlan(Plan):
         if options.epochs:
             training = replace(training, epochs=options.epochs, updates=0)
         if options.tiny:
-            length: dict[str, Any] = {"updates": 4, "interval": 2} if training.updates else {}
+            by_updates = training.updates or self.recipe.custom
+            length: dict[str, Any] = {"updates": 4, "interval": 2} if by_updates else {}
             epochs = options.epochs or 1
             training = replace(training, batch_size=8, max_tokens=0, epochs=epochs, **length)
         if updates := options.max_update:
@@ -159,8 +173,9 @@ class ClassificationPlan(Plan):
             best.append("--maximize-best-checkpoint-metric")
         model = [*task, *self._vectors(dataset), *shlex.split(training.flags), *training.batches]
         model += [*_length(training), *best, *shlex.split(row.flags)]
-        model += [*(f"{TINY_MODEL} {dataset.tiny}".split() if options.tiny else []), *self.half]
-        trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}"]
+        tiny = self.recipe.tiny or f"{TINY_MODEL} {dataset.tiny}"
+        model += [*(shlex.split(tiny) if options.tiny else []), *self.half]
+        trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}", *self.code]
         folder = self.out / dataset.name
         folder /= folder_name(row.flags, [f"data {self._place(dataset)}", *trained])
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
@@ -169,7 +184,15 @@ class ClassificationPlan(Plan):
         words = [data, "--seed", str(seed), *model, *device, "--num-workers", "0"]
         checkpoint = folder / "checkpoint_best.pt"
 
-        test = ["fairseq-validate", data, "--user-dir", PLUGIN, *task, "--path", str(checkpoint)]
+        test = [
+            "fairseq-validate",
+            data,
+            "--user-dir",
+            self.user_dir,
+            *task,
+            "--path",
+            str(checkpoint),
+        ]
         test += ["--valid-subset", ",".join(dataset.tests), *training.batches, *device]
         test += ["--num-workers", "0", "--log-format", "json", *self.half_tested]
         if dataset.kind == "classification":  # its criterions write predictions
@@ -199,9 +222,9 @@ class ClassificationPlan(Plan):
         data = self._place(dataset)
         lines = [f"data {data}", f"rank {row.baseline}"]
         folder = self.out / dataset.name / folder_name(f"--{row.baseline}", lines) / "seed1"
-        scores = ["--scores", str(folder / "scores.tsv")]
+        scores = ["--scores", str(folder / RANKING)]
         rank = ["posattn", "rank", row.baseline, "--data", str(data), "--split", dataset.tests[0]]
-        score = ("posattn", "score", "ranking", *scores, "--json")
+        score = (*SCORE_RANKING, *scores)
         steps = (
             Step("rank", (*rank, *scores), log=folder / "rank.log"),
             Step("score", score, output=folder / "ranking.json"),

@@ -14,7 +14,14 @@ from fairseq_posattn.recipes.recipe import COSTS, LAYER, SUMMARY_SCORES, TableRo
 from fairseq_posattn.recipes.runs import PREDICTIONS, STATISTICS
 from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_scores
 from fairseq_posattn.scoring.result import Kept, fingerprint, metric_of, read_statistics
-from fairseq_posattn.scoring.significance import Group, Statistics, compare, of_sentences, tests_of
+from fairseq_posattn.scoring.significance import (
+    Group,
+    Statistics,
+    compare,
+    corrected,
+    of_sentences,
+    tests_of,
+)
 
 BASELINES = ("transformer", "multi-head")  # the tables' names for plain attention
 SIGNIFICANT = 0.05
@@ -55,13 +62,16 @@ def read_predictions(folds: Sequence[Path]) -> Kept:
     return Kept(fingerprint(labels), metrics)
 
 
-def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> None:
+def add_comparisons(
+    rows: Sequence[TableRow], kept: Sequence[list[Kept]], baseline: str = ""
+) -> None:
     """Add intervals and comparisons with the baseline to the rows of one table.
 
     ``kept`` are the sentence statistics of each row's runs. Rows of single runs stay as they are.
+    ``baseline`` names a row, else it is that of :func:`baseline_of`.
     """
     names = [row["row"] for row in rows]
-    first = names.index(baseline_of(names))
+    first = names.index(baseline or baseline_of(names))
     groups = [_groups(row, runs) for row, runs in zip(rows, kept, strict=True)]
     test_sets = [{run.test_set for run in runs} for runs in kept]
     for place, row in enumerate(rows):
@@ -78,6 +88,10 @@ def add_comparisons(rows: Sequence[TableRow], kept: Sequence[list[Kept]]) -> Non
                 result = {"folds": len(row["folds"]), **result}
         if result := result or by_runs(row, rows[first]):
             row["compared"] = {"with": names[first], **result}
+    compared = (row["compared"]["metrics"] for row in rows if "compared" in row)
+    tests = [test for metrics in compared for test in metrics.values()]
+    for test, ps in zip(tests, corrected([test["p"] for test in tests]), strict=True):
+        test["p_holm"], test["p_benjamini_hochberg"] = (round(p, 4) for p in ps)
 
 
 def _groups(row: TableRow, kept: Sequence[Kept]) -> dict[str, Group]:

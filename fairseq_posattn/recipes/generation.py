@@ -1,5 +1,6 @@
 """Command lines of a table of translation or summarization."""
 
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,20 +11,26 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.stages import NAME as STAGES
 from fairseq_posattn.recipes.options import Options
-from fairseq_posattn.recipes.plan import PLUGIN, Entry, Plan, count_gpus, share
+from fairseq_posattn.recipes.plan import Entry, Plan, count_gpus, share
 from fairseq_posattn.recipes.recipe import LAYER, Dataset, Generation, GenerationRecipe, Row
-from fairseq_posattn.recipes.runs import STATISTICS, Run, Say, Step, folder_name, preset_of
+from fairseq_posattn.recipes.runs import OUTPUT, STATISTICS, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.manifest import NAME as MANIFEST
 
 # The file of each checkpoint that --checkpoint names, and the line of the run's settings.
 CHECKPOINTS = {"best": "checkpoint_best.pt", "average": "average.pt", "last": "checkpoint_last.pt"}
 _SETTING = {"best": "checkpoint best", "average": "averaged {}", "last": "averaged 1"}
+# Arguments of posattn score that read or write no other file and start no program.
+SCORING = re.compile(
+    r"(bleu|rouge)( --(forms( [a-z][a-z-]*)+|(language|text|detokenize|words|eos) [\w.][\w.-]*|"
+    r"by-length \d+(,\d+)*|stemming|no-stemming))*"
+)
+SCORING_HELP = "bleu or rouge with --forms, --language, --text, --detokenize, --by-length, --words"
 TINY_MODEL = "--warmup-updates 2 --num-workers 0" + "".join(
     f" --{side}-layers 1 --{side}-attention-heads 2 --{side}-embed-dim 16 --{side}-ffn-embed-dim 16"
     for side in ("encoder", "decoder")
 )
 TINY_DECODING = "--min-len 1 --max-len-b 20 --batch-size 4 --num-workers 0"
-TINY: dict[str, Any] = {"max_tokens": 1000, "batches": 1, "subwords": "subword_nmt"}
+TINY: dict[str, Any] = {"max_tokens": 1000, "batches": 1, "seeds": 1}
 TINY |= {"max_update": 4, "max_epoch": 0, "save_interval": 1}
 
 
@@ -35,14 +42,20 @@ class GenerationPlan(Plan):
         self._settings = settings = recipe.settings
         super().__init__(recipe, options)
         if options.tiny:
-            settings = replace(settings, **TINY, averaged=min(settings.averaged, 2))
+            subwords = settings.subwords if recipe.custom else "subword_nmt"
+            averaged = min(settings.averaged, 2)
+            settings = replace(settings, **TINY, averaged=averaged, subwords=subwords)
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
 
     def _places(self) -> tuple[str, str, Path]:
         one, data_bin = self._settings, self.options.data_bin
-        return one.regime, f"numbers.{one.source}-{one.target}", data_bin / one.corpus
+        return (
+            one.regime,
+            f"numbers.{one.source}-{one.target}",
+            data_bin / (one.folder or one.corpus),
+        )
 
     def _gpus(self) -> int:
         options = self.options
@@ -86,13 +99,29 @@ class GenerationPlan(Plan):
 
     def require_data(self, say: Say) -> None:
         """Raise UsageError, with the command that prepares it, if the corpus is incomplete."""
-        if missing := self._missing():
+        missing = self._missing()
+        if missing and self.recipe.custom:
+            raise UsageError(f"{self.data} has no {missing}; prepare the data again")
+        if missing:
             command = shlex.join([*self._prepare(), "--dest", str(self.data)])
             raise UsageError(f"{self.data} has no {missing}; run: {command}, or give --prepare")
 
+    @property
+    def _sides(self) -> tuple[str, str]:
+        return self._settings.source, self._settings.target
+
+    def folders(self) -> list[Path]:
+        return [self.data]
+
+    def texts(self) -> list[Path]:
+        """Return the test set's texts with which outputs are scored."""
+        has_lead = any(row.lead for row in self.recipe.rows)
+        texts = map(self._text, self._sides[0 if has_lead else 1 :])
+        return [text for text in texts if text.exists()]
+
     def _missing(self) -> str | None:
         """Return the first missing file of the binarized data; None if it is complete."""
-        sides = self._settings.source, self._settings.target
+        sides = self._sides
         parts = [f"{split}.{'-'.join(sides)}.{side}" for split in SPLITS for side in sides]
         files = [f"dict.{side}.txt" for side in sides]
         files += [f"{part}.{end}" for part in parts for end in ("bin", "idx")]
@@ -105,7 +134,7 @@ class GenerationPlan(Plan):
     def runs(self) -> list[Run]:
         """Return the selected runs. LEAD rows without text are left out unless named."""
         with_text = self.options.rows or self._has_references()
-        first, *others = self.options.seed_numbers(1)
+        first, *others = self.options.seed_numbers(self._settings.seeds)
         runs = [self._run(row, first) for row in self.rows if with_text or not row.lead]
         trained = [(row, seed) for seed in others for row in self.rows if not row.lead]
         return [*runs, *(self._run(row, seed, f", seed {seed}") for row, seed in trained)]
@@ -121,9 +150,7 @@ class GenerationPlan(Plan):
     def _lead(self, row: Row, seed: int) -> Run:
         """Return the run that scores the first sentences of the texts, without training."""
         settings = self._settings
-        score = [*self._scorer(), "--lead", str(row.lead)]
-        score += ["--hypotheses", str(self._text(settings.source))]
-        score += ["--references", str(self._text(settings.target))]
+        score = score_lead(settings.scoring, row.lead, *map(self._text, self._sides))
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
         folder = self._folder(f"lead {row.lead}", lines, seed)
         step = Step("score", tuple(score), output=folder / "score.json")
@@ -143,9 +170,10 @@ class GenerationPlan(Plan):
         """Return the run of a model: train, average, generate, score and measure as needed."""
         options, settings = self.options, self._settings
         model = [*shlex.split(settings.training), *shlex.split(row.flags)]
-        decoding = [*shlex.split(settings.decoding), "--remove-bpe", settings.subwords]
+        decoding = shlex.split(settings.decoding)
+        decoding += ["--remove-bpe", settings.subwords] if settings.subwords else []
         if options.tiny:
-            model += [*TINY_MODEL.split(), *shlex.split(row.tiny)]
+            model += shlex.split(f"{self.recipe.tiny or TINY_MODEL} {row.tiny}")
             decoding += TINY_DECODING.split()
         if settings.max_epoch:
             model += ["--max-epoch", str(settings.max_epoch)]
@@ -163,6 +191,7 @@ class GenerationPlan(Plan):
             f"generate {' '.join(decoding)}",
             f"score {settings.scoring}",
             f"precision {' '.join([*self.half, *cpu]) or 'fp32'}",
+            *self.code,
             *([] if shared == wanted else [f"shared {shared}"]),
         ]
         folder = self._folder(row.flags, lines, seed)
@@ -178,35 +207,22 @@ class GenerationPlan(Plan):
             average = ["posattn", "average", "--inputs", str(folder), "--num-update-checkpoints"]
             average += [str(settings.averaged), "--output", str(checkpoint)]
             steps.append(Step("average", tuple(average)))
-        generate = ["fairseq-generate", str(self.data), "--user-dir", PLUGIN, *languages]
+        generate = ["fairseq-generate", str(self.data), "--user-dir", self.user_dir]
+        generate += languages
         generate += ["--gen-subset", "test", "--path", str(checkpoint), *decoding]
         generate += ["--max-tokens", "8192", *self.half_tested, *cpu]
         generate += ["--results-path", str(folder), "--log-format", "simple", "--log-interval", "1"]
+        # Binarized references may be truncated, and have <<unk>> for unknown words.
+        references = self._text(settings.target) if self._has_references() else None
+        score = score_generated(settings.scoring, folder, references, settings.subwords)
         steps += [
             Step("generate", tuple(generate), log=folder / "generate.log", needs=checkpoint),
-            Step("score", tuple(self._score(folder)), output=folder / "score.json"),
+            Step("score", tuple(score), output=folder / "score.json"),
         ]
         if self.recipe.locality is not None:
             steps.append(self._measure(checkpoint, folder / "locality.json"))
         run = self._finished_run(row, folder, lines, steps, seed)
         return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
-
-    def _scorer(self) -> list[str]:
-        """Return the start of the scoring command; published ROUGE has ROUGE-1.5.5's words."""
-        kind, *flags = self._settings.scoring.split()
-        words = ["--words", "rouge155"] if kind == "rouge" else []
-        return ["posattn", "score", kind, "--json", *flags, *words]
-
-    def _score(self, folder: Path) -> list[str]:
-        settings = self._settings
-        command = [*self._scorer(), "--generated", str(folder / "generate-test.txt")]
-        command += ["--statistics", str(folder / STATISTICS)]
-        # Binarized references may be truncated, and have <<unk>> for unknown words.
-        if self._has_references():
-            command += ["--references", str(self._text(settings.target))]
-        if settings.subwords == "wordpiece":  # split at punctuation, as the hypotheses are
-            command += ["--remove-bpe", settings.subwords]
-        return command
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""
@@ -232,6 +248,32 @@ class GenerationPlan(Plan):
             model = recipe.rows[0] if recipe.locality else row
             folder, paper = self._run(model).folder.parent, tuple(row.paper.split())
             yield Entry(recipe.title, row.name, metrics, paper, folder, self._outcome(model))
+
+
+def _scorer(scoring: str) -> list[str]:
+    """Return the start of the scoring command; published ROUGE has ROUGE-1.5.5's words."""
+    kind, *flags = scoring.split()
+    words = ["--words", "rouge155"] if kind == "rouge" and "--words" not in flags else []
+    return ["posattn", "score", kind, "--json", *flags, *words]
+
+
+def score_generated(
+    scoring: str, folder: Path, references: Path | None, subwords: str
+) -> list[str]:
+    """Return the command that scores the output of fairseq-generate in a folder."""
+    command = [*_scorer(scoring), "--generated", str(folder / OUTPUT)]
+    command += ["--statistics", str(folder / STATISTICS)]
+    if references:
+        command += ["--references", str(references)]
+    if subwords == "wordpiece":  # split at punctuation, as the hypotheses are
+        command += ["--remove-bpe", subwords]
+    return command
+
+
+def score_lead(scoring: str, lead: int, source: Path, target: Path) -> list[str]:
+    """Return the command that scores so many first sentences of the source texts."""
+    texts = ["--hypotheses", str(source), "--references", str(target)]
+    return [*_scorer(scoring), "--lead", str(lead), *texts]
 
 
 def _intervals(settings: Generation) -> list[str]:

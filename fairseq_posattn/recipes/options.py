@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from fairseq_posattn.common.cli import WIDEST, Help, natural, positive
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import output_file
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
@@ -44,13 +45,14 @@ def _steps(text: str) -> tuple[str, ...]:
 class Options:
     """Values of the options, each declared with its help.
 
-    Metadata beside argparse's: ``only`` is the class of recipes that take the option, ``also``
-    another name of it, and ``in_command`` marks options on which results depend, which a table's
-    command names. Values in braces in the help depend on the recipe.
+    Metadata beside argparse's: ``only`` is the class of recipes that take the option, ``prepares``
+    marks options of packaged tables alone, ``also`` is another name of it, and ``in_command`` marks
+    options on which results depend, which a table's command names. Values in braces in the help
+    depend on the recipe.
     """
 
-    data: Path | None = flag(None, "{data}", **FOLDER)
-    prepare: bool = flag(False, "{prepare}")
+    data: Path | None = flag(None, "{data}", **FOLDER, prepares=True)
+    prepare: bool = flag(False, "{prepare}", prepares=True)
     out: Path | None = flag(None, "checkpoints, results and the table (default: {out})", **FOLDER)
     rows: str = flag("", "names of rows, separated by commas (default: all)", metavar="LIST")
     source: Path | None = flag(
@@ -58,6 +60,7 @@ class Options:
         "prepare the published data in this folder, without downloading",
         **FOLDER,
         only=GenerationRecipe,
+        prepares=True,
     )
     steps: tuple[str, ...] = flag(
         (),
@@ -164,6 +167,14 @@ class Options:
     )
     dry_run: bool = flag(False, "print the exact commands and exit")
     table: bool = flag(False, "print the table of finished runs and exit")
+    bundle: Path | None = flag(
+        None,
+        "also write the table with its runs' outputs, sentence statistics, commands and versions, "
+        "and fingerprints of the data, to this archive (.tar.gz); --verify FILE in place of a "
+        "recipe recomputes its scores and p values",
+        metavar="FILE",
+        type=output_file,
+    )
     list: bool = flag(
         False,
         "print table, row, metrics and the paper's numbers of the chosen rows, tab-separated, and "
@@ -256,6 +267,8 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
     for one in fields(Options):
         if not one.metadata or not isinstance(recipe, one.metadata.get("only", Recipe)):
             continue
+        if recipe.custom and one.metadata.get("prepares"):
+            continue
         if one.name == "small" and getattr(recipe, "small", None) is None:
             continue
         settings = {key: one.metadata[key] for key in ARGPARSE if key in one.metadata}
@@ -288,7 +301,7 @@ def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str
             "length": one.max_update or f"{one.max_epoch} epochs",
             "checkpoint": one.checkpoint,
             "averaged": one.averaged,
-            "seeds": 1,
+            "seeds": one.seeds,
             "gpus": "all of this machine, 1 with --dry-run; results of the CPU are separate",
         }
         regime = one.regime
@@ -303,7 +316,7 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
             "data": "folder with a folder of binarized data for each data set (default: "
             f"{defaults.data_bin})",
             "prepare": "prepare missing data first, with GloVe; this downloads some GB",
-            "seeds": "as many as the paper",
+            "seeds": "those of the file" if recipe.custom else "as many as the paper",
             "gpus": "1 if there is any",
             "datasets": ",".join(dataset.name for dataset in recipe.datasets),
         }
@@ -311,6 +324,8 @@ An update has at most {one.batches} x {one.max_tokens} tokens on any number of G
         data = """\
 The data sets are those of posattn prepare. Word vectors are those of its --glove, with their
 number of features; without them word vectors are initialized at random."""
+    if recipe.custom:
+        data = "The file names the data. With --tiny it is used, too, by tiny models."
     values["out"] = defaults.checkpoints / recipe.paper / regime
     return (
         values,

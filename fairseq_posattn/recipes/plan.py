@@ -55,7 +55,9 @@ class Plan(ABC):
         regime, tiny_data, data = self._places()
         regime += "-tiny" if options.tiny else ""
         self.out = options.out or options.checkpoints / recipe.paper / regime
-        self.data = options.data or (self.out / tiny_data if options.tiny else data)
+        generated = options.tiny and not recipe.custom
+        self.data = options.data or (self.out / tiny_data if generated else data)
+        self.user_dir = recipe.user_dir or PLUGIN
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")
@@ -66,6 +68,11 @@ class Plan(ABC):
     @abstractmethod
     def _places(self) -> tuple[str, str, Path]:
         """Return the last part of ``--out``, that of generated data, and ``--data``."""
+
+    @property
+    def code(self) -> list[str]:
+        """Return a line of the runs' settings about code beside the package."""
+        return [f"user-dir {self.user_dir}"] if self.recipe.user_dir else []
 
     @cached_property
     def gpus(self) -> int:
@@ -86,6 +93,12 @@ class Plan(ABC):
 
     @abstractmethod
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
+
+    def trainings(self) -> Iterator[tuple[Row, Step]]:
+        """Yield the first training of each row on each data set, without ``--tune``."""
+        for dataset, row in product(self.datasets, self.rows):
+            if not row.lead and not row.baseline:
+                yield row, self._trial(row, 1, dataset).steps[0]
 
     def tunings(self) -> list[Tuning]:
         """Return the trials of learning rates that precede the runs."""
@@ -119,7 +132,7 @@ class Plan(ABC):
     def _train(self, folder: Path, program: Sequence[str], words: Sequence[str]) -> Step:
         """Return the training step; ``words`` are data and flags."""
         data, *flags = words
-        command = [*program, data, "--user-dir", PLUGIN, *flags, "--save-dir", str(folder)]
+        command = [*program, data, "--user-dir", self.user_dir, *flags, "--save-dir", str(folder)]
         command += [*SAVED, *LOGGED, *self.options.flags]
         return Step("train", tuple(command), log=folder / "train.log", done=folder / "trained")
 
@@ -136,6 +149,14 @@ class Plan(ABC):
 
     @abstractmethod
     def _tiny_data(self) -> list[str]: ...
+
+    @abstractmethod
+    def folders(self) -> list[Path]:
+        """Return the folders of prepared data."""
+
+    def texts(self) -> list[Path]:
+        """Return texts that scoring reads beside a run's folder."""
+        return []
 
     @abstractmethod
     def require_data(self, say: Say) -> None:

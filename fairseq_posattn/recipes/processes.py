@@ -31,9 +31,7 @@ class Processes:
     """Running processes, each in a process group that is ended as a whole."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]  # installed or not
-        python = {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
-        self._environment = {**os.environ, **python, **environment}
+        self._environment = {**python_environment(), **environment}
         self._running: set[Process] = set()
         self._lock = threading.Lock()
         self.stopping = False
@@ -124,6 +122,12 @@ def _failure(step: Step, status: int) -> str:
     lines = step.log.read_text(encoding="utf-8", errors="replace").splitlines()
     last = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {status}")
     return f"{step.name} failed: {last} (in {step.log})"
+
+
+def python_environment() -> dict[str, str]:
+    """Return variables with which a child imports this package, installed or not."""
+    paths = [str(CODE), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUTF8": "1"}
 
 
 def program(words: Sequence[str]) -> list[str]:

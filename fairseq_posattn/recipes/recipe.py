@@ -4,9 +4,10 @@ Flags of fairseq-train are one string, as typed in a shell.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+MARKUP = "<>`|"  # signs that no name in a table has
 TableRow = dict[str, Any]  # a row of a table as JSON: see results/README.md
 
 
@@ -75,6 +76,11 @@ class Recipe:
     title: str  # heading of the table
     about: str  # text for --help
     rows: tuple[Row, ...]
+    # Of custom tables (custom.py):
+    custom: bool = field(default=False, kw_only=True)  # on prepared data, which --tiny reads, too
+    user_dir: str = field(default="", kw_only=True)  # --user-dir instead of the package
+    baseline: str = field(default="", kw_only=True)  # row; plain attention or the first if empty
+    tiny: str = field(default="", kw_only=True)  # flags of tiny models instead of the usual ones
 
     @property
     def paper(self) -> str:
@@ -105,8 +111,10 @@ class Generation:
     max_epoch: int = 0
     checkpoint: str = "last"  # or "best" by validation loss after each epoch, "average" of the last
     averaged: int = 5  # checkpoints in the average
-    subwords: str = "subword_nmt"  # or wordpiece, sentencepiece
+    subwords: str = "subword_nmt"  # or wordpiece, sentencepiece; empty for none
     save_interval: int = 0  # updates between checkpoints; 0 for 1/40 of the training, or 2,000
+    folder: str = ""  # of its prepared data; its corpus if empty
+    seeds: int = 1  # models of each row
 
 
 @dataclass(frozen=True)

@@ -40,12 +40,15 @@ def record(run: Run) -> str:
             result |= {"parameters": log.parameters(), "updates": log.updates()}
     else:
         result, summary = _classified(run, log or Log(run.folder / "train.log"))
+    if log is not None:
+        result |= log.costs()
     if "train" in settings:
         words = f"{settings['train']} {settings.get('precision', '')}".split()
         half = (name for name in PRECISIONS if f"--{name}" in words)
         result["precision"] = next(half, "fp32")
     result |= {
         "settings": settings,
+        "commands": [step.shown() for step in run.steps],
         "versions": versions(),
         "hardware": (log and log.gpus()) or processor(),
         "date": date.today().isoformat(),
@@ -58,17 +61,23 @@ def _generated(run: Run) -> tuple[Result, str]:
     scored = json.loads(read(run.folder / "score.json"))
     if missing := scored["counts"]["missing"]:
         raise UsageError(f"{run.folder}: lacks {missing:,} hypotheses; add --steps generate,score")
+    scores = scores_in(scored)
+    details = ("signature", "signatures", "forms", "counts", "warnings")
+    result = {"scores": scores, "metric": run.metric}
+    result |= {name: scored[name] for name in details if name in scored}
+    summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
+    return result, f"{summary} ({run.metric}, {scored['signature']})"
+
+
+def scores_in(scored: Mapping[str, Any]) -> dict[str, float]:
+    """Return the rounded scores in the output of posattn score, with the mean of three ROUGE."""
     scores = {name: round(value, 2) for name, value in scored.items() if type(value) is float}
     if scores.keys() >= {*SUMMARY_SCORES}:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
     for bucket in scored.get("by_length", {"buckets": ()})["buckets"]:
         named = bucket["scores"].items()
         scores |= {f"{name} {bucket['length']}": round(one["score"], 2) for name, one in named}
-    details = ("signature", "signatures", "forms", "counts", "warnings")
-    result = {"scores": scores, "metric": run.metric}
-    result |= {name: scored[name] for name in details if name in scored}
-    summary = ", ".join(f"{name} {score:.2f}" for name, score in scores.items())
-    return result, f"{summary} ({run.metric}, {scored['signature']})"
+    return scores
 
 
 def _classified(run: Run, log: "Log") -> tuple[Result, str]:
@@ -162,6 +171,16 @@ class Log:
         if not updates or (len(updates) == 1 and not complete):
             return None
         return seconds / sum(updates) * max(updates)  # the last epoch may be incomplete
+
+    def costs(self) -> dict[str, float]:
+        """Return hours of training with validation, and the most GB of GPU memory, if known."""
+        walls = [numbers["wall"] for _, numbers in self._lines if "wall" in numbers]
+        free = [numbers["gb_free"] for _, numbers in self._lines if "gb_free" in numbers]
+        costs = {"hours": round(max(walls) / 3600, 4)} if walls else {}
+        if free:
+            total = float(self._last(r"total memory = ([\d.]+) GB")[0])
+            costs["gpu_memory_gb"] = round(total - min(free), 1)
+        return costs
 
     def parameters(self) -> int:
         return int(self._last(r"num\. shared model params: ([\d,]+)")[0].replace(",", ""))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fairseq_posattn.common.cli import value_of
@@ -13,6 +14,7 @@ from fairseq_posattn.recipes.plan import Entry
 from fairseq_posattn.recipes.recipe import (
     COSTS,
     LENGTHS,
+    MARKUP,
     MEASURED_COSTS,
     GenerationRecipe,
     Recipe,
@@ -51,15 +53,15 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         rows.append(row)
     for table in dict.fromkeys(row["table"] for row in rows if not is_locality):
         places = [place for place, row in enumerate(rows) if row["table"] == table]
-        kept = [read_kept(_run_folders(entries[place])) for place in places]
-        add_comparisons([rows[place] for place in places], kept)
+        kept = [read_kept(run_folders(entries[place].folder)) for place in places]
+        add_comparisons([rows[place] for place in places], kept, recipe.baseline)
     return rows
 
 
-def _run_folders(entry: Entry) -> list[list[Path]]:
+def run_folders(folder: Path) -> list[list[Path]]:
     """Return each finished seed's folder, or those of its folds."""
     seeds: dict[int, list[Path]] = {}
-    for (*_, seed), path in _files(entry, "result.json"):
+    for (*_, seed), path in files_of(folder, "result.json"):
         seeds.setdefault(seed, []).append(path.parent)
     return list(seeds.values())
 
@@ -99,6 +101,9 @@ def _scored_row(recipe: Recipe, entry: Entry) -> TableRow:
             row["folds"] = sorted(folds)
         describe(row, newest)
         row |= {key: newest[key] for key in COPIED if key in newest}
+        for key, of_all in (("hours", fmean), ("gpu_memory_gb", max)):
+            if measured := [float(run[key]) for run in runs if key in run]:
+                row[key] = round(of_all(measured), 4)
         if entry.tuning:
             row["tuning"] = entry.tuning
         if cost := newest["cost"]:
@@ -166,13 +171,13 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
 
 def _read(entry: Entry, name: str) -> list[tuple[tuple[int, ...], dict[str, Any]]]:
     """Return the content of all folds' and seeds' files of a name, ordered by fold and seed."""
-    return [(numbers, read_object(path)) for numbers, path in _files(entry, name)]
+    return [(numbers, read_object(path)) for numbers, path in files_of(entry.folder, name)]
 
 
-def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
-    """Return fold and seed, and path of all files of a name, ordered by fold and seed."""
+def files_of(folder: Path, name: str) -> list[tuple[tuple[int, ...], Path]]:
+    """Return fold and seed, and path of all files of a name in a row's folder, in this order."""
     files = []
-    for path in entry.folder.glob(f"*seed*/{name}"):
+    for path in folder.glob(f"*seed*/{name}"):
         parts = path.parent.name.replace("fold", "").replace("seed", "").split("-")
         if not all(part.isdecimal() for part in parts):
             raise UsageError(f"{path} is no result of a recipe: its folder has no number")
@@ -181,7 +186,6 @@ def _files(entry: Entry, name: str) -> list[tuple[tuple[int, ...], Path]]:
 
 
 CODE = ("signature", "command")  # shown as code
-MARKUP = "<>`|"
 
 
 def require_form(row: Mapping[str, Any], path: Path) -> None:

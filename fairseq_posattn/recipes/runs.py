@@ -14,8 +14,10 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.training import presets
 
-# Files in a run's folder: sentence statistics of a generation, predictions of a classifier.
-STATISTICS, PREDICTIONS = "statistics.json", "predictions-test.txt"
+# Files in a run's folder: outputs and sentence statistics of a generation, predictions of a
+# classifier, scores of a ranking.
+OUTPUT, STATISTICS = "generate-test.txt", "statistics.json"
+PREDICTIONS, RANKING = "predictions-test.txt", "scores.tsv"
 LAST = "checkpoint_last.pt"
 VECTORS = "glove.txt"  # word vectors beside the binarized data
 FINGERPRINT = "data-fingerprint"

@@ -29,6 +29,7 @@ NAMES = {
 SPLITS = {"valid": "validation", "train": "training", "test1": "test1"}
 COLUMNS = ("paper", "ours", "best", "95% interval", "difference", "learning rate", "runs")
 COUNTS = ("parameters without word vectors", "parameters", "updates")
+COST_COLUMNS = {"hours": "hours a run", "gpu_memory_gb": "GB of GPU memory"}
 
 
 def print_tables(rows: Sequence[TableRow]) -> None:
@@ -38,7 +39,9 @@ def print_tables(rows: Sequence[TableRow]) -> None:
         members = [row for row in rows if row["table"] == title]
         compared = {row["row"]: row["compared"] for row in members if "compared" in row}
         print(f"\n{title}\n\n{render(members, compared, intervals=True)}\n")
-        print(*footnote(members, compared), sep="\n")
+        hardware = _join(row["hardware"] for row in members if "hardware" in row)
+        lines = footnote(members, compared)
+        print(*lines, *([f"Hardware: {hardware}"] if hardware else []), sep="\n")
     if not tables:
         print(f"\n{rows[0]['table']}: no finished run")
 
@@ -76,11 +79,11 @@ def render(
             )
     columns = [
         name
-        for name in (*COLUMNS, *COUNTS, "also")
+        for name in (*COLUMNS, *COUNTS, *COST_COLUMNS, "also")
         if any(cell.get(name) for cell in cells.values())
     ]
     names = " / ".join(map(name_of, metrics))
-    heads = {"paper": f"{names}: paper", "ours": "ours" if published else names}
+    heads = {"paper": f"{names}: paper", "ours": "ours" if published else names, **COST_COLUMNS}
     lines = [[row, *(cell.get(name, "") for name in columns)] for row, cell in cells.items()]
     return markdown_table(["", *(heads.get(name, name) for name in columns)], lines)
 
@@ -104,6 +107,7 @@ def _measured(row: TableRow, metrics: Sequence[str], best: bool) -> dict[str, st
         "learning rate": str(row["tuning"]["chosen"]) if "tuning" in row else "",
         "also": "; ".join(_unpublished(row)),
         **{key: f"{row[key]:,}" for key in COUNTS if key in row},
+        **{key: f"{row[key]:.3g}" for key in COST_COLUMNS if key in row},
     }
     if COUNTS[0] in row:
         del cells["parameters"]

@@ -19,6 +19,7 @@ from test_translating import captions
 
 from fairseq_posattn.common import figures
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.recipes.bundle import verify
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.training.training_log import TrainingLog
 
@@ -52,7 +53,8 @@ def only(folder, pattern):
 def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
     """The first measures locality in a trained model, the second the ROUGE of summaries."""
     out = tmp_path / "o ut [1]*%s"
-    printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released form)", "--out", out)
+    bundle = ["--bundle", tmp_path / "table.tar.gz"]
+    printed = recipe_run(recipe, "--tiny", "--rows", "DMAN (released form)", "--out", out, *bundle)
     assert "error" not in printed
     assert "DMAN (released form) (1 of 1): update 4 of 4: validation loss " in printed
     table = json.loads((out / f"{Path(recipe).name}.json").read_text())
@@ -67,6 +69,7 @@ def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
             within = [rows[f"{name} {window}"]["scores"]["layer 1"][0] for window in (1, 2, 4)]
             assert 0 < within[0] < within[1] < within[2] <= 100
         return
+    assert verify(bundle[1]) == 0
     (row,) = measured
     assert (row["row"], row["updates"]) == ("DMAN (released form)", 4)
     assert row["data"].endswith(", 10 sentences of the test set")
@@ -77,7 +80,9 @@ def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
 
 def test_first_sentences_are_scored_without_training(recipe_run, tmp_path):
     """Tiny texts are one sentence each, of another language than their summaries."""
-    printed = recipe_run("dman/cnn_dailymail", "--tiny", "--rows", "LEAD-3", "--out", tmp_path)
+    chosen = ["--tiny", "--rows", "LEAD-3", "--out", tmp_path, "--bundle", tmp_path / "lead.tar.gz"]
+    printed = recipe_run("dman/cnn_dailymail", *chosen)
+    assert verify(chosen[-1]) == 0
     assert "fairseq-train" not in printed
     (row,) = measured_rows(tmp_path / "cnn_dailymail.json")
     assert (row["row"], list(row["scores"])) == ("LEAD-3", list(row["paper"]))
@@ -129,7 +134,7 @@ def test_an_interrupted_run_resumes(recipe_run, tmp_path):
     log = (folder / "train.log").read_text()
     assert "@ 2 updates" in log.rpartition("Loaded checkpoint")[2]
     resumed = json.loads((folder / "result.json").read_text())
-    elsewhere = {"versions": None, "date": None}
+    elsewhere = {"versions": None, "date": None, "hours": None}
     assert {**resumed, **elsewhere} == {**uninterrupted, **elsewhere}
 
 

@@ -133,6 +133,24 @@ def test_the_seconds_of_an_epoch(classified, epochs, length, seconds):
     assert recorded(replace(classified, **length)).get("epoch_s") == seconds
 
 
+def test_the_costs_of_a_training(translated, capsys):
+    """Time includes earlier parts of a resumed training; the memory is the most of all updates."""
+    log = translated.folder / "train.log"
+    total = "x | INFO | r | rank 0: capabilities = 9.0  ; total memory = 79.1 GB ; name = H100 \n"
+    lines = [
+        f'x | INFO | train_inner | {{"epoch": 1, "update": 1, "wall": "{wall}", "gb_free": '
+        f'"{free}"}}\n'
+        for wall, free in ((1800, 60.1), (3600, 70.1))
+    ]
+    log.write_text("".join([log.read_text(), total, *lines]))
+    result = recorded(translated)
+    assert (result["hours"], result["gpu_memory_gb"]) == (1.0, 19.0)
+    (row,) = rows_of("dman/gigaword", translated.folder.parent, ("rouge1",))
+    print_tables([row])
+    header, line = cells(capsys.readouterr().out)
+    assert header[-2:] == ["hours a run", "GB of GPU memory"] and line[-2:] == ["1", "19"]
+
+
 @pytest.mark.parametrize("log", ["test.log", "train.log"])
 def test_an_incomplete_log_is_named(classified, log):
     (classified.folder / log).write_text("killed\n")
@@ -234,7 +252,8 @@ def test_a_table_has_the_precision(translated, capsys, flags, precision):
     (row,) = rows_of("dman/gigaword", translated.folder.parent, ("rouge1",))
     print_tables([row])
     assert row["precision"] == precision
-    assert capsys.readouterr().out.endswith(f"\nPrecision of training: {precision}\n")
+    printed = capsys.readouterr().out
+    assert printed.endswith(f"\nPrecision of training: {precision}\nHardware: 2 x NVIDIA H200\n")
 
 
 def test_a_table_of_translations(translated, tmp_path, capsys):

@@ -8,9 +8,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
+from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.classification import ClassificationPlan
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
@@ -24,10 +26,15 @@ from fairseq_posattn.training.training_log import TrainingLog
 
 ABOUT = """\
 usage: {prog} RECIPE [OPTIONS] [-- FLAGS]
+       {prog} --example > FILE.yaml
+       {prog} FILE.yaml [OPTIONS] [-- FLAGS]
+       {prog} --verify FILE
 
 Train and measure the rows of a paper's table, and print them beside the paper's
-numbers. RECIPE --help explains a recipe, --dry-run prints its commands and --tiny
-runs a small form of it:
+numbers; or those of a table of your own, a file of which --example prints an
+example with all keys. RECIPE --help explains a recipe, --dry-run prints its
+commands and --tiny runs a small form of it. --verify recomputes the scores and p
+values of a file that --bundle wrote. Recipes:
 """
 
 
@@ -45,8 +52,18 @@ def main(
         print(ABOUT.format(prog=prog))
         print("\n".join(f"  {one:{width}}  {recipe.title}" for one, recipe in RECIPES.items()))
         return 0
+    if name == "--example":
+        print(custom.example(), end="")
+        return 0
+    if name == "--verify":
+        return _verify(rest, f"{prog} --verify")
     command = f"bash examples/{name}.sh" if root else f"{prog} {name}"
-    plan = make_plan(find(name), rest, command, root or Path())
+    recipe = find(name)
+    if recipe.custom:
+        command = f"{'bash examples/recipe.sh' if root else prog} {shlex.quote(name)}"
+    plan = make_plan(recipe, rest, command, root or Path())
+    if recipe.custom and not (plan.options.list or plan.options.table):
+        custom.check(Path(name), plan)
     if plan.options.list:
         for entry in plan.entries():
             print(entry.table, entry.row, ",".join(entry.metrics), " ".join(entry.paper), sep="\t")
@@ -59,11 +76,24 @@ def main(
     return 0
 
 
+def _verify(arguments: Sequence[str], prog: str) -> int:
+    about = "Recompute scores and p values from the outputs in an archive; status 1 if one differs."
+    parser = cli.make_parser(about, prog)
+    parser.add_argument("file", type=Path, help="archive that --bundle wrote")
+    file = parser.parse_args(arguments).file
+    from fairseq_posattn.recipes.bundle import verify  # here, because it imports NumPy
+
+    return verify(file)
+
+
 def find(name: str) -> Recipe:
     if name in RECIPES:
         return RECIPES[name]
+    if name.endswith((".yaml", ".yml")):
+        return custom.read(Path(name))
     close = difflib.get_close_matches(name, RECIPES, 3, 0.4) or list(RECIPES)
-    raise UsageError(f"there is no recipe {name!r}; do you mean one of {', '.join(close)}?")
+    or_file = "a table of your own is a file that ends in .yaml"
+    raise UsageError(f"there is no recipe {name!r}; do you mean {', '.join(close)}? ({or_file})")
 
 
 def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
@@ -100,7 +130,8 @@ def _run(plan: Plan, command: str) -> None:
         # SIGINT, too: a shell's background process ignores it.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
-        for step in plan.tiny_data() if options.tiny else plan.preparation():
+        generates = options.tiny and not plan.recipe.custom
+        for step in plan.tiny_data() if generates else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
         plan.out.mkdir(parents=True, exist_ok=True)
@@ -146,6 +177,10 @@ def _print_table(plan: Plan, command: str, keep: bool = False) -> None:
         for row in made:
             row["note"] = f"further flags of all rows: {shlex.join(flags)}"
     tables.print_tables(made)
+    if plan.options.bundle:
+        from fairseq_posattn.recipes.bundle import write_bundle
+
+        write_bundle(Path(plan.options.bundle), plan, made)
     if not keep:
         return
     path = plan.out / f"{plan.recipe.table}.json"

@@ -1,0 +1,202 @@
+"""A table with the outputs, settings and versions of its runs in one archive, and its verification.
+
+``table.json`` has the rows with costs and p values, and fingerprints of the data. ``rows/N`` has a
+folder for each fold and seed of the row N, ``text`` the test set's text that scoring reads.
+"""
+
+import hashlib
+import json
+import os
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from io import BytesIO
+from itertools import product, zip_longest
+from pathlib import Path
+
+from fairseq_posattn.common.archives import unpack_tar
+from fairseq_posattn.common.cli import value_of
+from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.common.files import writing
+from fairseq_posattn.recipes.classification import SCORE_RANKING
+from fairseq_posattn.recipes.comparisons import add_comparisons, read_kept, read_predictions
+from fairseq_posattn.recipes.generation import SCORING, score_generated, score_lead
+from fairseq_posattn.recipes.plan import Plan
+from fairseq_posattn.recipes.processes import program, python_environment
+from fairseq_posattn.recipes.recipe import TableRow
+from fairseq_posattn.recipes.results import read_object, scores_in, versions
+from fairseq_posattn.recipes.rows import MALFORMED, files_of, require_form, run_folders
+from fairseq_posattn.recipes.runs import OUTPUT, PREDICTIONS, RANKING, STATISTICS
+from fairseq_posattn.recipes.tables import DIGITS
+from fairseq_posattn.scoring.ranking import METRICS
+from fairseq_posattn.scoring.result import metric_of
+from fairseq_posattn.scoring.significance import Group
+
+TABLE = "table.json"
+FILES = (
+    *("result.json", "score.json", "ranking.json", "cost.json", "locality.json"),
+    *(OUTPUT, PREDICTIONS, RANKING, STATISTICS),
+)
+TESTED = ("difference", "p", "p_randomisation", "p_holm", "p_benjamini_hochberg")
+P_ROUNDING = 0.002  # two of the bootstrap's 1,000 samples
+BLOCK = 1 << 20  # bytes
+
+
+def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
+    """Write the archive of a table. Paths of this machine are replaced by names."""
+    named = {folder: folder.name for folder in plan.folders()}
+    named |= {plan.out: "OUT", Path(plan.user_dir): Path(plan.user_dir).name}
+
+    def portable(text: bytes) -> bytes:
+        for one in sorted(named, key=lambda one: len(str(one)), reverse=True):
+            text = text.replace(os.fsencode(one), os.fsencode(named[one]))
+        return text
+
+    content = {
+        "title": plan.title,
+        "baseline": plan.recipe.baseline,
+        "rows": rows,
+        "versions": versions(),
+        "data": {folder.name: _fingerprints(folder) for folder in plan.folders()},
+    }
+    with writing(path, binary=True) as file, tarfile.open(fileobj=file, mode="w:gz") as archive:
+
+        def add(name: str, text: bytes) -> None:
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, BytesIO(text))
+
+        add(TABLE, portable(json.dumps(content, ensure_ascii=False, indent=1).encode()))
+        for one in plan.texts():
+            add(f"text/{one.name}", one.read_bytes())
+        for number, entry in enumerate(plan.entries()):
+            for name in FILES:
+                for _, one in files_of(entry.folder, name):
+                    add(f"rows/{number}/{one.parent.name}/{name}", portable(one.read_bytes()))
+    print(f"bundle: {path}")
+
+
+def _fingerprints(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file of prepared data."""
+    digests = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            digest = hashlib.sha256()
+            with open(path, "rb") as file:
+                while block := file.read(BLOCK):
+                    digest.update(block)
+            digests[str(path.relative_to(folder))] = digest.hexdigest()
+    return digests
+
+
+# Name, stored and recomputed number, None if it is missing, and the difference that is rounding.
+Check = tuple[str, float | None, float | None, float]
+
+
+def verify(path: Path) -> int:
+    """Recompute and print the scores and p values of an archive; return 1 if one differs.
+
+    The archive may be a stranger's: it has files alone, and nothing in it is run.
+    """
+    wrong = total = 0
+    with tempfile.TemporaryDirectory() as folder:
+        unpack_tar(path, folder)
+        try:
+            for name, stored, recomputed, rounding in _checks(path, Path(folder)):
+                holds = (
+                    stored is not None
+                    and recomputed is not None
+                    and abs(stored - recomputed) <= rounding
+                )
+                line = f"{stored:g}" if holds else f"{stored}, recomputed {recomputed}"
+                print(f"{'holds' if holds else 'DIFFERS'}: {name} {line}", flush=True)
+                wrong, total = wrong + (not holds), total + 1
+        except UsageError:
+            raise
+        except (*MALFORMED, OSError) as error:
+            reason = in_one_line(error).replace(folder, str(path))
+            raise UsageError(f"{path} is no archive of --bundle: {reason}") from error
+    print(f"{path}: {total - wrong} of {total} values hold")
+    return 1 if wrong or not total else 0
+
+
+def _checks(path: Path, folder: Path) -> Iterator[Check]:
+    """Yield the values of an archive that can be recomputed from its outputs."""
+    content = read_object(folder / TABLE)
+    rows: list[TableRow] = content["rows"]
+    recomputed, kept = [], []
+    skipped: dict[str, None] = {}  # in order
+    for number, row in enumerate(rows):
+        require_form(row, path)
+        place, scores = folder / "rows" / str(number), dict(row["scores"])
+        folders = [one.parent for _, one in files_of(place, "result.json")]
+        runs = [_recompute(one, folder) for one in folders]
+        for metric, stored in row["scores"].items():
+            measured = [run.get(metric) for run in runs]
+            if runs and not any(one is not None for one in measured):
+                skipped[f"{row['row']} {metric}"] = None
+                continue
+            if None not in measured:
+                scores[metric] = measured
+            names = [one.name for one in folders]
+            for name, before, now in zip_longest(names, stored, measured):
+                label = f"{row['row']}, {name or 'more runs'}: {metric}"
+                yield label, before, now, _rounding(metric)
+        old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}
+        recomputed.append({**old, "scores": scores})
+        kept.append(read_kept(run_folders(place)))
+    for title in dict.fromkeys(row["table"] for row in rows):
+        places = [place for place, row in enumerate(rows) if row["table"] == title]
+        members = [recomputed[place] for place in places]
+        add_comparisons(members, [kept[place] for place in places], content["baseline"])
+    for row, new in zip(rows, recomputed, strict=True):
+        both = [one.get("compared", {}).get("metrics", {}) for one in (row, new)]
+        for metric, name in product(sorted({*both[0], *both[1]}), TESTED):
+            before, now = (one.get(metric, {}).get(name) for one in both)
+            if before is not None or now is not None:
+                rounding = _rounding(metric) if name == TESTED[0] else P_ROUNDING
+                yield f"{row['row']}: {metric}, {name}", before, now, rounding
+    if skipped:
+        print(f"not recomputed, since the archive has no outputs of them: {', '.join(skipped)}")
+
+
+def _rounding(metric: str) -> float:
+    return 0.6 * 0.1 ** DIGITS.get(metric, 2)
+
+
+def _recompute(run: Path, folder: Path) -> Mapping[str, float]:
+    """Return the scores of a run's outputs, and write their sentence statistics beside them."""
+    settings = read_object(run / "result.json")["settings"]
+    scoring = str(settings.get("score", ""))
+    if scoring and not SCORING.fullmatch(scoring):
+        raise UsageError(f"{run.name}: its scoring {scoring[:80]!r} is refused: it may read files")
+    has_statistics = (run / STATISTICS).exists()
+    texts = sorted((folder / "text").glob("test.*"))
+    if "lead" in settings:
+        source, target = texts
+        command = score_lead(scoring, int(settings["lead"]), source, target)
+    elif (run / OUTPUT).exists():
+        subwords = value_of(str(settings["generate"]).split(), "--remove-bpe")
+        command = score_generated(scoring, run, texts[-1] if texts else None, subwords)
+    elif (run / RANKING).exists():
+        command = [*SCORE_RANKING, "--scores", str(run / RANKING)]
+    elif (run / PREDICTIONS).exists():
+        kept = read_predictions([run / PREDICTIONS])
+        groups = {name: Group(metric_of(name), [one]) for name, one in kept.metrics.items()}
+        return {name: group.mean for name, group in groups.items()}
+    else:
+        return {}
+    scored = subprocess.run(
+        program(command), env=python_environment(), capture_output=True, encoding="utf-8"
+    )
+    if scored.returncode:
+        raise UsageError(
+            f"{run.name} cannot be scored: {scored.stderr.strip().rpartition(chr(10))[2]}"
+        )
+    numbers = json.loads(scored.stdout)
+    if not has_statistics:  # runs of older versions, which were compared without
+        (run / STATISTICS).unlink(missing_ok=True)
+    if (run / RANKING).exists():
+        return {name: round(100 * numbers[name], 2) for name in METRICS}
+    return scores_in(numbers)

@@ -1,0 +1,386 @@
+"""Custom tables: a YAML file whose keys are the fields of :class:`CustomTable`."""
+
+import difflib
+import json
+import re
+import shlex
+import subprocess
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+import yaml
+
+from fairseq_posattn.common.cli import value_of
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.flags import flag
+from fairseq_posattn.preparation.corpus import FOLDS, POSITIONS
+from fairseq_posattn.recipes.generation import SCORING, SCORING_HELP
+from fairseq_posattn.recipes.options import CHECKPOINTS
+from fairseq_posattn.recipes.papers import DATASETS
+from fairseq_posattn.recipes.plan import Plan
+from fairseq_posattn.recipes.processes import program, python_environment
+from fairseq_posattn.recipes.recipe import (
+    COSTS,
+    LENGTHS,
+    MARKUP,
+    SUMMARY_SCORES,
+    ClassificationRecipe,
+    Dataset,
+    Generation,
+    GenerationRecipe,
+    Recipe,
+    Row,
+    Training,
+)
+from fairseq_posattn.training.settings import Prepared
+
+METRICS = {
+    "translation": ("bleu", "chrf2", "ter"),
+    "summarization": (*SUMMARY_SCORES, "average"),
+}
+PAIRS = tuple(METRICS)
+LABELED = ("classification", "tagging", "recommendation")
+CHECK = "fairseq_posattn.recipes.row_check"
+EXAMPLE = """\
+title: ALiBi beside the Transformer
+data: data-bin/fr-en
+seeds: 3
+epochs: 20
+training:
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --optimizer adam --lr 1e-3
+  --lr-scheduler inverse_sqrt --warmup-updates 400 --dropout 0.2 --share-all-embeddings
+rows:
+  Transformer: --arch transformer_iwslt_de_en
+  ALiBi: --arch dman_iwslt_de_en --encoder-sublayers alibi,ffn
+"""
+# Flags that the recipe gives, and what sets them.
+GIVEN = {
+    **{"--seed": "seeds", "--max-update": "updates", "--max-epoch": "epochs"},
+    **{"--max-tokens": "max_tokens", "--batch-size": "batch_size", "--update-freq": "batches"},
+    **{"--user-dir": "user_dir", "--task": "data", "--source-lang": "data"},
+    **{"--target-lang": "data", "--save-dir": "--out", "--cpu": "--cpu"},
+    **{"--fp16": "--precision", "--bf16": "--precision"},
+}
+
+
+@dataclass(frozen=True)
+class CustomTable:
+    """The keys of a file. Metadata: ``kinds`` are the kinds of data that take a key."""
+
+    data: tuple[str, ...] = flag(
+        (), "folder of posattn prepare, or, of data with labels, a list of several", required=True
+    )
+    rows: Mapping[str, str] = flag(
+        None, "for each row its name and its flags of fairseq-train, --arch among them"
+    )
+    training: str = flag(
+        "", "flags of fairseq-train for all rows: criterion, optimizer, rate, regularization"
+    )
+    title: str = flag("", "heading of the table (default: the name of the file)")
+    epochs: int = flag(0, "length of training; give epochs or updates")
+    updates: int = flag(0, "length of training; give epochs or updates")
+    interval: int = flag(0, "updates between validations (default: updates / 20)", kinds=LABELED)
+    seeds: int = flag(1, "models of each row, with the seeds 1 to N (default: 1)")
+    baseline: str = flag(
+        "", "row with which the others are compared (default: Transformer, Multi-head or the first)"
+    )
+    metrics: tuple[str, ...] = flag(
+        (),
+        "list of bleu, chrf2, ter; or of rouge1, rouge2, rougeL, average; or of the criterion's "
+        f"metrics and {', '.join(COSTS)} (default: those of the data)",
+    )
+    user_dir: str = flag(
+        "",
+        "folder with models and mechanisms as for fairseq-train --user-dir; its __init__.py must "
+        "import fairseq_posattn",
+    )
+    max_tokens: int = flag(
+        0, "tokens of a batch (default: 4096; of data with labels, by batch_size)"
+    )
+    batch_size: int = flag(0, "sentences of an update (default: 64)", kinds=LABELED)
+    batches: int = flag(0, "batches of an update (default: 1)", kinds=PAIRS)
+    checkpoint: str = flag(
+        "", "checkpoint to score: best (default), average or last", kinds=PAIRS, choices=CHECKPOINTS
+    )
+    decoding: str = flag("", "flags of fairseq-generate (default: --beam 5)", kinds=PAIRS)
+    scoring: str = flag(
+        "",
+        f"arguments of posattn score, {SCORING_HELP} (default: bleu --forms sacrebleu, or rouge "
+        "--words auto)",
+        kinds=PAIRS,
+    )
+    tiny: str = flag("", "flags that make models tiny, instead of those of --tiny")
+
+
+class Source:
+    """A file with the line of each key and row; ``table`` is its content."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            node = yaml.compose(path.read_text(encoding="utf-8"), yaml.SafeLoader)
+        except UnicodeDecodeError:
+            raise UsageError(f"{path}: the text is not UTF-8; convert it first") from None
+        except yaml.YAMLError as error:
+            line = error.problem_mark.line + 1 if isinstance(error, yaml.MarkedYAMLError) else 1
+            problem = str(getattr(error, "problem", error)).partition("\n")[0]
+            self.fail(
+                line, f"this is not YAML ({problem}); indent by spaces, quote texts with ': '"
+            )
+        if not isinstance(node, yaml.MappingNode):
+            self.fail(1, "it has no keys; posattn recipe --example prints a file with all of them")
+        known = {one.name: one for one in fields(CustomTable)}
+        self.lines: dict[str, int] = {}
+        self.rows: dict[str, int] = {}
+        values = {}
+        for name, value in self._items(node, "key", self.lines):
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1) or [", ".join(known)]
+                self.fail(name, f"there is no key {name!r}; do you mean {near[0]}?")
+            values[name] = self._value(name, value, known[name].type)
+            choices = known[name].metadata.get("choices", (values[name],))
+            if values[name] not in choices:
+                self.fail(name, f"{name} is {values[name]!r}; give {', '.join(choices)}")
+        for name in ("data", "rows"):
+            if not values.get(name):
+                self.fail(name, f"{name} is missing or empty; give {known[name].metadata['help']}")
+        self.table = CustomTable(**values)
+
+    def fail(self, place: str | int | None, message: str) -> NoReturn:
+        """Raise UsageError with a line, or with that of a key."""
+        line = self.lines.get(place, 1) if isinstance(place, str) else place
+        raise UsageError(f"{self.path}:{line}: {message}")
+
+    def _items(
+        self, node: yaml.MappingNode, kind: str, lines: dict[str, int]
+    ) -> Iterator[tuple[str, yaml.Node]]:
+        """Yield names and values of a mapping, and store the lines of the names."""
+        for key, value in node.value:
+            line = key.start_mark.line + 1
+            name = self._value(kind, key, str)
+            if name in lines:
+                self.fail(
+                    line, f"{kind} {name!r} is also in line {lines[name]}; rename one of them"
+                )
+            lines[name] = line
+            yield name, value
+
+    def _value(self, name: str, node: yaml.Node, kind: Any) -> Any:
+        """Return a value of the type of a field."""
+        tag = node.tag.rpartition(":")[2]
+        line = node.start_mark.line + 1
+        if kind is str:
+            if tag != "str":
+                self.fail(line, f"{name} must be text, not {_called(node)}; put it in quotes")
+            return " ".join(node.value.split())
+        if kind is int:
+            if tag != "int" or not node.value.isdecimal() or int(node.value) == 0:
+                self.fail(line, f"{name} must be a positive whole number, not {_called(node)}")
+            return int(node.value)
+        if kind == tuple[str, ...]:
+            nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+            return tuple(self._value(name, one, str) for one in nodes)
+        if not isinstance(node, yaml.MappingNode):
+            self.fail(line, f"{name} must be lines of a name, a colon and flags")
+        return {
+            row: self._value(f"row {row!r}", value, str) if value.value else ""
+            for row, value in self._items(node, "row", self.rows)
+        }
+
+
+def _called(node: yaml.Node) -> str:
+    return repr(node.value) if isinstance(node, yaml.ScalarNode) else f"a {node.id}"
+
+
+def read(path: Path) -> Recipe:
+    """Return the recipe of a file; UsageError with file and line for its first mistake.
+
+    Flags are checked by :func:`check`, which takes seconds.
+    """
+    source = Source(path)
+    table = source.table
+    corpora = [_read_data(source, Path(folder)) for folder in table.data]
+    kind, names = corpora[0].kind, [corpus.folder.name for corpus in corpora]
+    if any(corpus.kind != kind for corpus in corpora) or kind in PAIRS and len(corpora) > 1:
+        source.fail("data", "several folders must all have labels, and the same kind of them")
+    if len({*names}) < len(names):
+        source.fail("data", f"two folders are called {max(names, key=names.count)}; rename one")
+    for one in fields(CustomTable):
+        if one.name in source.lines and kind not in one.metadata.get("kinds", [kind]):
+            source.fail(one.name, f"{names[0]} is data of {kind}, without {one.name}; remove it")
+    if bool(table.epochs) == bool(table.updates):
+        source.fail("updates", "give the length of training as either epochs or updates")
+    if table.baseline and table.baseline not in table.rows:
+        known = "; ".join(table.rows)
+        source.fail("baseline", f"there is no row {table.baseline!r}; it is one of {known}")
+    if table.user_dir:
+        _check_plugin(source, Path(table.user_dir))
+    if table.scoring and not SCORING.fullmatch(table.scoring):
+        source.fail("scoring", f"{table.scoring!r} is not {SCORING_HELP}")
+    _check_metrics(source, _scores(kind, table.scoring) or table.metrics)
+    _check_rows(source)
+    for name in (table.title, path.stem, *names, *table.rows):
+        if not name.isprintable() or set(MARKUP) & set(name):
+            source.fail(source.rows.get(name, "title"), f"{name!r} has one of {MARKUP}; rename it")
+    common = f"custom/{path.stem}", table.title or path.stem, f"The table of {path}."
+    rows = tuple(Row(name, flags=flags) for name, flags in table.rows.items())
+    more: dict[str, Any] = {"custom": True, "baseline": table.baseline, "tiny": table.tiny}
+    if table.user_dir:
+        more["user_dir"] = str(Path(table.user_dir).resolve())
+    if kind in PAIRS:
+        return GenerationRecipe(*common, rows, _generation(source, corpora[0]), **more)
+    datasets = tuple(_dataset(table, corpus) for corpus in corpora)
+    updates = table.updates
+    training = Training(
+        table.training,
+        *(table.batch_size or 64, table.max_tokens, table.epochs, updates),
+        interval=table.interval or max(1, updates // 20),
+        seeds=table.seeds,
+    )
+    return ClassificationRecipe(
+        *(*common, rows, datasets, {one.name: training for one in datasets}, path.stem), **more
+    )
+
+
+def _read_data(source: Source, folder: Path) -> Prepared:
+    """Return the description of prepared data, of cross validation that of the first fold."""
+    if not folder.is_dir():
+        source.fail("data", f"there is no folder {folder}; make it with posattn prepare")
+    fold = folder / "fold0"
+    try:
+        corpus = Prepared(fold if fold.is_dir() else folder)
+    except UsageError as error:
+        source.fail("data", str(error))
+    corpus.folder = folder
+    return corpus
+
+
+def _check_plugin(source: Source, folder: Path) -> None:
+    """Check that a folder for ``--user-dir`` loads this package, too."""
+    if not (folder / "__init__.py").exists():
+        source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
+    if not any(b"fairseq_posattn" in one.read_bytes() for one in folder.rglob("*.py")):
+        fix = "add 'import fairseq_posattn' to its __init__.py"
+        source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
+
+
+def _scores(kind: str, scoring: str) -> list[str]:
+    """Return the scores of pairs, also by length; those of data with labels are the criterion's."""
+    names = [*METRICS.get(kind, ())]
+    if lengths := value_of(scoring.split(), "--by-length"):
+        from fairseq_posattn.scoring.lengths import divide  # here, because it imports NumPy
+
+        ranges = divide([], list(map(int, lengths.split(","))))
+        names += [f"{name} {one}" for name in METRICS[kind] for one in ranges if LENGTHS in one]
+    return names
+
+
+def _check_metrics(source: Source, known: Collection[str]) -> None:
+    for name in source.table.metrics:
+        if name.removeprefix("valid_") not in known:
+            source.fail("metrics", f"there is no metric {name!r}; known: {', '.join(known)}")
+
+
+def _check_rows(source: Source) -> None:
+    """Check what can be known of flags without fairseq."""
+    table, rows = source.table, source.rows
+    shared = [(source.lines.get(name), name, getattr(table, name)) for name in ("training", "tiny")]
+    for line, name, flags in (*shared, *((rows[name], name, table.rows[name]) for name in rows)):
+        try:
+            words = shlex.split(flags)
+        except ValueError as error:
+            source.fail(line, f"{flags!r} has an open quotation mark ({error}); close it")
+        for word in words:
+            if instead := GIVEN.get(word.partition("=")[0]):
+                source.fail(line, f"{word} is set by {instead}; remove it here")
+        if line not in rows.values():
+            if "--arch" in words:
+                source.fail(line, f"{name} has --arch; give each row its own")
+        elif not words:
+            source.fail(line, f"row {name!r} has no flags; give --arch NAME at least")
+        elif "--arch" not in words[:-1]:
+            source.fail(line, f"row {name!r} has no --arch NAME; give it")
+        elif (first := next(one for one in rows if table.rows[one] == flags)) != name:
+            source.fail(line, f"row {name!r} has the flags of {first!r}; remove one of them")
+
+
+def _generation(source: Source, corpus: Prepared) -> Generation:
+    table, described = source.table, corpus.manifest
+    is_summary = corpus.kind == "summarization"
+    scoring = table.scoring or ("rouge --words auto" if is_summary else "bleu --forms sacrebleu")
+    return Generation(
+        regime=source.path.stem,
+        corpus=corpus.folder.name,
+        preparation="",
+        training=table.training,
+        max_tokens=table.max_tokens or 4096,
+        batches=table.batches or 1,
+        decoding=table.decoding or "--beam 5",
+        scoring=scoring,
+        metric=f"scores of posattn score {scoring}",
+        metrics=table.metrics or (METRICS[corpus.kind][: 4 if is_summary else 1]),
+        source=described.languages[0],
+        target=described.languages[1],
+        max_update=table.updates,
+        max_epoch=table.epochs,
+        checkpoint=table.checkpoint or "best",
+        subwords=described.subwords or "",
+        folder=str(corpus.folder.resolve()),
+        seeds=table.seeds,
+    )
+
+
+def _dataset(table: CustomTable, corpus: Prepared) -> Dataset:
+    """Return the data set in a folder, with the columns and test splits of its corpus."""
+    described, folder = corpus.manifest, corpus.folder.resolve()
+    folds = FOLDS if (folder / "fold0").is_dir() else 0
+    inputs = sorted(one.name for one in (folder / ("fold0" if folds else "")).glob("input?"))
+    known = DATASETS.get(described.corpus)
+    known = known or replace(DATASETS["trec"], columns=(*inputs, "label"), positions="", classes=0)
+    if (described.longest_text or 0) >= POSITIONS:
+        known = replace(known, positions=f"--max-positions {POSITIONS} --shorten-method truncate")
+    return replace(
+        known,
+        name=folder.name,
+        metrics=table.metrics or (corpus.metric,),
+        task=described.task,
+        criterion=described.criterion or known.criterion,
+        classes=described.classes or known.classes,
+        folds=folds,
+        folder=str(folder),
+        features=described.features or known.features,
+        tiny=known.tiny.replace(" --sentence-ends cue0", ""),  # a word of generated data
+    )
+
+
+def check(path: Path, plan: Plan) -> None:
+    """Have fairseq read the flags of all rows; UsageError with file and line for a mistake."""
+    source = Source(path)
+    trainings = [(row, step.command) for row, step in plan.trainings()]
+    words = [list(command[command.index("--user-dir") - 1 :]) for _, command in trainings]
+    checked = subprocess.run(
+        program(["python", "-m", CHECK]),
+        input=json.dumps(words),
+        env=python_environment(),
+        capture_output=True,
+        text=True,
+    )
+    if checked.returncode:
+        last = (checked.stderr.strip().splitlines() or ["no output"])[-1]
+        source.fail("user_dir", f"the plugins cannot be loaded: {last}")
+    for (row, _), (mistake, metrics) in zip(trainings, json.loads(checked.stdout), strict=True):
+        if mistake:
+            name = re.search(r"--[\w-]+|$", mistake)[0]  # type: ignore[index]
+            is_shared = name in source.table.training.split() and name not in row.flags.split()
+            place = "training" if is_shared else source.rows[row.name]
+            source.fail(place, f"row {row.name!r}: {mistake}")
+        if metrics:
+            _check_metrics(source, (*metrics, *COSTS))
+
+
+def example() -> str:
+    """Return a file with ten lines, and a comment for each key."""
+    about = (f"#   {one.name}: {one.metadata['help']}" for one in fields(CustomTable))
+    return "\n".join([EXAMPLE + "\n# All keys; docs/recipes.md explains them:", *about]) + "\n"

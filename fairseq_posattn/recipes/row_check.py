@@ -1,0 +1,47 @@
+"""Check the trainings of a custom table without training.
+
+``python -m fairseq_posattn.recipes.row_check`` reads a JSON list of the words of command lines of
+fairseq-train. It writes for each the first mistake or null, and the metrics of its criterion.
+"""
+
+import contextlib
+import io
+import json
+import sys
+from collections.abc import Sequence
+
+import torch
+from fairseq import options, tasks
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checks import metrics_of
+from fairseq_posattn.training.plugin import register
+
+
+def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Parse a command line as fairseq-train does, and build its model without weights."""
+    sys.argv = ["fairseq-train", *words]  # read by fairseq, also for --user-dir
+    errors = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(errors):
+            parsed = options.parse_args_and_arch(options.get_training_parser())
+            with torch.device("meta"):
+                tasks.setup_task(parsed).build_model(parsed)
+    except SystemExit:  # argparse's
+        return errors.getvalue().strip().rpartition("error: ")[2], ()
+    except Exception as error:
+        if isinstance(error, UsageError) or str(error).startswith("--"):
+            return str(error), ()  # others may be due to the lack of weights
+    return None, metrics_of(parsed.criterion)
+
+
+def main() -> None:
+    """Check all command lines of standard input."""
+    register()
+    with contextlib.redirect_stdout(sys.stderr):  # models may print
+        checked = [check(words) for words in json.load(sys.stdin)]
+    json.dump(checked, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

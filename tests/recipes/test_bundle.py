@@ -1,0 +1,199 @@
+"""Archives of tables: what they contain, and that false numbers and unsafe content are found."""
+
+import hashlib
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes.bundle import verify, write_bundle
+from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
+from fairseq_posattn.recipes.generation import SCORING
+from fairseq_posattn.recipes.papers import RECIPES
+from fairseq_posattn.recipes.rows import make_rows
+from fairseq_posattn.text.manifest import Manifest, write
+
+WORDS = [f"word{number}" for number in range(16)]
+REFERENCES = [" ".join(WORDS[start : start + 8]) for start in range(8)]
+PAIRS = {"task": "translation", "word_rule": "text", "metric": "bleu", "languages": ("fr", "en")}
+LABELED = {"task": "sentence_prediction", "word_rule": "moses", "metric": "accuracy"}
+FILE = """\
+data: data
+epochs: 3
+baseline: B
+rows:
+  A: --arch {}
+  B: --arch {} --dropout 0
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data/text").mkdir(parents=True)
+    (tmp_path / "data/dict.txt").write_text("a 1\n")
+    return tmp_path
+
+
+def result(run, scores, **more):
+    described = {"versions": {}, "hardware": "CPU", "date": "2026-01-01", "hours": 0.5, **more}
+    content = {"scores": scores, "settings": run.values, "commands": [f"{run.folder}"], **described}
+    (run.folder / "result.json").write_text(json.dumps(content))
+
+
+def bundled(kind, fill):
+    """Write the archive of a table with two seeds, whose runs' folders ``fill`` has filled."""
+    arch = "transformer_iwslt_de_en" if kind is PAIRS else "transformer_classifier"
+    Path("own.yaml").write_text(FILE.format(arch, arch))
+    write("data", Manifest("own", **kind))
+    plan = make_plan(find("own.yaml"), ["--seeds", "2", "--cpu"], "own.yaml", Path())
+    for number, run in enumerate(plan.runs()):
+        run.folder.mkdir(parents=True)
+        fill(run, number)
+    rows = make_rows(plan.recipe, list(plan.entries()), "command", plan.title)
+    write_bundle(Path("table.tar.gz"), plan, rows)
+    return Path("table.tar.gz")
+
+
+def predicted(run, number):
+    labels = ["good", "bad"] * 20
+    for place in range(number):
+        labels[place * 3] = "bad" if labels[place * 3] == "good" else "good"
+    pairs = zip(labels, ["good", "bad"] * 20, strict=True)
+    lines = [f"{one}\t{other}\n" for one, other in pairs]
+    (run.folder / "predictions-test.txt").write_text("".join(lines))
+    more = {"examples": {"train": 9, "test": 40}, "parameters without word vectors": 5}
+    result(run, {"accuracy": 100 - 2.5 * number, "loss": 1.0}, **more)
+
+
+def generated(run, number):
+    Path("data/text/test.en").write_text("".join(f"{line}\n" for line in REFERENCES))
+    hypotheses = [
+        " ".join(line.split()[: 8 - number - place % 2]) for place, line in enumerate(REFERENCES)
+    ]
+    lines = []
+    for place, (line, hypothesis) in enumerate(zip(REFERENCES, hypotheses, strict=True)):
+        lines += [f"S-{place}\tx", f"T-{place}\t{line}", f"H-{place}\t-1\t{hypothesis}"]
+    (run.folder / "generate-test.txt").write_text("\n".join(lines) + "\n")
+    bleu = round(sacrebleu.corpus_bleu(hypotheses, [REFERENCES]).score, 2)
+    result(run, {"bleu": bleu}, counts={"scored": 8})
+
+
+def changed(path, change):
+    """Rewrite an archive with the members that ``change`` returns by name and content."""
+    with tarfile.open(path) as archive:
+        members = {one.name: archive.extractfile(one).read() for one in archive}
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in change(members).items():
+            member = tarfile.TarInfo(name)
+            if content is None:
+                member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            member.size = len(content or b"")
+            archive.addfile(member, io.BytesIO(content or b""))
+    return path
+
+
+def replaced(name, old, new):
+    def change(members):
+        assert members[name].count(old) >= 1
+        return members | {name: members[name].replace(old, new, 1)}
+
+    return change
+
+
+def test_an_archive_has_all_that_its_numbers_come_from(folder):
+    with tarfile.open(bundled(LABELED, predicted)) as archive:
+        content = {one.name: archive.extractfile(one).read() for one in archive}
+    table = json.loads(content["table.json"])
+    assert table["data"]["data"]["dict.txt"] == hashlib.sha256(b"a 1\n").hexdigest()
+    first, second = table["rows"]
+    assert (first["scores"], first["hours"]) == ({"accuracy": [100.0, 95.0]}, 0.5)
+    assert first["compared"]["with"] == "B" and "compared" not in second
+    assert first["compared"]["metrics"]["accuracy"].keys() >= {"p", "p_holm"}
+    assert content["rows/1/seed2/predictions-test.txt"].count(b"\n") == 40
+    run = json.loads(content["rows/0/seed1/result.json"])
+    assert run["commands"][0].startswith("OUT/data/transformer_classifier-")
+    assert str(folder).encode() not in b"".join(content.values())
+
+
+@pytest.mark.parametrize(("kind", "fill"), [(LABELED, predicted), (PAIRS, generated)])
+def test_true_numbers_hold(capsys, kind, fill):
+    assert main(["--verify", str(bundled(kind, fill))]) == 0
+    printed = capsys.readouterr().out
+    assert "DIFFERS" not in printed and "values hold" in printed
+    metric = kind["metric"]
+    for line in (f"A, seed2: {metric} ", f"A: {metric}, p ", f"A: {metric}, p_benjamini_hochberg "):
+        assert f"holds: {line}" in printed
+
+
+def test_the_scores_of_all_packaged_tables_can_be_verified():
+    settings = [table.settings for table in RECIPES.values() if hasattr(table, "settings")]
+    assert len(settings) > 10
+    assert [one.scoring for one in settings if not SCORING.fullmatch(one.scoring)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new", "found"),
+    [
+        ("table.json", b"95.0", b"96.0", "A, seed2: accuracy 96.0, recomputed 95.0"),
+        ("table.json", b'"p_holm": ', b'"p_holm": 1', "A: accuracy, p_holm "),
+        ("table.json", b'"p": ', b'"p": 1', "A: accuracy, p "),
+        ("table.json", b'"difference": ', b'"difference": 1', "A: accuracy, difference "),
+        ("table.json", b"95.0", b"95.0, 99.0", "A, more runs: accuracy 99.0, recomputed None"),
+        ("rows/0/seed1/predictions-test.txt", b"good\tgood", b"bad\tgood", "A, seed1: accuracy "),
+    ],
+)
+def test_a_false_number_is_found(capsys, name, old, new, found):
+    assert verify(changed(bundled(LABELED, predicted), replaced(name, old, new))) == 1
+    assert f"DIFFERS: {found}" in capsys.readouterr().out
+
+
+def test_missing_outputs_of_a_run_are_found(capsys):
+    def change(members):
+        return {name: one for name, one in members.items() if name != OUTPUT}
+
+    assert verify(changed(bundled(LABELED, predicted), change)) == 1
+    printed = capsys.readouterr().out
+    assert "DIFFERS: A, seed2: accuracy 95.0, recomputed None" in printed
+
+
+OUTPUT = "rows/0/seed2/predictions-test.txt"
+
+
+def test_false_hypotheses_are_found(capsys):
+    change = replaced("rows/0/seed1/generate-test.txt", b"\t-1\tword0 ", b"\t-1\tno ")
+    assert verify(changed(bundled(PAIRS, generated), change)) == 1
+    assert "DIFFERS: A, seed1: bleu " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda members: members | {"link": None}, "table.tar.gz is refused: 'link' is a link"),
+        (lambda members: members | {"../x": b""}, "table.tar.gz is refused: '../x' is a link or"),
+        (lambda members: {"x": b""}, "table.tar.gz is no archive of --bundle: "),
+        (lambda members: members | {"table.json": b"[]"}, "table.json is no result of a recipe"),
+        (
+            replaced("table.json", b'"rows"', b'"row"'),
+            "is no archive of --bundle: KeyError: 'rows'",
+        ),
+        (replaced("table.json", b'"A"', b'"\\u001b[2J"'), "table.tar.gz: row is "),
+        (
+            replaced("rows/0/seed1/result.json", b"--forms sacrebleu", b"--statistics /tmp/x"),
+            "its scoring 'bleu --statistics /tmp/x' is refused",
+        ),
+        (
+            replaced("rows/0/seed1/result.json", b"--forms sacrebleu", b"--forms a --comet x"),
+            "its scoring 'bleu --forms a --comet x' is refused",
+        ),
+    ],
+)
+def test_an_archive_of_a_stranger_is_refused(change, message):
+    path = changed(bundled(PAIRS, generated), change)
+    with pytest.raises(UsageError) as refused:
+        verify(path)
+    assert message in str(refused.value)

@@ -1,0 +1,238 @@
+"""Tables of users: files, their mistakes, and the runs that they describe."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes import custom
+from fairseq_posattn.recipes.commands.recipe import find, main, make_plan
+from fairseq_posattn.text.manifest import Manifest, write
+
+ROOT = Path(__file__).parents[2]
+PAIRS = {"task": "translation", "word_rule": "text", "metric": "bleu", "languages": ("fr", "en")}
+LABELED = {
+    **{"task": "sentence_prediction", "word_rule": "moses", "metric": "accuracy", "classes": 2},
+    "criterion": "sentence_classification",
+}
+FILE = """\
+data: fr-en
+epochs: 3
+training: --optimizer adam --lr 1e-3
+rows:
+  Transformer: --arch transformer_iwslt_de_en
+  ALiBi: --arch dman_iwslt_de_en --encoder-sublayers alibi,ffn
+"""
+CLASSIFIERS = FILE.replace("fr-en", "reviews").replace("iwslt_de_en", "classifier")
+
+
+def described(folder, *columns, **manifest):
+    for column in columns:
+        (folder / column).mkdir(parents=True)
+    folder.mkdir(exist_ok=True)
+    write(folder, Manifest("own", **manifest))
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Work in a folder with prepared data, without what is binarized, and with a plugin."""
+    monkeypatch.chdir(tmp_path)
+    described(tmp_path / "fr-en", **PAIRS, subwords="sentencepiece")
+    described(tmp_path / "reviews", "input0", "label", **LABELED)
+    described(tmp_path / "pairs", "input0", "input1", "label", **LABELED, longest_text=600)
+    described(tmp_path / "folds" / "fold0", "input0", "label", **LABELED)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/__init__.py").write_text("import fairseq_posattn\n")
+    (tmp_path / "stock").mkdir()
+    (tmp_path / "stock/__init__.py").write_text("import fairseq\n")
+    return tmp_path
+
+
+def plan_of(text, *options):
+    Path("own.yaml").write_text(text)
+    words = ["--dry-run", "--out", "/out", *options]
+    return make_plan(find("own.yaml"), words, "own.yaml", Path())
+
+
+def words_of(run, step=0):
+    return shlex.join(run.steps[step].command)
+
+
+# --- The file ----------------------------------------------------------------------------------
+
+
+def test_the_example_is_in_the_documentation_and_names_all_keys(capsys):
+    assert main(["--example"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith(custom.EXAMPLE) and len(custom.EXAMPLE.splitlines()) == 10
+    shown = "".join(f"    {line}\n" for line in custom.EXAMPLE.splitlines())
+    assert shown in (ROOT / "docs/recipes.md").read_text()
+    assert re.findall(r"^#   (\w+): ", printed, re.M) == list(
+        custom.CustomTable.__dataclass_fields__
+    )
+
+
+ALIBI = "--arch dman_iwslt_de_en --encoder-sublayers alibi,ffn"
+MISTAKES = [  # what is replaced, by what, line, message
+    ("epochs", "epoch", 2, "there is no key 'epoch'; do you mean epochs?"),
+    ("data: fr-en\n", "", 1, "data is missing or empty; give folder of posattn prepare"),
+    ("epochs: 3", "epochs: three", 2, "epochs must be a positive whole number, not 'three'"),
+    ("epochs: 3", "epochs: 0", 2, "epochs must be a positive whole number, not '0'"),
+    ("epochs: 3", "epochs: 3\ntitle: 2024", 3, "title must be text, not '2024'; put it in quotes"),
+    ("epochs: 3", "epochs: 3\ntitle: [a]", 3, "title must be text, not a sequence"),
+    ("epochs: 3", "epochs: 3\nupdates: 5", 3, "give the length of training as either epochs or"),
+    ("epochs: 3", "epochs: 3\nepochs: 4", 3, "key 'epochs' is also in line 2; rename one"),
+    ("epochs: 3", "epochs: 3\nmetrics: [bleu, blue]", 3, "there is no metric 'blue'; known: bleu,"),
+    ("epochs: 3", "epochs: 3\ncheckpoint: first", 3, "checkpoint is 'first'; give best, average,"),
+    ("epochs: 3", "epochs: 3\nbaseline: X", 3, "there is no row 'X'; it is one of Transformer; A"),
+    ("epochs: 3", "epochs: 3\nbatch_size: 9", 3, "fr-en is data of translation, without batch_s"),
+    ("epochs: 3", "epochs: 3\nuser_dir: fr-en", 3, "fr-en has no __init__.py; name the folder"),
+    ("epochs: 3", "epochs: 3\nuser_dir: stock", 3, "stock does not load the models of this packa"),
+    ("epochs: 3", "epochs: 3\nscoring: bleu --comet x", 3, "'bleu --comet x' is not bleu or rou"),
+    ("epochs: 3", "epochs: 3\ntitle: a: b", 3, "this is not YAML (mapping values are not allowe"),
+    ("fr-en", "fr-de", 1, "there is no folder fr-de; make it with posattn prepare"),
+    ("fr-en", "mine", 1, "mine: has no preparation.json; make it with 'posattn prepare'"),
+    ("fr-en", "[fr-en, reviews]", 1, "several folders must all have labels, and the same kind"),
+    ("fr-en", "[reviews, x/../reviews]", 1, "there is no folder x/../reviews; make it with"),
+    ("fr-en", "[reviews, ./reviews]", 1, "two folders are called reviews; rename one"),
+    ("--lr 1e-3", "--lr '1e-3", 3, "has an open quotation mark"),
+    ("--lr 1e-3", "--max-update 9", 3, "--max-update is set by updates; remove it here"),
+    ("--lr 1e-3", "--arch x", 3, "training has --arch; give each row its own"),
+    (ALIBI, "", 6, "row 'ALiBi' has no flags; give --arch NAME at least"),
+    (ALIBI, "--encoder-sublayers alibi,ffn", 6, "row 'ALiBi' has no --arch NAME; give it"),
+    (ALIBI, "--arch x --seed=4", 6, "--seed=4 is set by seeds; remove it here"),
+    (ALIBI, "--arch transformer_iwslt_de_en", 6, "row 'ALiBi' has the flags of 'Transformer';"),
+    ("ALiBi:", "Transformer:", 6, "row 'Transformer' is also in line 5; rename one"),
+    ("ALiBi:", "8:", 6, "row must be text, not '8'; put it in quotes"),
+    ("ALiBi:", "A|B:", 6, "'A|B' has one of <>`|; rename it"),
+    ("  ALiBi:", "\tALiBi:", 6, "this is not YAML (found character '\\t'"),
+]
+
+
+@pytest.mark.parametrize(("text", "other", "line", "message"), MISTAKES)
+def test_a_mistake_is_one_line_with_its_place(text, other, line, message):
+    assert FILE.count(text) == 1
+    with pytest.raises(UsageError) as refused:
+        plan_of(FILE.replace(text, other))
+    assert f"own.yaml:{line}: " in str(refused.value) and message in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [b"", b"[a]", b"text", b"\xff"])
+def test_another_file_is_one_line(content):
+    Path("own.yaml").write_bytes(content)
+    with pytest.raises(
+        UsageError, match=r"^own\.yaml(:1)?: (it has no keys|the text is not UTF-8)"
+    ):
+        find("own.yaml")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("text", "other", "line", "message"),
+    [
+        ("--lr 1e-3", "--lr 1e-3 --drpout 0.1", 3, "unrecognized arguments: --drpout"),
+        ("alibi,ffn", "alibi,fn", 6, "--encoder-sublayers alibi,fn: unknown sublayer 'fn'"),
+        ("epochs: 3", "epochs: 3\nmetrics: [accuracy, f2]", 3, "there is no metric 'f2'; known: l"),
+    ],
+)
+def test_fairseq_reads_all_flags_before_anything_is_trained(text, other, line, message):
+    Path("reviews/input0/dict.txt").write_text("a 1\n")
+    Path("reviews/label/dict.txt").write_text("good 1\nbad 1\n")
+    for split in ("train", "valid"):
+        Path(f"reviews/input0/{split}.bin").touch()
+    plan = plan_of(CLASSIFIERS.replace(text, other))
+    with pytest.raises(UsageError, match=re.escape(f"own.yaml:{line}: ")) as refused:
+        custom.check(Path("own.yaml"), plan)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+# --- Its runs ----------------------------------------------------------------------------------
+
+
+def test_rows_train_on_the_data_with_their_flags(folder):
+    more = "seeds: 2\nuser_dir: mine\nmax_tokens: 100\nbatches: 3\nscoring: bleu --language en\n"
+    plan = plan_of(FILE + more, "--gpus", "1")
+    runs = plan.runs()
+    assert [run.name for run in runs] == [
+        *("Transformer", "ALiBi", "Transformer, seed 2", "ALiBi, seed 2")
+    ]
+    train, generate, score = (words_of(runs[3], step) for step in range(3))
+    assert train.startswith(f"fairseq-train {folder}/fr-en --user-dir {folder}/mine ")
+    assert (
+        f" --source-lang fr --target-lang en --seed 2 --optimizer adam --lr 1e-3 {ALIBI} " in train
+    )
+    assert " --max-epoch 3 " in train and " --max-tokens 100 --update-freq 3 " in train
+    assert f" --user-dir {folder}/mine " in generate and "--remove-bpe sentencepiece" in generate
+    assert "checkpoint_best.pt --beam 5 " in generate
+    assert score.startswith("posattn score bleu --json --language en --generated /out/")
+    assert f"user-dir {folder}/mine" in runs[0].settings
+    assert plan.data == folder / "fr-en" and str(plan.out) == "/out"
+
+
+def test_data_with_labels_has_its_columns_and_folds(folder):
+    text = CLASSIFIERS.replace("reviews", "[pairs, folds]").replace("epochs: 3", "updates: 60")
+    plan = plan_of(text + "metrics: [accuracy, macro_f1]\n", "--rows", "ALiBi", "--gpus", "0")
+    runs = plan.runs()
+    assert [run.values["data"] for run in runs] == [
+        f"{folder}/pairs",
+        *(f"{folder}/folds/fold{fold}" for fold in range(10)),
+    ]
+    assert plan.datasets[0].columns == ("input0", "input1", "label")
+    assert plan.datasets[1].columns == ("input0", "label")
+    pairs, fold = words_of(runs[0]), words_of(runs[1])
+    assert "--max-positions 512 --shorten-method truncate" in pairs and "--max-pos" not in fold
+    assert (
+        "--validate-interval-updates 3 " in pairs and "--best-checkpoint-metric accuracy" in pairs
+    )
+    assert {entry.metrics for entry in plan.entries()} == {("accuracy", "macro_f1")}
+
+
+@pytest.mark.parametrize("text", [FILE, CLASSIFIERS])
+def test_tiny_models_are_trained_on_the_same_data(folder, text):
+    (run, _) = plan_of(text, "--tiny").runs()
+    words = words_of(run)
+    assert words.startswith(f"fairseq-train {folder}/") and " --max-update 4 " in words
+    assert re.search(r"--encoder-embed-dim 1[26] ", words)
+    (run, _) = plan_of(f"{text}tiny: --encoder-embed-dim 8\n", "--tiny").runs()
+    assert re.findall(r"--encoder-\w+-dim (\d+)", words_of(run))[-1] == "8"
+
+
+def test_learning_rates_are_tuned():
+    plan = plan_of(FILE, "--tune", "1e-3,3e-3", "--tune-updates", "9")
+    trials = [run for tuning in plan.tunings() for run in tuning.runs]
+    assert len(trials) == 4 and " --lr 0.003 --max-update 9 " in words_of(trials[1])
+    for _, step in plan.trainings():
+        assert "BEST" not in step.command
+
+
+def test_the_rows_are_compared_with_the_files_baseline():
+    assert find_recipe("baseline: ALiBi\n").baseline == "ALiBi"
+    assert find_recipe("").baseline == ""
+
+
+def test_scores_by_length_are_metrics():
+    more = "scoring: bleu --by-length 9,20\nmetrics: [bleu 0 to 9, bleu 10 to 20]\n"
+    assert find_recipe(more).settings.metrics == ("bleu 0 to 9", "bleu 10 to 20")
+    with pytest.raises(UsageError, match="own.yaml:8: there is no metric 'bleu 10 to 20'"):
+        find_recipe(more.replace("9,20", "9"))
+
+
+def find_recipe(more):
+    Path("own.yaml").write_text(FILE + more)
+    return find("own.yaml")
+
+
+@pytest.mark.parametrize("option", ["--data", "--prepare", "--source"])
+def test_options_that_prepare_data_are_those_of_packaged_tables(option):
+    with pytest.raises(UsageError, match=f"unrecognized arguments {option}"):
+        plan_of(FILE, option, "x")
+
+
+def test_data_without_binarized_files_is_prepared_again():
+    with pytest.raises(UsageError, match=r"fr-en has no dict.fr.txt; prepare the data again"):
+        plan_of(FILE).require_data(print)
+    with pytest.raises(UsageError, match=r"reviews/input0 has no test.idx; prepare the data again"):
+        plan_of(CLASSIFIERS).require_data(print)
