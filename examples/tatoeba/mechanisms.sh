@@ -1,3 +1,3 @@
 #!/usr/bin/env bash
-# Tatoeba, eight models side by side. --help explains.
+# Tatoeba, all mechanisms side by side. --help explains.
 exec bash "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh" tatoeba/mechanisms "$@"
