@@ -64,7 +64,17 @@ def command_lines(page):
     return [line.strip() for line in code.splitlines() if COMMAND.match(line)]
 
 
-LINES = sorted({line for page in PAGES for line in command_lines(page)})
+def measurements_on_a_gpu():
+    """Yield the command lines of benchmarks/gpu.py, but those of pytest."""
+    parts = runpy.run_path(str(ROOT / "benchmarks/gpu.py"))["parts"]
+    for is_tiny in (True, False):
+        for step in (step for steps in parts(is_tiny).values() for step in steps):
+            if step.command[1] != "-m":
+                yield shlex.join(["python", *step.command[1:]])
+
+
+LINES = {line for page in PAGES for line in command_lines(page)}
+LINES = sorted(LINES.union(measurements_on_a_gpu()))
 
 
 class Parsed(BaseException):

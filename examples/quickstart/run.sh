@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
     cat <<'END'
-usage: bash examples/quickstart/run.sh [--out DIR] [fairseq-train options]
+usage: bash examples/quickstart/run.sh [--out DIR] [--pairs N] [fairseq-train options]
 
 Creates a Python environment if there is none, and then takes the way of your own corpus: plain
 text, posattn prepare, posattn train, posattn translate, posattn score. The corpus is generated:
@@ -15,6 +15,7 @@ numbers, written out in German and English. No GPU is needed: about a minute on 
               numbers/      prepared data
               checkpoints/  the model and train.log
               Files of an earlier run are replaced.
+  --pairs N   pairs of numbers to train on (default: 30000)
   --help      show this.
 
 Other options go to fairseq-train. To compare:
@@ -37,7 +38,7 @@ die() {
 headline() { printf '\n== %s\n' "$*"; }
 
 out="$root/data-bin/quickstart"
-options=()
+options=() pairs=30000
 while (($#)); do
     case "$1" in
         --help | -h)
@@ -50,6 +51,10 @@ while (($#)); do
             shift
             ;;
         --out=*) out="${1#--out=}" ;;
+        --pairs)
+            pairs="${2:-}"
+            shift
+            ;;
         --save-dir | --save-dir=*) die "--save-dir: give --out, which also holds the model" ;;
         *) options+=("$1") ;;
     esac
@@ -69,7 +74,7 @@ text="$out/text" data="$out/numbers" model="$out/checkpoints"
 
 headline "1/5 Plain text, a number a line"
 PYTHONPATH="$root${PYTHONPATH:+:$PYTHONPATH}" python -m fairseq_posattn.recipes.tiny text "$text" \
-    --train 30000 --valid 500 --test 500
+    --train "$pairs" --valid 500 --test 500
 paste "$text/train.de" "$text/train.en" | sed -n 's/^/   /; 1,3p'
 
 headline "2/5 Tokens, subwords, binarized data: posattn prepare translation own"

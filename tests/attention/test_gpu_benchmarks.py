@@ -24,30 +24,40 @@ def measurements(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
 
 
-@pytest.mark.slow
-def test_every_step_runs_and_is_not_run_again(tmp_path):
-    require_kernels()
-    command = ["bash", str(ROOT / "benchmarks" / "gpu.sh"), "--tiny", "--results", str(tmp_path)]
+def rehearse(results, *parts):
+    """Run parts on the CPU, twice; return the parts that ran and the folder of their results."""
+    command = ["bash", ROOT / "benchmarks" / "gpu.sh", "--tiny", "--results", results, *parts]
     first = subprocess.run(command, capture_output=True, text=True)
     assert first.returncode == 0, first.stdout + first.stderr[-2000:]
-    parts = [line.split()[0] for line in first.stdout.splitlines()]
-    order = ["kernels", "attention", "training", "tiles", "multi30k", "rest"]
-    assert list(dict.fromkeys(parts)) == order
     again = subprocess.run(command, capture_output=True, text=True)
     assert all(line.endswith("done before") for line in again.stdout.splitlines())
+    (archive,) = results.iterdir()
+    shutil.unpack_archive(archive, results / "gpu")
+    return list(dict.fromkeys(line.split()[0] for line in first.stdout.splitlines()))
 
-    (archive,) = tmp_path.iterdir()
-    unpacked = tmp_path / "gpu"
-    shutil.unpack_archive(archive, unpacked)
-    table = json.loads((unpacked / "tiles.json").read_text())
+
+@pytest.mark.slow
+def test_parts_run_and_are_not_run_again(tmp_path):
+    """The search of tiles, and a dry run of a recipe."""
+    require_kernels()
+    assert rehearse(tmp_path, "multi30k", "tiles") == ["multi30k", "tiles"]
+    table = json.loads((tmp_path / "gpu" / "tiles.json").read_text())
     assert [list(kinds) for kinds in table.values()] == [["distance_scores float16 16"]]
+    assert "fairseq-train" in (tmp_path / "gpu" / "multi30k.log").read_text()
+
+
+@pytest.mark.nightly
+def test_all_parts_fill_the_tables(tmp_path):
+    require_kernels()
+    order = ["kernels", "attention", "training", "tiles", "multi30k", "rest"]
+    assert rehearse(tmp_path) == order
     results = Results(tmp_path / "results", tmp_path)
     text = {name: re.sub(" +", " ", write(results)) for name, write in PLACES.items()}
     assert "| dman | triton | 8 | training |" in text["times"]
     assert text["end to end"].count("| `dman_iwslt_de_en`, `transformer_iwslt_de_en` |") == 2
     assert "| both, half precision |" in text["updates"]
     assert "| distance_scores float16 16 |" in text["tiles"]
-    (path,) = unpacked.glob("switches_*.json")
+    (path,) = (tmp_path / "gpu").glob("switches_*.json")
     names = [row["name"] for row in json.loads(path.read_text())["rows"]]
     assert names[0] == "fairseq's" and "both, half precision" in names
 

@@ -55,19 +55,17 @@ def test_every_head_size_and_precision(name, features, dtype):
     check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
 
 
-@pytest.mark.parametrize(
-    "length", [1, 5, 17, *(pytest.param(many, marks=pytest.mark.slow) for many in (33, 70))]
-)
+@pytest.mark.parametrize("length", [1, 5, 17, pytest.param(65, marks=pytest.mark.slow)])
 @kernels
 def test_equals_the_reference(name, length):
-    """From 33 positions on the backward pass has several tiles."""
+    """65 positions are several tiles, the last of a single one."""
     check(name, length, key_padding_mask=padding_of(BATCH, length))
     if KERNELS[name].attention.causal:
         check(name, length, key_padding_mask=padding_of(BATCH, length), causal=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("queries", "keys"), [(40, 40), (1, 70), (17, 40), (40, 17)])
+@pytest.mark.parametrize(("queries", "keys"), [(1, 70), (17, 40), (40, 17)])
 @kernels
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
     check(name, queries, keys)

@@ -15,24 +15,30 @@ import tempfile
 from argparse import Namespace
 from contextlib import nullcontext
 from importlib.util import module_from_spec, spec_from_file_location
+from multiprocessing.forkserver import ForkServer
 from pathlib import Path
 from unittest.mock import patch
 
 FORKSERVER = multiprocessing.get_context("forkserver")
-FORKSERVER.set_forkserver_preload(["preloaded"])
+SERVERS = {"preloaded": ForkServer(), "preloaded_plugin": ForkServer()}
+for module, server in SERVERS.items():
+    server.set_forkserver_preload([module])
 
 
-def fork(target, *arguments):
-    """Call a function in a process forked from one that has imported fairseq; return the process.
+def fork(target, *arguments, preload="preloaded_plugin"):
+    """Call a function in a process forked from one that has imported a module of this folder.
 
-    That one does not import the plugin.
+    ``preloaded`` imports fairseq, ``preloaded_plugin`` the plugin, too. Return the process.
     """
-    # where it finds preloaded.py
+    server = SERVERS[preload]
+    # where it finds the module
     path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     with patch.dict(os.environ, PYTHONPATH=path.rstrip(os.pathsep)):
-        multiprocessing.forkserver.ensure_running()
+        server.ensure_running()
     process = FORKSERVER.Process(target=target, args=arguments)
-    process.start()
+    connect = server.connect_to_new_process
+    with patch.object(multiprocessing.forkserver, "connect_to_new_process", connect):
+        process.start()
     return process
 
 
@@ -45,11 +51,12 @@ def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None
     """Start a command such as "train" with its output in the file ``log``; return the process.
 
     Args:
-        before: function of a module, called first in the process.
+        before: function of a module, called first in the process, before the plugin's import.
         die_at: moment, from 1, at which the process kills itself; see :func:`_kill_at`.
     """
     words = command, [str(argument) for argument in arguments], str(log), str(stdin)
-    return fork(_run, *words, die_at, before)
+    preload = "preloaded" if before else "preloaded_plugin"
+    return fork(_run, *words, die_at, before, preload=preload)
 
 
 def run(command, arguments, log, **options):

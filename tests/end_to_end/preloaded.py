@@ -1,5 +1,6 @@
 """Imports of the process that commands are forked from: fairseq, and Hydra as after a first use."""
 
+import gc
 import importlib
 import warnings
 from argparse import Namespace
@@ -11,3 +12,4 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     convert = importlib.import_module("fairseq.dataclass.utils").convert_namespace_to_omegaconf
     convert(Namespace())
+gc.freeze()  # collections in the forked processes skip what is imported here

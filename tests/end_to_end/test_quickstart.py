@@ -24,23 +24,35 @@ def quickstart(*arguments, cwd):
     )
 
 
-def test_the_command_of_the_last_lines_translates(tmp_path, run):
+# A third of the BLEU of the whole, which a model that ignores order does not reach.
+SMALL = ("--pairs", "1500", "--max-update", "200", "--warmup-updates", "30")
+
+
+@pytest.mark.parametrize(
+    "options", [SMALL, pytest.param((), marks=pytest.mark.nightly)], ids=["small", "whole"]
+)
+def test_the_command_of_the_last_lines_translates(tmp_path, run, options):
     """The folder has files of an earlier run."""
     out = tmp_path / "with space"
     (out / "checkpoints").mkdir(parents=True)
     (out / "checkpoints/checkpoint_last.pt").write_text("of an earlier run")
-    finished = quickstart("--out", "with space", cwd=tmp_path)
+    finished = quickstart("--out", "with space", *options, cwd=tmp_path)
     printed = finished.stdout
     assert finished.returncode == 0, printed + finished.stderr
-    assert re.search(r"^epoch 3/20 .* BLEU (9\d|100)\.", printed, re.M), printed
+    assert re.search(r"^epoch \d+/\d+ .* BLEU \d+\.", printed, re.M), printed
     bleu = re.search(r"^BLEU sacrebleu +(\d+\.\d+) ", printed, re.M)
-    assert float(bleu[1]) >= 95
     assert "of 500 translations are exact" in printed
-    assert "dreihundertzweitausend" in (out / "text/train.de").read_text(encoding="utf-8")
     (command,) = re.findall(r'echo "dreiundzwanzig" \| posattn (.*)', printed)
     lines = run("posattn", *shlex.split(command), stdin="dreiundzwanzig\n", cwd=tmp_path)
-    assert lines.splitlines()[-1] == "twenty-three"
     assert printed.splitlines()[-1].strip() == r"posattn look with\ space/checkpoints --serve"
+    if options == SMALL:
+        assert float(bleu[1]) >= 20
+        assert re.search("twenty|three", lines.splitlines()[-1])
+        return
+    assert float(bleu[1]) >= 95
+    assert re.search(r"^epoch 3/20 .* BLEU (9\d|100)\.", printed, re.M)
+    assert "dreihundertzweitausend" in (out / "text/train.de").read_text(encoding="utf-8")
+    assert lines.splitlines()[-1] == "twenty-three"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +61,11 @@ def test_the_command_of_the_last_lines_translates(tmp_path, run):
         (["--out"], "--out: needs a directory"),
         (["--out", "file/below"], "--out file/below: cannot be created"),
         (["--save-dir", "elsewhere"], "--save-dir: give --out"),
-        (["--out", ".", "--encoder-sublayers", "nonsense,ffn"], "unknown sublayer 'nonsense'"),
+        (["--out", ".", "--pairs", "99"], "99 pairs to train"),
+        (
+            ["--out", ".", "--pairs", "100", "--encoder-sublayers", "nonsense,ffn"],
+            "unknown sublayer 'nonsense'",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_keep_the_model(tmp_path, arguments, message):
