@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import copy
 import functools
 from dataclasses import fields
 from types import SimpleNamespace
@@ -90,8 +91,13 @@ def settings(cfg):
 
 
 @functools.cache
+def options_of(arch):
+    return from_arch_flag(arch)
+
+
+@functools.cache
 def of_the_flag(arch):
-    model = build(from_arch_flag(arch))
+    model = build(copy.deepcopy(options_of(arch)))
     return structure(model), settings(model.cfg)
 
 
@@ -106,7 +112,7 @@ def test_every_way_of_naming_builds_the_same_model(arch, way):
 @pytest.mark.slow
 @pytest.mark.parametrize("arch", ALL)
 def test_a_checkpoint_builds_the_same_model(arch):
-    model = build(from_arch_flag(arch), from_checkpoint=True)
+    model = build(copy.deepcopy(options_of(arch)), from_checkpoint=True)
     assert (structure(model), settings(model.cfg)) == of_the_flag(arch)
 
 
