@@ -13,7 +13,7 @@ from fairseq_posattn.common.cli import end
 COMMANDS = {
     "analysis": (
         "fairseq_posattn.inspection.commands.analysis",
-        "attention statistics and heatmaps of a trained model",
+        "attention statistics of a trained model",
     ),
     "average": (
         "fairseq_posattn.inference.averaging",

@@ -8,7 +8,6 @@ batches of --max-tokens tokens (or --batch-size sentences): the processes share 
 """
 
 import argparse
-import importlib.util
 import os
 import shlex
 import signal
@@ -35,7 +34,6 @@ OPTIONS = (
     ("--job NAME", str, "fairseq", "the same on all machines, and different for concurrent runs "
      "with the same rendezvous (default: fairseq)"),
 )  # fmt: skip
-SHARDED = "shard weights, gradients and optimizer state over the GPUs; needs fairscale"
 
 
 def read_options():
@@ -51,7 +49,6 @@ def read_options():
     for option, kind, default, about in OPTIONS:
         name, _, metavar = option.partition(" ")
         parser.add_argument(name, type=kind, default=default, metavar=metavar, help=about)
-    parser.add_argument("--fully-sharded", action="store_true", help=SHARDED)
     parser.add_argument("--dry-run", action="store_true", help="print the exact command and exit")
     parser.add_argument("flags", nargs=argparse.REMAINDER, metavar="DATA FLAGS")
     options = parser.parse_args()
@@ -61,16 +58,11 @@ def read_options():
     host, _, port = options.rendezvous.rpartition(":")
     if options.nodes > 1 and not (host and port.isdecimal()):
         raise UsageError(f"--nodes {options.nodes} needs --rendezvous HOST:PORT")
-    if options.fully_sharded and "--cpu" in options.flags:
-        raise UsageError("--fully-sharded needs GPUs; remove --cpu")
     return options
 
 
 def count_workers(options):
     """Return the number of processes of this machine."""
-    if options.fully_sharded and importlib.util.find_spec("fairscale") is None:
-        fix = "pip install --no-build-isolation fairscale"
-        raise UsageError(f"--fully-sharded needs fairscale: {fix}")
     if "--cpu" in options.flags:
         return options.workers or 1
     gpus = count_gpus()
@@ -91,8 +83,6 @@ def command(options):
     backend = []
     if "--cpu" in flags:
         backend = ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
-    if options.fully_sharded:
-        backend = ["--ddp-backend", "fully_sharded", "--min-params-to-wrap", "100000"]
     return [
         *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(options.nodes)),
         *("--nproc-per-node", str(workers), *rendezvous, str(WORKER)),

@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from fairseq import utils
-from fairseq.logging.meters import AverageMeter
 from fairseq.nan_detector import NanDetector
 from fairseq.optim import FairseqOptimizer
 from fairseq.optim.adam import Adam, FairseqAdam
@@ -64,55 +63,48 @@ def put_missing_batches_first(
 def use_fused_adam(init: Function, self: Any, cfg: Any, params: Iterable[Tensor]) -> None:
     """Use PyTorch's fused kernels for ``--optimizer adam``, unless ``--use-old-adam`` is given.
 
-    The saved state is fairseq's, so that a training resumes under either.
+    fairseq's loop over parameters takes the host longer than a CUDA graph takes for the rest of an
+    update. The saved state is fairseq's, so that a training resumes under either.
     """
     params = list(params)
     init(self, cfg, params)
     stock = getattr(cfg, "use_old_adam", False) or getattr(cfg, "tpu", False)
-    if type(self.optimizer) is Adam and not stock:  # else apex's
+    wide = all(parameter.dtype is torch.float32 for parameter in params)
+    if type(self.optimizer) is Adam and wide and not stock:  # else apex's
         self.optimizer = FusedAdam(params, **self.optimizer_config)
 
 
 class FusedAdam(Adam):
-    """fairseq's Adam with a fused step; in half precision it needs float32 copies one by one."""
+    """fairseq's Adam with a fused step of float32 weights."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         loss = None if closure is None else closure()
         for group in self.param_groups:
             by_step = defaultdict(list)
             for parameter in group["params"]:
-                if parameter.grad is None:
-                    continue
-                number = self._count_step(parameter)
-                if parameter.dtype in (torch.float16, torch.bfloat16):
-                    weight = parameter.data.float()
-                    self._step([parameter], [weight], number, group)
-                    parameter.data.copy_(weight)
-                else:
-                    by_step[number].append(parameter)
+                if parameter.grad is not None:
+                    by_step[self._count_step(parameter)].append(parameter)
             for number, parameters in by_step.items():
-                self._step(parameters, [one.data for one in parameters], number, group)
+                self._step(parameters, number, group)
         return loss
 
     def _count_step(self, parameter: Tensor) -> int:
         """Initialize or convert the state of a parameter; return the number of this step."""
-        wide, state = torch.promote_types(parameter.dtype, torch.float32), self.state[parameter]
+        state = self.state[parameter]
         state["step"] = state.get("step", 0) + 1
         for moment in ("exp_avg", "exp_avg_sq"):
-            if moment not in state:
-                state[moment] = torch.zeros_like(parameter.data, dtype=wide)
-            state[moment] = state[moment].to(parameter.device, wide)  # it may have been loaded
+            saved = state.get(moment, torch.zeros(()).expand_as(parameter))
+            # It may have been loaded.
+            state[moment] = saved.to(parameter.device, torch.float32).contiguous()
         return state["step"]
 
-    def _step(
-        self, parameters: list[Any], weights: list[Tensor], number: int, group: dict[str, Any]
-    ) -> None:
-        """Step parameters, whose values are ``weights``, for the ``number``-th time."""
+    def _step(self, parameters: list[Any], number: int, group: dict[str, Any]) -> None:
+        """Step parameters for the ``number``-th time."""
         beta1, beta2 = group["betas"]
-        before = torch.full((len(weights),), number - 1.0, device=weights[0].device)
+        before = torch.full((len(parameters),), number - 1.0, device=parameters[0].device)
         adamw(
-            weights,
-            [one.grad.to(weight) for one, weight in zip(parameters, weights, strict=True)],
+            [one.data for one in parameters],
+            [one.grad.float() for one in parameters],
             [self.state[one]["exp_avg"] for one in parameters],
             [self.state[one]["exp_avg_sq"] for one in parameters],
             [],
@@ -156,29 +148,6 @@ def log_without_sync(reduce_and_log_stats: Function, self: Any, *args: Any, **kw
         return reduce_and_log_stats(self, *args, **kwargs)
     finally:
         self.tpu = tpu
-
-
-@around(AverageMeter, "update")
-def add_in_one_launch(update: Function, self: Any, val: Any, n: Any = 1) -> None:
-    """Add to the sum of a logged number in one launch; fairseq takes two, also for a count of 1."""
-    is_sum = torch.is_tensor(self.sum) and torch.is_tensor(val) and self.sum.dtype == val.dtype
-    is_first = torch.is_tensor(val) and type(self.sum) is int and self.sum == 0
-    if not (is_sum or is_first) or torch.is_tensor(n) or n <= 0:
-        update(self, val, n)
-        return
-    self.val, self.count = val, self.count + n
-    self.sum = torch.add(self.sum, val, alpha=n) if is_sum else val * n
-
-
-@around(utils, "make_positions")
-def number_positions(
-    make_positions: Function, tensor: Tensor, padding_idx: int, onnx_trace: bool = False
-) -> Any:
-    """Return the positions of tokens in four launches instead of seven."""
-    if onnx_trace:
-        return make_positions(tensor, padding_idx, onnx_trace)
-    present = tensor.ne(padding_idx)
-    return present.cumsum(1) * present + padding_idx
 
 
 # --- Copies to and from half precision ------------------------------------------------------------

@@ -1,6 +1,5 @@
 """``posattn analysis`` on a checkpoint with all the mechanisms that it shows."""
 
-import io
 import json
 import shutil
 import sys
@@ -69,23 +68,10 @@ def test_locality(checkpoint, tmp_path, table):
         assert line.split() == ["1", row["sublayer"], f"{row['percent']:.2f}"]
 
 
-def test_heatmap(checkpoint, tmp_path, monkeypatch):
-    picture, numbers = tmp_path / "heatmap.png", tmp_path / "heatmap.json"
-    options = ["--sentences", "-", "--line", "2", "--heads", "1"]
-    outputs = ["--output", picture, "--json", numbers]
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a\nb c z\n")))
-    assert main(["heatmap", checkpoint, *options, *map(str, outputs)]) == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
-    written = json.loads(numbers.read_text())
-    assert written["tokens"] == ["b", "c", "<unk>", "</s>"]
-    names = [sublayer["sublayer"] for sublayer in written["sublayers"]]
-    assert names == ["dman", "san", "da", "mtsa"]
-
-
-def test_mpsan_in_tables_and_pictures(tmp_path, capsys):
-    """The model is given by its folder; the picture has several pages."""
+def test_the_table_of_mpsan(tmp_path, capsys):
+    """The model is given by its folder."""
     shutil.copy(MPSAN / "checkpoint.pt", tmp_path / "checkpoint_best.pt")
-    text, picture = tmp_path / "text", tmp_path / "heatmap.png"
+    text = tmp_path / "text"
     text.write_text(" ".join("abcde" * 3))
     given = [str(tmp_path), "--data", str(MPSAN / "data"), "--sentences", str(text)]
     assert main(["locality", *given, "--windows", "2,20"]) == 0
@@ -95,29 +81,16 @@ def test_mpsan_in_tables_and_pictures(tmp_path, capsys):
         ["2", "mpsan"],
         ["20", "mpsan"],
     ]
-    assert main(["heatmap", *given, "--output", str(picture)]) == 0
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize(
-    "plot, sublayers",
-    [
-        (["weights"], ["da"]),
-        (["curves", "--distance", "5"], ["da"]),
-        (["matrices", "--distance", "5"], ["da"]),
-        (["mask"], ["dman"]),
-        (["mask", "--split", "test"], ["dman"]),
-        (["mask", "--side", "decoder"], ["dman"]),
-    ],
-)
-def test_parameters(checkpoint, tmp_path, plot, sublayers):
+def test_parameters(checkpoint, tmp_path):
     picture, numbers = tmp_path / "figure.pdf", tmp_path / "figure.json"
     outputs = ["--output", str(picture), "--json", str(numbers)]
-    assert main(["parameters", checkpoint, "--plot", *plot, *outputs]) == 0
+    assert main(["parameters", checkpoint, "--plot", "weights", *outputs]) == 0
     assert picture.read_bytes().startswith(b"%PDF")
     written = json.loads(numbers.read_text())
     assert written["checkpoint"] == checkpoint
-    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == sublayers
+    assert [sublayer["sublayer"] for sublayer in written["sublayers"]] == ["da"]
 
 
 def test_parameters_of_several_runs_need_no_matplotlib(checkpoint, tmp_path, monkeypatch):
@@ -158,9 +131,7 @@ def test_training_flags_and_moved_data_change_nothing(
 
 SEQUENCE = ["CHECKPOINT", "--sentences", "TEXT"]
 LOCALITY = ["locality", "CHECKPOINT"]
-HEATMAP = ["heatmap", *SEQUENCE, "--json", "OUT.json"]
-PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json", "--plot"]
-SEVERAL = ["parameters", "CHECKPOINT", "OTHER", "--json", "OUT.json", "--plot"]
+PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json"]
 
 
 @pytest.mark.parametrize(
@@ -171,15 +142,10 @@ SEVERAL = ["parameters", "CHECKPOINT", "OTHER", "--json", "OUT.json", "--plot"]
         ([*LOCALITY, "--sentences", "MISSING"], "MISSING: No such file or directory"),
         ([*LOCALITY, "--split", "nonesuch"], "--split nonesuch: there is no such split in"),
         (["locality", *SEQUENCE, "--data", "MISSING"], "MISSING: no such folder of dictionaries"),
-        ([*HEATMAP, "--heads", "3"], "--heads 3: there are heads 1 to 2"),
-        ([*HEATMAP, "--line", "2"], "--line 2: TEXT has no sentence there; its last line is 3"),
-        ([*HEATMAP, "--output", "OUT.jpg"], "--output OUT.jpg: the name must end in .png or .pdf"),
-        ([*PLOT, "mask", "--sublayers", "san"], "--plot mask: needs DynamicMaskAttention, but the"),
-        ([*PLOT, "weights", "--side", "decoder"], "--plot weights: needs DistanceAwareAttention"),
-        ([*PLOT, "weights", "--split", "test"], "--sentences, --split: only for --plot mask"),
-        (["parameters", "CHECKPOINT", "--plot", "mask"], "--output, --json: nothing to write"),
-        ([*SEVERAL, "curves"], "--plot curves: takes one checkpoint"),
-        ([*SEVERAL, "weights"], "OTHER: layers, heads or mapping of DA differ from CHECKPOINT"),
+        ([*PLOT, "--output", "OUT.jpg"], "--output OUT.jpg: the name must end in .png or .pdf"),
+        ([*PLOT, "--side", "decoder"], "--plot weights: needs DistanceAwareAttention, but the"),
+        (["parameters", "CHECKPOINT"], "--output, --json: nothing to write"),
+        ([*PLOT, "OTHER"], "OTHER: layers, heads or mapping of DA differ from CHECKPOINT"),
         (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package, but a PosAttnTra"),
     ],
 )

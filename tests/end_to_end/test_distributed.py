@@ -171,19 +171,6 @@ def test_a_killed_process_ends_the_run_which_can_be_resumed(flags, tmp_path):
     assert f"@ {updates + 1} updates" in (tmp_path / "log").read_text()
 
 
-def test_fully_sharded_training_writes_ordinary_checkpoints(run, flags, one, tmp_path):
-    pytest.importorskip("fairscale")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    program = Path(__file__).with_name("fairscale_on_cpu.py")
-    command = [*torchrun, "--nproc-per-node", "2", program, WORKER, *flags, "--update-freq", "2"]
-    sharded = ["--ddp-backend", "fully_sharded", "--min-params-to-wrap", "1"]
-    command += [*sharded, "--distributed-backend", "gloo", "--save-dir"]
-    begun = tmp_path / "begun"
-    run(*command, begun, "--max-update", "3")
-    run(*command, tmp_path / "ended", "--restore-file", begun / "checkpoint_last.pt")
-    assert_same_model(tmp_path / "ended", one)
-
-
 def value(command, flag):
     """Return the last value of a flag in a command."""
     return command[len(command) - command[::-1].index(flag)]
@@ -213,12 +200,12 @@ def test_the_batch_of_an_update_is_divided_among_the_workers(
 
 
 def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named():
-    words = ["--workers", 4, "--fully-sharded", "DATA", "--batch-size", 64, "--max-tokens", 999]
+    words = ["--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999]
     output = finish(start("torchrun.sh", "--dry-run", *words))
     assert "warning: a sentence of more than 249 tokens" in output
     command = shlex.split(output.splitlines()[-1])
-    flags = ("--batch-size", "--max-tokens", "--update-freq", "--ddp-backend")
-    assert [value(command, flag) for flag in flags] == ["16", "249", "1", "fully_sharded"]
+    flags = ("--batch-size", "--max-tokens", "--update-freq")
+    assert [value(command, flag) for flag in flags] == ["16", "249", "1"]
 
 
 SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\ngpu08\n'"""
@@ -263,7 +250,6 @@ def test_slurm_starts_torchrun_on_each_machine(tmp_path):
         ("--nodes 2 DATA", "--rendezvous HOST:PORT"),
         ("--dry-run DATA", "--max-tokens"),
         ("--dry-run DATA --update-freq 4,2", "--update-freq 4,2"),
-        ("--fully-sharded DATA --cpu", "--fully-sharded"),
     ],
 )
 def test_a_bad_command_line_is_one_line(arguments, words):

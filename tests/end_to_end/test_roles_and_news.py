@@ -200,7 +200,7 @@ def test_parameters_of_a_recommender_are_shown_without_sentences(recommender, tm
             values = sorted(model[mechanism + parameter].tolist())
             assert [bar["value"] for bar in found[f"{level}.da"][name]] == values
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert analyse(["heatmap", str(checkpoint), "--split", "valid", *outputs[:2]]) == 1
+    assert analyse(["locality", str(checkpoint), "--split", "valid", *outputs[:2]]) == 1
     assert "only its parameters can be shown" in capsys.readouterr().err
 
 

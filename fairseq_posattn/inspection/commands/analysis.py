@@ -1,13 +1,13 @@
-"""Plot and measure the attention of a trained model."""
+"""Measure the attention of a trained model."""
 
 import argparse
 import logging
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common import cli, figures
-from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list, positive
+from fairseq_posattn.common.cli import add_checkpoint, add_count, add_model, number_list
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_json
 
@@ -17,20 +17,13 @@ if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
     from fairseq_posattn.inference.trained_model import TrainedModel
     from fairseq_posattn.inspection.places import Place
 
-PLOTS = {  # of `parameters`
-    "weights": "DA's w and v of each head, sorted",
-    "curves": "DA's function of distance for each head",
-    "matrices": "DA's coefficients over a sentence for each head",
-    "mask": "DMAN's mask by distance for each head",
-}
 DEFAULT = "(default: %(default)s)"
 
 
 def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog=prog,
-        description="Plot and measure the attention of a trained model. Layers, heads and lines "
-        "are counted from 1.",
+        description="Measure the attention of a trained model. Layers are counted from 1.",
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
@@ -43,45 +36,27 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         "CSPAN). The end symbol counts as a token, except in classifiers, which do not see it.",
     )
     add_model(locality)
-    add_sentences(locality, required=True)
+    add_sentences(locality)
     about = "window sizes in tokens each way (default: 1,2,4)"
     locality.add_argument(
         "--windows", type=number_list, default=[1, 2, 4], metavar="W,...", help=about
     )
     locality.set_defaults(run=run_locality)
 
-    heatmap = commands.add_parser(
-        "heatmap",
-        help="picture of the attention weights in a sentence",
-        description="Draw the encoder's attention weights in one sentence: a panel for each head "
-        "(MPSAN: for each mask), a row for each query, a column for each key. MTSA's panels show "
-        "its token2token weights, and another panel its source2token weights, averaged over "
-        "features.",
-    )
-    add_model(heatmap)
-    add_sentences(heatmap, required=True)
-    heatmap.add_argument("--line", type=positive, default=1, help=f"line of the sentence {DEFAULT}")
-    about = "heads to draw (default: all)"
-    heatmap.add_argument("--heads", type=number_list, metavar="H,...", help=about)
-    add_output(heatmap, "; what does not fit on a page is drawn on more: FILE-1.png, FILE-2.png")
-    heatmap.set_defaults(run=run_heatmap)
-
     parameters = commands.add_parser(
         "parameters",
-        help="picture of learned functions of distance",
-        description="Draw learned parameters of DA or DMAN. Sentences are optional: with them, "
-        "DMAN's mask is that of their median query. A recommender's two levels are the sublayers "
-        "words.da and clicks.da.",
+        help="picture of DA's learned w and v of each head, sorted",
+        description="Draw DA's learned w and v of each head, sorted. Several seeds show the mean "
+        "of sorted values. A recommender's two levels are the sublayers words.da and clicks.da. "
+        "posattn look shows functions of distance and DMAN's mask.",
     )
-    several = "; --plot weights takes several seeds, and shows the mean of sorted values"
-    add_model(parameters, several, nargs="+")
-    plots = "; ".join(f"{name}: {what}" for name, what in PLOTS.items())
-    parameters.add_argument("--plot", required=True, choices=PLOTS, help=plots)
+    add_model(parameters, "; several seeds of one model show their mean", nargs="+")
+    about = "w and v of each head, sorted"
+    parameters.add_argument("--plot", default="weights", choices=("weights",), help=about)
     about = f"side of the model {DEFAULT}"
     parameters.add_argument("--side", choices=("encoder", "decoder"), default="encoder", help=about)
-    add_count(parameters, "--distance", 20, "largest distance to show, in tokens")
-    add_sentences(parameters, required=False)
-    add_output(parameters)
+    about = "picture to write: .png or .pdf"
+    parameters.add_argument("--output", metavar="FILE", help=about)
     parameters.set_defaults(run=run_parameters)
 
     cost = commands.add_parser(
@@ -97,22 +72,18 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     cost.add_argument("--cpu", action="store_true", help="run on the CPU")
     cost.set_defaults(run=run_cost)
     about = "also, or only, write the numbers to this file"
-    for command in (locality, heatmap, parameters, cost):
+    for command in (locality, parameters, cost):
         command.add_argument("--json", metavar="FILE", help=about)
     return parser
 
 
-def add_sentences(parser: argparse.ArgumentParser, required: bool) -> None:
-    group = parser.add_mutually_exclusive_group(required=required)
+def add_sentences(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_mutually_exclusive_group(required=True)
     about = "source sentences, one a line; - for standard input. Plain text if the model's data "
     about += "was made by posattn prepare (preparation.json), else tokens separated by spaces"
     group.add_argument("--sentences", metavar="FILE", help=about)
     about = "use the source sentences of this split of the binarized data, such as test"
     group.add_argument("--split", help=about)
-
-
-def add_output(parser: argparse.ArgumentParser, pages: str = "") -> None:
-    parser.add_argument("--output", metavar="FILE", help=f"picture to write: .png or .pdf{pages}")
 
 
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
@@ -142,64 +113,25 @@ def run_locality(args: argparse.Namespace) -> None:
     print(measures.locality_table(rows))
 
 
-def run_heatmap(args: argparse.Namespace) -> None:
-    from fairseq_posattn.inspection import heatmap, inputs
-
-    check_output(args)
-    trained, chosen = load_attention(args)
-    texts = read_sentences(trained, args)
-    if args.line not in texts:
-        raise UsageError(
-            f"--line {args.line}: {args.split or args.sentences} has no sentence there; its last "
-            f"line is {max(texts)}"
-        )
-    sentence = texts[args.line]
-    labels = inputs.token_labels(sentence, trained.task.source_dictionary, trained.rules)
-    encoder = inputs.encoder_of(trained)
-    numbers = heatmap.attention_numbers(encoder, chosen, args.heads, sentence, labels)
-    write(numbers, args, heatmap.draw_attention)
-
-
 def run_parameters(args: argparse.Namespace) -> None:
-    from fairseq_posattn.inspection import inputs, parameters
+    from fairseq_posattn.inspection import parameters
 
-    check_output(args)
-    has_sentences = args.sentences or args.split
-    if has_sentences and (args.plot != "mask" or args.side != "encoder"):
-        raise UsageError(
-            "--sentences, --split: only for --plot mask of the encoder; leave them out"
-        )
-    if len(args.checkpoint) > 1 and args.plot != "weights":
-        raise UsageError(
-            f"--plot {args.plot}: takes one checkpoint; only --plot weights takes several"
-        )
-    runs = []
-    for path in args.checkpoint:
-        trained, places = load_mechanisms(path, args)
-        runs.append(places)
-        if len(runs) > 1 and parameters.layout(places) != parameters.layout(runs[0]):
+    if not (args.output or args.json):
+        raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
+    figures.check_picture(args.output, " (or write the numbers alone, with --json)")
+    first, *others = runs = [load_mechanisms(path, args) for path in args.checkpoint]
+    for path, places in zip(args.checkpoint[1:], others, strict=True):
+        if parameters.layout(places) != parameters.layout(first):
             raise UsageError(
                 f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
                 "checkpoints of one model with several seeds"
             )
-    if len(runs) == 1:
+    if not others:
         [args.checkpoint] = args.checkpoint
-    first = runs[0]
-    draw: Callable[[dict[str, Any]], Any]
-    if args.plot == "weights":
-        numbers, draw = parameters.weight_numbers(*runs), parameters.draw_weights
-    elif args.plot == "curves":
-        numbers, draw = parameters.curve_numbers(first, args.distance), parameters.draw_curves
-    elif args.plot == "matrices":
-        numbers = parameters.matrix_numbers(first, args.distance + 1)
-        draw = parameters.draw_matrices
-    else:
-        terms = None
-        if has_sentences:
-            texts = list(read_sentences(trained, args).values())
-            terms = parameters.median_query_terms(inputs.encoder_of(trained), first, texts)
-        numbers, draw = parameters.mask_numbers(first, args.distance, terms), parameters.draw_masks
-    write(numbers, args, lambda numbers: [draw(numbers)])
+    numbers = parameters.weight_numbers(*runs)
+    if args.output:
+        figures.write_picture(parameters.draw_weights(numbers), args.output)
+    write(numbers, args)
 
 
 def run_cost(args: argparse.Namespace) -> None:
@@ -237,21 +169,20 @@ def load_attention(args: argparse.Namespace) -> tuple["TrainedModel", list["Plac
     return trained, places.choose(places.encoder_places(trained), args.layers, args.sublayers)
 
 
-def load_mechanisms(path: str, args: argparse.Namespace) -> tuple["TrainedModel", list["Place"]]:
-    """Return the model and the chosen places whose mechanism ``--plot`` draws; none is an error."""
-    from fairseq_posattn.attention import DistanceAwareAttention, DynamicMaskAttention
+def load_mechanisms(path: str, args: argparse.Namespace) -> list["Place"]:
+    """Return the chosen places of DA in a model; none is an error."""
+    from fairseq_posattn.attention import DistanceAwareAttention
     from fairseq_posattn.inference.trained_model import load
     from fairseq_posattn.inspection import places
 
-    mechanism = DynamicMaskAttention if args.plot == "mask" else DistanceAwareAttention
-    trained = load(path, args.data, reads_data=args.split is not None)
-    chosen = places.choose(places.sublayer_places(trained, args.side), args.layers, args.sublayers)
-    if drawn := [place for place in chosen if isinstance(place.owner, mechanism)]:
-        return trained, drawn
+    model = load(path, args.data)
+    chosen = places.choose(places.sublayer_places(model, args.side), args.layers, args.sublayers)
+    if drawn := [place for place in chosen if isinstance(place.owner, DistanceAwareAttention)]:
+        return drawn
     names = ", ".join(dict.fromkeys(place.name for place in chosen))
     raise UsageError(
-        f"--plot {args.plot}: needs {mechanism.__name__}, but the chosen {args.side} sublayers of "
-        f"{path} are {names}"
+        f"--plot weights: needs {DistanceAwareAttention.__name__}, but the chosen {args.side} "
+        f"sublayers of {path} are {names}"
     )
 
 
@@ -265,21 +196,7 @@ def read_sentences(trained: "TrainedModel", args: argparse.Namespace) -> "dict[i
     return inputs.read_file(args.sentences, trained)
 
 
-def check_output(args: argparse.Namespace) -> None:
-    if not (args.output or args.json):
-        raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
-    figures.check_picture(args.output, " (or write the numbers alone, with --json)")
-
-
-def write(
-    numbers: dict[str, Any],
-    args: argparse.Namespace,
-    draw: Callable[[dict[str, Any]], Iterable[Any]] | None = None,
-) -> None:
-    """Write the pictures, of which there are several pages if they are large, and the numbers."""
-    if draw and args.output:
-        files = figures.write_pages(draw(numbers), args.output)
-        if len(files) > 1:
-            print(f"{len(files)} pictures: {files[0]} to {files[-1]}")
+def write(numbers: dict[str, Any], args: argparse.Namespace) -> None:
+    """Write the numbers to ``--json FILE``."""
     if args.json:
         write_json(args.json, {"checkpoint": args.checkpoint, **numbers})

@@ -16,9 +16,10 @@ from fairseq_posattn.attention import (
     StaticMaskAttention,
     TensorizedAttention,
 )
+from fairseq_posattn.attention.dman import relative_bias_vector
 from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
-from fairseq_posattn.inspection import parameters
 from fairseq_posattn.inspection.collect import AttentionCall
+from fairseq_posattn.inspection.parameters import head_parameters
 from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
@@ -36,19 +37,22 @@ def of_place(place: Place) -> dict[str, Any] | None:
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
     if isinstance(owner, DynamicMaskAttention):
-        logits = parameters.mask_logits(owner, FURTHEST)
+        logits = mask_logits(owner, FURTHEST)
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
-        return _plot(title, about, parameters.seen(logits, owner.causal), sigmoid=True)
+        return _plot(title, about, seen(logits, owner.causal), sigmoid=True)
     if isinstance(owner, DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
         about = f"adjustment: {owner.adjustment.replace('_', ' ')}"
-        learned = list(map(parameters.parameters_text, parameters.head_parameters(owner)))
-        lines = parameters.seen(owner.coefficients(distances), owner.causal)
+        learned = [
+            ", ".join(f"{name} = {value:.2f}" for name, value in head.items())
+            for head in head_parameters(owner)
+        ]
+        lines = seen(owner.coefficients(distances), owner.causal)
         return _plot(title, about, lines) | {"parameters": learned}
     if isinstance(owner, StaticMaskAttention) and owner.radius is not None:
         reach = (distances <= owner.radius).float()[None]
-        return _plot("Static mask", "the same for all heads", parameters.seen(reach, owner.causal))
+        return _plot("Static mask", "the same for all heads", seen(reach, owner.causal))
     if isinstance(owner, BIASES):
         title = "Attention to equal words by distance, exp(bias)"
         return _plot(title, "relative to the word itself", equal_words(owner))
@@ -66,12 +70,24 @@ def of_place(place: Place) -> dict[str, Any] | None:
     return None
 
 
+def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
+    """Return DMAN's ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
+    bias = relative_bias_vector(mechanism.distance_bias(), furthest + 1, furthest + 1)
+    return bias.flip(0) + mechanism.head_bias[:, None]  # of the query's position less the key's
+
+
+def seen(lines: Tensor, causal: bool) -> list[list[Any]]:
+    """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
+    middle = lines.size(1) // 2
+    return [line[: middle + 1] + [None] * middle if causal else line for line in lines.tolist()]
+
+
 def equal_words(owner: Any) -> list[Any]:
     """Return each head's attention to equal words around one, relative to that to itself."""
     words = 2 * FURTHEST + 1
     hidden, vectors = torch.zeros(1, words, 1), torch.zeros(1, owner.num_heads, words, 2)
     weights = owner(hidden, *[vectors] * 3, need_weights=True)[1][0, :, FURTHEST]  # [H, words]
-    return parameters.seen(weights / weights[:, FURTHEST, None], owner.causal)
+    return seen(weights / weights[:, FURTHEST, None], owner.causal)
 
 
 def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> dict[str, Any]:
