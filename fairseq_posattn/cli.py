@@ -16,7 +16,7 @@ COMMANDS = {
         "attention statistics of a trained model",
     ),
     "average": (
-        "fairseq_posattn.inference.averaging",
+        "fairseq_posattn.inference.commands.average",
         "average the weights of several checkpoints",
     ),
     "curves": (
@@ -27,7 +27,10 @@ COMMANDS = {
         "fairseq_posattn.inference.commands.distill",
         "write a teacher's translations as training data",
     ),
-    "export": ("fairseq_posattn.export.command", "export a model to Hugging Face, ONNX or int8"),
+    "export": (
+        "fairseq_posattn.export.commands.export",
+        "export a model to Hugging Face, ONNX or int8",
+    ),
     "hydra-train": (
         "fairseq_posattn.training.commands.hydra_train",
         "train with the settings of a YAML file",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fairseq_posattn.inference.averaging import main  # noqa: E402
+from fairseq_posattn.inference.commands.average import main  # noqa: E402
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -18,6 +18,7 @@ from kill_and_resume import ends_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import averaging, prediction
+from fairseq_posattn.inference.commands import average as command
 from fairseq_posattn.training.plugin import register
 
 # make_checkpoints.py made those of an older version.
@@ -52,7 +53,7 @@ def test_validation_is_in_one_process(corpus, user_dir, trained, tmp_path):
 
 
 def average(*arguments):
-    return averaging.main([*map(str, arguments)], prog="average")
+    return command.main([*map(str, arguments)], prog="average")
 
 
 def test_average(trained, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 from classifier_builder import PAD, sentences
 from test_export import TINY_TRANSFORMER
 
-from fairseq_posattn.export import command
+from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.inference import translation
 
 SAN = "--encoder-sublayers=san,ffn --decoder-sublayers=san,cross,ffn "

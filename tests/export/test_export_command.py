@@ -16,7 +16,8 @@ from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.attention import DynamicMaskAttention
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.export import card, checkpoint, command, onnx
+from fairseq_posattn.export import card, checkpoint, onnx
+from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.hugging_face import encoder_decoder
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text import manifest
@@ -44,8 +45,8 @@ def test_a_missing_package_is_named(monkeypatch, capsys, tmp_path):
 def test_help_needs_no_torch():
     code = (
         "import sys; sys.modules['torch'] = sys.modules['transformers'] = None\n"
-        "from fairseq_posattn.export import command\n"
-        "command.main(['--help'], prog='posattn export')"
+        "from fairseq_posattn.export.commands import export\n"
+        "export.main(['--help'], prog='posattn export')"
     )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert result.returncode == 0 and "AutoModelForSeq2SeqLM" in result.stdout, result.stderr

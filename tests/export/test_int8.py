@@ -8,8 +8,9 @@ from classifier_builder import sentences
 from test_export import TINY_CLASSIFIER, TINY_TRANSFORMER
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.export import command, int8, onnx
+from fairseq_posattn.export import int8, onnx
 from fairseq_posattn.export.checkpoint import export
+from fairseq_posattn.export.commands import export as command
 from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.inference import translation
 

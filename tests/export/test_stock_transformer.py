@@ -13,9 +13,10 @@ from test_export import TINY_TRANSFORMER
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.export import command
 from fairseq_posattn.export.checkpoint import export
-from fairseq_posattn.inference import averaging, translation
+from fairseq_posattn.export.commands import export as command
+from fairseq_posattn.inference import translation
+from fairseq_posattn.inference.commands import average
 from fairseq_posattn.inference.trained_model import load
 from fairseq_posattn.inspection.page.view import open_view
 from fairseq_posattn.training.models import PosAttnTransformer
@@ -146,7 +147,7 @@ def test_checkpoints_are_averaged(trained, tmp_path):
     path, sources, _ = trained
     paths = [str(path.with_name("checkpoint39.pt")), str(path)]
     words = ["--inputs", *paths, "--output", str(tmp_path / "average.pt")]
-    assert averaging.main(words, prog="posattn average") == 0
+    assert average.main(words, prog="posattn average") == 0
     mean = load(str(tmp_path / "average.pt")).model.state_dict()
     states = [load(one).model.state_dict() for one in paths]
     for name, weight in mean.items():
