@@ -93,9 +93,9 @@ class FusedAdam(Adam):
         state = self.state[parameter]
         state["step"] = state.get("step", 0) + 1
         for moment in ("exp_avg", "exp_avg_sq"):
-            saved = state.get(moment, torch.zeros(()).expand_as(parameter))
-            # It may have been loaded.
-            state[moment] = saved.to(parameter.device, torch.float32).contiguous()
+            if moment not in state:
+                state[moment] = torch.zeros_like(parameter.data)
+            state[moment] = state[moment].to(parameter.device, torch.float32)  # may be loaded
         return state["step"]
 
     def _step(self, parameters: list[Any], number: int, group: dict[str, Any]) -> None:

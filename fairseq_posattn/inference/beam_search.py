@@ -1,5 +1,7 @@
 """Beam search with prefixes and constraints for some sentences of a batch."""
 
+import contextlib
+import ctypes
 import math
 from typing import Any
 
@@ -10,6 +12,8 @@ from fairseq_posattn.model.projections import pack_linear_layers
 from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
+# Parameters of glibc's malloc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes.
+MALLOC = {-3: 2**25, -1: 2**29}
 
 
 class ForcedSearch(SequenceGenerator):
@@ -23,6 +27,10 @@ class ForcedSearch(SequenceGenerator):
     def __init__(self, models: list[BaseFairseqModel], *args: Any, **kwargs: Any):
         super().__init__(models, *args, **kwargs)
         self.search.stop_on_max_len = True
+        # Else the caches' memory is given back after each batch, and the system clears new pages.
+        with contextlib.suppress(AttributeError, OSError):  # another C library
+            for parameter, size in MALLOC.items():
+                ctypes.CDLL(None).mallopt(parameter, size)
         for model in models:
             pack_linear_layers(model)
 
