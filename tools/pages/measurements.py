@@ -19,7 +19,7 @@ FILES = {
     "speed of preparing": "preparation_cpu*.md",
     "speed of classifying": "classification_cpu*.md",
     "speed by length": "sequence_length_cpu.md",
-    "subwords": "subwords_cpu.md",
+    "subwords": "subwords_cpu*.md",
     "compiled": "kernels.md",
     "counted": "launches_attention.md",
     "times": "gpu/attention_*.md",
