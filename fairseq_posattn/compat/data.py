@@ -34,7 +34,7 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.patching import Function, around, when_applied
 from fairseq_posattn.text.lines import read_file
-from fairseq_posattn.text.manifest import check_size
+from fairseq_posattn.text.manifest import LIKE, check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
 logger = logging.getLogger(__name__)
@@ -212,7 +212,7 @@ def check(
         if expected and name in expected and name in actual and expected[name] != actual[name]:
             folder = (task.cfg or task.args).data  # args of fairseq's older tasks
             differs = f"in {folder} differs from the checkpoint's"
-            fix = "name the data of its training, or prepare this with posattn prepare ... --like"
+            fix = f"name the data of its training, or {LIKE}"
             raise UsageError(f"the dictionary of {NAMES[name]} {differs}; {fix}")
 
 

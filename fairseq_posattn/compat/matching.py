@@ -20,6 +20,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checks import declared_flags, flag
+from fairseq_posattn.text.manifest import LIKE
 
 logger = logging.getLogger(__name__)
 
@@ -113,7 +114,6 @@ def file_to_train_on(cfg: Any) -> str | None:
     return next((name for name in names if name and os.path.isfile(name)), None)
 
 
-LIKE = "prepare this with posattn prepare ... --like"
 VOCABULARY = re.compile(
     r"size mismatch for \S*(?:embed_tokens|output_projection|embed_out)\S*: "
     r"copying a param with shape \S*\[(\d+), (\d+)\]\) from checkpoint, "

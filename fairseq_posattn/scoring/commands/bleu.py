@@ -149,8 +149,7 @@ def score(options: argparse.Namespace) -> Result:
         before = measures.main(measures.groups(baseline, [form, *bleu.running_metrics()]))
         result.compare(scores, before, called)
     main = next(iter(called))
-    shared.keep_statistics(options, pairs, scores, [main])
-    shared.add_lengths(result, options, pairs, scores, before, {main: called[main]})
+    shared.add_details(result, options, pairs, scores, before, {main: called[main]})
     return result
 
 

@@ -32,8 +32,7 @@ from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands.score import (
-    add_lengths,
-    keep_statistics,
+    add_details,
     read_baseline,
     read_pairs,
     text_parser,
@@ -95,7 +94,6 @@ def score(options: argparse.Namespace) -> Result:
         numbers = numbers_of(groups)
         lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
-        keep_statistics(options, pairs, groups, names)
     elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
         raise UsageError(
             "--implementation files2rouge: has no --baseline, --statistics, --by-length or "
@@ -114,7 +112,7 @@ def score(options: argparse.Namespace) -> Result:
     before = _groups(baseline, options.baseline, options) if baseline else {}
     if baseline:
         result.compare(groups, before, names)
-    add_lengths(result, options, pairs, groups, before, CALLED)
+    add_details(result, options, pairs, groups, before, CALLED)
     return result
 
 

@@ -1,7 +1,7 @@
 """``posattn score KIND``, and the options and texts that the kinds share."""
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -146,22 +146,7 @@ def _lengths_of(options: argparse.Namespace, runs: Sequence[Pairs]) -> tuple[str
     return unit, texts
 
 
-def keep_statistics(
-    options: argparse.Namespace,
-    runs: Sequence[Pairs],
-    groups: Mapping[str, Group],
-    called: Iterable[str],
-) -> None:
-    """Write the file of ``--statistics``, if wanted, with those of ``called`` by length."""
-    if options.statistics is None:
-        return
-    if options.by_length is not None:
-        texts, chosen = _lengths_of(options, runs)[1], {name: groups[name] for name in called}
-        groups = {**groups, **lengths.statistics(texts, options.by_length, chosen)}
-    write_statistics(options.statistics, groups, runs[0].references)
-
-
-def add_lengths(
+def add_details(
     result: Result,
     options: argparse.Namespace,
     runs: Sequence[Pairs],
@@ -169,15 +154,18 @@ def add_lengths(
     baselines: Mapping[str, Group],
     called: Mapping[str, str],
 ) -> None:
-    """Add the scores in ``called`` by length, as a table, in JSON and as a picture."""
-    if options.by_length is None:
-        return
-    unit, texts = _lengths_of(options, runs)
-    buckets = lengths.measure(runs, texts, options.by_length, list(called), groups, baselines)
-    result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
-    result.lines.extend(["", *lengths.table(buckets, called, unit)])
-    if options.plot:
-        write_picture(lengths.draw(buckets, called, unit), options.plot)
+    """Add the scores in ``called`` by length, if wanted; write the file of ``--statistics``."""
+    kept, limits = dict(groups), options.by_length
+    if limits is not None:
+        unit, texts = _lengths_of(options, runs)
+        buckets = lengths.measure(runs, texts, limits, list(called), groups, baselines)
+        result.numbers["by_length"] = {"lengths_of": unit, "buckets": buckets}
+        result.lines.extend(["", *lengths.table(buckets, called, unit)])
+        if options.plot:
+            write_picture(lengths.draw(buckets, called, unit), options.plot)
+        kept |= lengths.statistics(texts, limits, {name: groups[name] for name in called})
+    if options.statistics is not None:
+        write_statistics(options.statistics, kept, runs[0].references)
 
 
 def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:

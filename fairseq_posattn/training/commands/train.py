@@ -23,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
@@ -33,6 +33,9 @@ from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
 from fairseq_posattn.training.training_log import Numbers, read_line, warning_of
+
+if TYPE_CHECKING:  # --help needs no fairseq
+    from fairseq_posattn.training.starting import Start
 
 __all__ = ["TrainingProgress", "batches", "build_command", "following", "main", "run"]
 
@@ -129,7 +132,7 @@ def build_command(
     gpus: Sequence[int],
     save_dir: Path,
     extra: Sequence[str] = (),
-    start: Any = None,
+    start: "Start | None" = None,
 ) -> list[str]:
     """Return the words of fairseq-train.
 
