@@ -1,11 +1,13 @@
 """Runs: their data, earlier shorter runs, failed commands and shared updates."""
 
 import re
+import threading
 from dataclasses import replace
 
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import locked
 from fairseq_posattn.recipes.plan import share
 from fairseq_posattn.recipes.processes import Processes
 from fairseq_posattn.recipes.progress import Progress
@@ -119,6 +121,40 @@ def test_warnings_of_all_steps_are_said_once(run, tmp_path, capsys):
         runner._run_step(name, run, step, {}, Progress(1))
     said = capsys.readouterr().err
     assert said.count("2 are left out\n") == said.count("table: one: warning: 2 are left") == 1
+
+
+def training_step(run, program="print()"):
+    return Step("train", ("python", "-c", program), run.folder / "log", done=run.folder / "done")
+
+
+def test_a_second_run_of_the_same_model_waits(run, tmp_path, monkeypatch):
+    ran, waits = tmp_path / "ran", threading.Event()
+    step = training_step(run, f"open({str(ran)!r}, 'w')")
+    runner = Runner("table", (), False, {})
+    monkeypatch.setattr(runner, "say", lambda line: "waiting" in line and waits.set())
+    second = threading.Thread(target=runner.run_all, args=([replace(run, steps=(step,))], [{}]))
+    with locked(run.folder / ".lock", run.folder):
+        second.start()
+        assert waits.wait(60)
+        assert not ran.exists()
+    second.join(60)
+    assert ran.exists()
+
+
+def test_an_interrupted_copy_of_a_shorter_run_is_made_again(run, tmp_path):
+    shorter = tmp_path / "model-50" / "seed1"
+    bad = shorter / "checkpoint_best.pt"  # a folder cannot be copied as a file
+    bad.mkdir(parents=True)
+    replace(run, folder=shorter, settings=(run.settings[0], "train --lr 1 --max-update 50")).start()
+    for name in ("checkpoint_last.pt", "checkpoint_1_9.pt"):
+        (shorter / name).write_text(name)
+    longer = [replace(run, steps=(training_step(run),))]
+    with pytest.raises(IsADirectoryError):
+        Runner("table", (), False, {}).run_all(longer, [{}])
+    bad.rmdir()
+    bad.write_text("best")
+    Runner("table", (), False, {}).run_all(longer, [{}])
+    assert (run.folder / bad.name).read_text() == "best"
 
 
 @pytest.mark.parametrize("workers", [1, 3, 5, 8, 48, 100])
