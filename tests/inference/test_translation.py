@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -38,6 +39,22 @@ def test_translations_equal_fairseq_generates_in_any_batch(translator, source):
     for options in ({}, {"batch_size": 1}, {"max_tokens": 7}):
         assert [result.text for result in translator(source, **options)] == EXPECTED
     assert translator(source[0]).hypotheses[0].alignment is None  # only on request
+
+
+@pytest.mark.parametrize("int8", [False, True])
+def test_threads_share_a_translator(source, int8):
+    shared = load(int8=int8)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            # Batches of other sizes and lengths at the same time.
+            texts = [source[n % 5 : n % 5 + n % 3 + 1] for n in range(40)]
+            answers = list(threads.map(shared, texts))
+    finally:
+        sys.setswitchinterval(interval)
+    expected = [EXPECTED[n % 5 : n % 5 + n % 3 + 1] for n in range(40)]
+    assert [[result.text for result in answer] for answer in answers] == expected
 
 
 def test_the_maximum_length_of_a_line_depends_on_its_own_subwords(source):
