@@ -154,17 +154,17 @@ class GenerationPlan(Plan):
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
         folder = self._folder(f"lead {row.lead}", lines, seed)
         step = Step("score", tuple(score), output=folder / "score.json")
-        return self._finished_run(row, folder, lines, [step], seed)
+        return self._run_in(folder, row, seed, lines, [step])
 
     def _folder(self, flags: str, lines: list[str], seed: int) -> Path:
         name = folder_name(flags, [f"data {self.data}", *lines])
         return self.out / name / f"seed{seed}"
 
-    def _finished_run(
-        self, row: Row, folder: Path, lines: list[str], steps: list[Step], seed: int
+    def _run_in(
+        self, folder: Path, row: Row, seed: int, lines: list[str], steps: list[Step], **length: int
     ) -> Run:
-        settings = (f"data {self.data}", f"seed {seed}", *lines)
-        return Run(row.name, folder, settings, tuple(steps), metric=self._settings.metric)
+        settings, metric = (f"data {self.data}", f"seed {seed}", *lines), self._settings.metric
+        return Run(row.name, folder, settings, tuple(steps), metric, **length)
 
     def _model(self, row: Row, seed: int) -> Run:
         """Return the run of a model: train, average, generate, score and measure as needed."""
@@ -221,8 +221,8 @@ class GenerationPlan(Plan):
         ]
         if self.recipe.locality is not None:
             steps.append(self._measure(checkpoint, folder / "locality.json"))
-        run = self._finished_run(row, folder, lines, steps, seed)
-        return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
+        length = {"updates": settings.max_update, "epochs": settings.max_epoch}
+        return self._run_in(folder, row, seed, lines, steps, **length)
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""

@@ -16,7 +16,7 @@ from archive_files import tarred, tree, write_folder
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora import TRANSLATION
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.kinds.translation import TranslationPreparation
+from fairseq_posattn.preparation.kinds.translation import PairPreparation
 from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
@@ -150,7 +150,7 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
     options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
     options.template = None
     options.news_commentary = "v9"
-    preparation = TranslationPreparation(corpus, options)
+    preparation = PairPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:
         stages.run("text", preparation.texts, write_text)
         preparation.split_text(stages)
