@@ -47,23 +47,21 @@ def read_conll05(archive: Archive, options: Namespace) -> Readers:
 def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]:
     names = sorted(archive.names())
     for part, trees in parts.items():
-        yield from _part(archive, names, part, trees)
-
-
-def _part(archive: Archive, names: Sequence[str], part: str, trees: str) -> Iterator[RoleSentence]:
-    files = _matching(names, f"*props/{part}.props*")
-    if not files:
-        raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
-    place = archive.label(files[0])
-    roles = list(props.read_props_lines(_lines(archive, files[0]), place))
-    words = list(_part_words(archive, names, part, trees))
-    if len(words) != len(roles):
-        raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
-    for one, its in zip(words, roles, strict=True):
-        at = f"{place}:{its.line}"
-        if len(one) != its.length:
-            raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
-        yield RoleSentence(one, its, at)
+        files = _matching(names, f"*props/{part}.props*")
+        if not files:
+            raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
+        place = archive.label(files[0])
+        roles = list(props.read_props_lines(_lines(archive, files[0]), place))
+        words = list(_part_words(archive, names, part, trees))
+        if len(words) != len(roles):
+            raise UsageError(
+                f"{place}: {len(roles)} sentences, but there are words of {len(words)}"
+            )
+        for one, its in zip(words, roles, strict=True):
+            at = f"{place}:{its.line}"
+            if len(one) != its.length:
+                raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
+            yield RoleSentence(one, its, at)
 
 
 def _part_words(

@@ -15,7 +15,6 @@ from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example, known_class, numbered_class
 from fairseq_posattn.text.lines import raw_lines, read_member
 
-COARSE = ("DESC", "ENTY", "ABBR", "HUM", "LOC", "NUM")
 TREC_FILES = {
     "train": ("train_5500.label", "train.txt", "TREC.train.all"),
     "test": ("TREC_10.label", "test.txt", "TREC.test.all"),
@@ -65,20 +64,22 @@ def _lines(archive: Archive, member: str) -> Iterator[tuple[str, str]]:
     return read_member(archive, member, encoding)
 
 
-def read_trec(archive: Archive, options: Namespace) -> Readers:
+def read_trec(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
     return {
-        split: partial(questions, archive, archive.first_of(*names), options.fine)
+        split: partial(questions, archive, archive.first_of(*names), classes, options.fine)
         for split, names in TREC_FILES.items()
     }
 
 
-def questions(archive: Archive, member: str, fine: bool) -> Iterator[Example]:
+def questions(
+    archive: Archive, member: str, classes: Sequence[str], fine: bool
+) -> Iterator[Example]:
     for place, line in read_member(archive, member, encoding="iso-8859-1"):
         label, _, question = line.strip().partition(" ")
         if fine and ":" not in label:
             raise UsageError(f"{place}: {shortened(label)} names no fine class; remove --fine")
         if label.isdecimal():
-            coarse = numbered_class(label, COARSE, place)
+            coarse = numbered_class(label, classes, place)
         else:
-            coarse = known_class(label.partition(":")[0], COARSE, place)
+            coarse = known_class(label.partition(":")[0], classes, place)
         yield Example(label if fine else coarse, (question,), place)

@@ -2,7 +2,7 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError, shortened
@@ -11,21 +11,23 @@ from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example, known_class
 from fairseq_posattn.text.lines import read_member
 
-SICK_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 WHOLE = "SICK.txt"
 PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
 ENTAILMENT = "entailment_judgment"
 
 
-def read(archive: Archive, options: Namespace) -> Readers:
+def read(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
+    examples = partial(sick_examples, archive, classes)
     files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
     if archive.has(WHOLE) and not archive.has(files["train"]):
         sets = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
-        return {split: partial(sick_examples, archive, WHOLE, one) for split, one in sets.items()}
-    return {split: partial(sick_examples, archive, file) for split, file in files.items()}
+        return {split: partial(examples, WHOLE, one) for split, one in sets.items()}
+    return {split: partial(examples, file) for split, file in files.items()}
 
 
-def sick_examples(archive: Archive, member: str, part: str | None = None) -> Iterator[Example]:
+def sick_examples(
+    archive: Archive, classes: Sequence[str], member: str, part: str | None = None
+) -> Iterator[Example]:
     """Yield the pairs of a file, or only those of a part of SemEval."""
     lines = read_member(archive, member)
     place, header = next(lines)
@@ -39,7 +41,7 @@ def sick_examples(archive: Archive, member: str, part: str | None = None) -> Ite
             raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            label = known_class(row[ENTAILMENT], SICK_LABELS, place)
+            label = known_class(row[ENTAILMENT], classes, place)
             text = row["relatedness_score"]
             if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
                 raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")

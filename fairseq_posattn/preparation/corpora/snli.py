@@ -7,7 +7,7 @@ the mismatched one for testing.
 
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -18,7 +18,6 @@ from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.text.words import MARK_WITHIN
 
-LABELS = ("contradiction", "neutral", "entailment")
 NO_AGREEMENT = "-"
 KEYS = ("gold_label", "sentence1_binary_parse", "sentence2_binary_parse")
 SNLI_PARTS = {"train": "train", "valid": "dev", "test": "test"}
@@ -31,12 +30,12 @@ MULTINLI_FILES = {
 SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps (sent_len_rate)
 
 
-def read_snli(archive: Archive, options: Namespace) -> Readers:
+def read_snli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
     files = SNLI_FILES.items()
-    readers = {split: partial(json_examples, archive, file) for split, file in files}
+    readers = {split: partial(json_examples, archive, file, classes) for split, file in files}
     if archive.has("s1.test"):
         parts = SNLI_PARTS.items()
-        readers = {split: partial(separate_examples, archive, part) for split, part in parts}
+        readers = {s: partial(separate_examples, archive, part, classes) for s, part in parts}
     if options.train_on_dev:
         readers = {"train": readers["valid"], "test": readers["test"]}
     if options.released_form:
@@ -61,24 +60,25 @@ def _length(text: str) -> int:
     return len(text.split()) + 2 * len(MARK_WITHIN.findall(text))
 
 
-def read_multinli(archive: Archive, options: Namespace) -> Readers:
-    return {split: partial(json_examples, archive, file) for split, file in MULTINLI_FILES.items()}
+def read_multinli(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
+    files = MULTINLI_FILES.items()
+    return {split: partial(json_examples, archive, file, classes) for split, file in files}
 
 
-def json_examples(archive: Archive, member: str) -> Iterator[Example]:
+def json_examples(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
     for place, (label, *parses) in examples.read_objects(archive, member, "pair", *KEYS):
         trees = [examples.checked_text(parse, place, "a parse").split() for parse in parses]
         texts = (" ".join(word for word in tree if word not in "()") for tree in trees)
-        yield Example(_class(label, place), tuple(texts), place)
+        yield Example(_class(label, place, classes), tuple(texts), place)
 
 
-def separate_examples(archive: Archive, part: str) -> Iterator[Example]:
+def separate_examples(archive: Archive, part: str, classes: Sequence[str]) -> Iterator[Example]:
     sides = [f"{name}.{part}" for name in ("labels", "s1", "s2")]
     name = archive.label(f"labels.{part}")
     for number, (label, *pair) in enumerate(read_pairs(archive, [sides]), start=1):
         place = f"{name}:{number}"
-        yield Example(_class(label.strip(), place), tuple(pair), place)
+        yield Example(_class(label.strip(), place, classes), tuple(pair), place)
 
 
-def _class(label: str, place: str) -> str | None:
-    return None if label == NO_AGREEMENT else examples.known_class(label, LABELS, place)
+def _class(label: str, place: str, classes: Sequence[str]) -> str | None:
+    return None if label == NO_AGREEMENT else examples.known_class(label, classes, place)
