@@ -30,7 +30,6 @@ ARCHIVE = "de-en.tgz"  # in the archive of all languages, too
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 LONGEST = 175
 VALID_EVERY = 23
-TITLE = "tokenizing train"
 
 # Only titles and descriptions of talks are in both languages.
 METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
@@ -78,8 +77,8 @@ def _find_set(archive: Archive, names: list[str], test_set: str, language: str) 
 
 def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
     """Write the pairs; every 23rd clean pair of training is for validation."""
-    limit = options.limit
-    tokenized = map_pairs(tokenizers("train", options), readers["train"](), options.jobs, TITLE)
+    limit, rules = options.limit, tokenizers("train", options)
+    tokenized = map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,

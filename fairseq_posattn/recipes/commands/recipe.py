@@ -145,7 +145,7 @@ def _run(plan: Plan, command: str) -> None:
             _print_table(plan, command, keep=True)
             raise
     except KeyboardInterrupt:
-        runner.stop()
+        runner.processes.stop()
         runner.say("stopped; the same command continues from here")
         raise
     finally:
