@@ -155,10 +155,10 @@ class GenerationPlan(Plan):
         return self.out / name / f"seed{seed}"
 
     def _run_in(
-        self, folder: Path, row: Row, seed: int, lines: list[str], steps: list[Step], **length: int
+        self, folder: Path, row: Row, seed: int, lines: list[str], steps: list[Step]
     ) -> Run:
         settings, metric = (f"data {self.data}", f"seed {seed}", *lines), self._settings.metric
-        return Run(row.name, folder, settings, tuple(steps), metric, **length)
+        return Run(row.name, folder, settings, tuple(steps), metric)
 
     def _model(self, row: Row, seed: int) -> Run:
         """Return the run of a model: train, average, generate, score and measure as needed."""
@@ -219,8 +219,8 @@ class GenerationPlan(Plan):
             command += ["--split", "test", "--layers", ",".join(map(str, self._layers()))]
             command += ["--windows", ",".join(map(str, windows)), "--json", str(measured)]
             steps.append(Step("measure", tuple(command), needs=checkpoint, done=measured))
-        length = {"updates": settings.max_update, "epochs": settings.max_epoch}
-        return self._run_in(folder, row, seed, lines, steps, **length)
+        run = self._run_in(folder, row, seed, lines, steps)
+        return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""
