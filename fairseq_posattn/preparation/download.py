@@ -24,6 +24,7 @@ from fairseq_posattn.preparation.archives import Archive, SingleFile, joined, op
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
 PATIENCE = 60.0  # seconds without a byte
+ARCHIVES = (".gz", ".tgz", ".zip")
 USER_AGENT = "fairseq-posattn"  # some servers refuse urllib's
 LOCALHOST = ("127.0.0.1", "::1", "localhost")
 BROKEN_OFF = (ConnectionError, TimeoutError, ssl.SSLError, URLError, HTTPException)
@@ -40,7 +41,6 @@ class Source:
     name: str
     urls: tuple[str, ...]
     sha256: str | None = None
-    is_archive: bool = True
 
     def __post_init__(self) -> None:
         for url in self.urls:
@@ -48,14 +48,6 @@ class Source:
             is_trusted = self.sha256 or parts.hostname in LOCALHOST
             if parts.scheme != "https" and not (parts.scheme == "http" and is_trusted):
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
-
-
-def published_at(
-    name: str, *folders: str, sha256: str | None = None, is_archive: bool = True
-) -> Source:
-    """Return the :class:`Source` of a file that several folders of the web have."""
-    urls = tuple(f"{folder}/{name}" for folder in folders)
-    return Source(name, urls, sha256, is_archive)
 
 
 def obtain_any(
@@ -193,7 +185,7 @@ def _find_fault(path: Path, source: Source) -> str | None:
             return None if is_right else f"wrong file: its sha256 is {digest.hexdigest()}"
         if file.read(512).lstrip().lower().startswith((b"<!doctype", b"<html")):
             return "a web page instead of the file"
-    if source.is_archive:
+    if source.name.endswith(ARCHIVES):
         say(f"checking {source.name}")
         try:
             archive = open_archive(path)

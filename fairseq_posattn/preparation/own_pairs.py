@@ -255,9 +255,6 @@ def _in_form(form: str, rule: Rule, line: str) -> str:
     return rule(in_form(line, form))
 
 
-is_composed = partial(unicodedata.is_normalized, "NFC")
-
-
 def _held_size(options: Namespace, split: str) -> int | float | None:
     """Return the number or share of pairs to hold out; None if it is not given."""
     size = (getattr(options, split) or [None])[0]
@@ -339,7 +336,7 @@ def write_pairs(
                         continue
                     counts["escaped"] += check(places, pair)
                     for side, line in zip(sides, pair, strict=True):
-                        counts[side] += not is_composed(line)
+                        counts[side] += not unicodedata.is_normalized("NFC", line)
                     yield pair
 
             def both(pair: Pair) -> tuple[Pair, Pair]:

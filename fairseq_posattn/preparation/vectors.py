@@ -16,7 +16,8 @@ from fairseq_posattn.common.files import writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Corpus
-from fairseq_posattn.preparation.download import Source, fetch
+from fairseq_posattn.preparation.download import fetch
+from fairseq_posattn.preparation.published import FILES
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
@@ -24,12 +25,7 @@ from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
 UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
 DEFAULT_DIM = 300
-STANFORD = (
-    "https://nlp.stanford.edu/data/{}",
-    "https://downloads.cs.stanford.edu/nlp/data/{}",
-    "https://huggingface.co/stanfordnlp/{stem}/resolve/main/{}",
-)
-PUBLISHED = {
+PUBLISHED = {  # archives, and the dimensions in them
     "6B": ("glove.6B.zip", (50, 100, 200, 300)),
     "42B": ("glove.42B.300d.zip", (300,)),
     "840B": ("glove.840B.300d.zip", (300,)),
@@ -107,8 +103,7 @@ def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM)
     elif given in NAMES:
         corpus, _, width = given.rpartition(".")
         name, dim = PUBLISHED[corpus][0], int(width.removesuffix("d"))
-        urls = (url.format(name, stem=name.removesuffix(".zip")) for url in STANFORD)
-        archive = open_archive(fetch(Source(name, tuple(urls)), folder))
+        archive = open_archive(fetch(FILES[name], folder))
     else:
         names = ", ".join(NAMES)
         raise UsageError(f"--glove {given}: no such file, and none of {names} to download")

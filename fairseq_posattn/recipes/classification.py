@@ -32,12 +32,9 @@ class ClassificationPlan(Plan):
     averages = False
 
     def __init__(self, recipe: ClassificationRecipe, options: Options) -> None:
-        super().__init__(recipe, options)
+        super().__init__(recipe, options, recipe.regime, "data", options.data_bin)
         named = {dataset.name: dataset for dataset in recipe.datasets}
         self.datasets: tuple[Dataset, ...] = choose("dataset", options.datasets, named)
-
-    def _places(self) -> tuple[str, str, Path]:
-        return self.recipe.regime, "data", self.options.data_bin
 
     def _gpus(self) -> int:
         return 1 if self.only_shows else min(1, count_gpus())
@@ -79,13 +76,9 @@ class ClassificationPlan(Plan):
         tested = f"{dataset.tests[-1]}.idx"
         return next((column for column in columns if not (column / tested).exists()), None)
 
-    @property
-    def _is_generated(self) -> bool:
-        return self.options.tiny and not self.recipe.custom
-
     def _place(self, dataset: Dataset) -> Path:
         """Return the folder of a data set. Generated data is the same for all its forms."""
-        generated = self._is_generated and not dataset.language_model
+        generated = self.generates and not dataset.language_model
         return self.data / (dataset.name if generated else dataset.folder or dataset.name)
 
     def folders(self) -> list[Path]:
@@ -104,7 +97,7 @@ class ClassificationPlan(Plan):
         if dataset.language_model:
             return ["--language-model", str(self.data / LANGUAGE_MODEL)]
         dim = self._features(dataset)
-        if dim is None or self.options.tiny and not self._is_generated:  # tiny models are narrower
+        if dim is None or self.options.tiny and not self.generates:  # tiny models are narrower
             return ["--encoder-embed-dim", str(dataset.features)]
         path = str(self._place(dataset) / VECTORS)  # folds share it
         return ["--encoder-embed-path", path, "--encoder-embed-dim", str(dim)]
@@ -184,15 +177,8 @@ class ClassificationPlan(Plan):
         words = [data, "--seed", str(seed), *model, *device, "--num-workers", "0"]
         checkpoint = folder / "checkpoint_best.pt"
 
-        test = [
-            "fairseq-validate",
-            data,
-            "--user-dir",
-            self.user_dir,
-            *task,
-            "--path",
-            str(checkpoint),
-        ]
+        test = ["fairseq-validate", data, "--user-dir", self.user_dir, *task]
+        test += ["--path", str(checkpoint)]
         test += ["--valid-subset", ",".join(dataset.tests), *training.batches, *device]
         test += ["--num-workers", "0", "--log-format", "json", *self.half_tested]
         if dataset.kind == "classification":  # its criterions write predictions

@@ -39,8 +39,10 @@ class GenerationPlan(Plan):
 
     def __init__(self, recipe: GenerationRecipe, options: Options) -> None:
         recipe = recipe.small or recipe if options.small else recipe
-        self._settings = settings = recipe.settings
-        super().__init__(recipe, options)
+        settings = recipe.settings
+        generated = f"numbers.{settings.source}-{settings.target}"
+        data = options.data_bin / (settings.folder or settings.corpus)
+        super().__init__(recipe, options, settings.regime, generated, data)
         if options.tiny:
             subwords = settings.subwords if recipe.custom else "subword_nmt"
             averaged = min(settings.averaged, 2)
@@ -48,14 +50,6 @@ class GenerationPlan(Plan):
         if options.max_update:
             settings = replace(settings, max_update=options.max_update, max_epoch=0)
         self._settings = replace(settings, checkpoint=options.checkpoint or settings.checkpoint)
-
-    def _places(self) -> tuple[str, str, Path]:
-        one, data_bin = self._settings, self.options.data_bin
-        return (
-            one.regime,
-            f"numbers.{one.source}-{one.target}",
-            data_bin / (one.folder or one.corpus),
-        )
 
     def _gpus(self) -> int:
         options = self.options
@@ -154,17 +148,17 @@ class GenerationPlan(Plan):
         lines = [f"lead {row.lead}", f"score {settings.scoring}"]
         folder = self._folder(f"lead {row.lead}", lines, seed)
         step = Step("score", tuple(score), output=folder / "score.json")
-        return self._finished_run(row, folder, lines, [step], seed)
+        return self._run_in(folder, row, seed, lines, [step])
 
     def _folder(self, flags: str, lines: list[str], seed: int) -> Path:
         name = folder_name(flags, [f"data {self.data}", *lines])
         return self.out / name / f"seed{seed}"
 
-    def _finished_run(
-        self, row: Row, folder: Path, lines: list[str], steps: list[Step], seed: int
+    def _run_in(
+        self, folder: Path, row: Row, seed: int, lines: list[str], steps: list[Step]
     ) -> Run:
-        settings = (f"data {self.data}", f"seed {seed}", *lines)
-        return Run(row.name, folder, settings, tuple(steps), metric=self._settings.metric)
+        settings, metric = (f"data {self.data}", f"seed {seed}", *lines), self._settings.metric
+        return Run(row.name, folder, settings, tuple(steps), metric)
 
     def _model(self, row: Row, seed: int) -> Run:
         """Return the run of a model: train, average, generate, score and measure as needed."""
@@ -220,22 +214,18 @@ class GenerationPlan(Plan):
             Step("score", tuple(score), output=folder / "score.json"),
         ]
         if self.recipe.locality is not None:
-            steps.append(self._measure(checkpoint, folder / "locality.json"))
-        run = self._finished_run(row, folder, lines, steps, seed)
+            measured, windows = folder / "locality.json", self.recipe.locality.windows
+            command = ["posattn", "analysis", "locality", str(checkpoint), "--data", str(self.data)]
+            command += ["--split", "test", "--layers", ",".join(map(str, self._layers()))]
+            command += ["--windows", ",".join(map(str, windows)), "--json", str(measured)]
+            steps.append(Step("measure", tuple(command), needs=checkpoint, done=measured))
+        run = self._run_in(folder, row, seed, lines, steps)
         return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""
         assert self.recipe.locality is not None
         return (1,) if self.options.tiny else self.recipe.locality.layers
-
-    def _measure(self, checkpoint: Path, measured: Path) -> Step:
-        assert self.recipe.locality is not None
-        command = ["posattn", "analysis", "locality", str(checkpoint), "--data", str(self.data)]
-        command += ["--split", "test", "--layers", ",".join(map(str, self._layers()))]
-        command += ["--windows", ",".join(map(str, self.recipe.locality.windows))]
-        command += ["--json", str(measured)]
-        return Step("measure", tuple(command), needs=checkpoint, done=measured)
 
     def entries(self) -> Iterator[Entry]:
         """Yield the rows; those of a locality table share the first row's model."""

@@ -37,13 +37,23 @@ class Entry:
 
 
 class Plan(ABC):
-    """Common part of both kinds of recipes."""
+    """Common part of both kinds of recipes.
+
+    Args:
+        recipe: the table.
+        options: the parsed command line.
+        regime: last part of the default of ``--out``.
+        generated: name of the generated data of ``--tiny``.
+        data: default of ``--data``.
+    """
 
     recipe: Recipe
     averages = True  # intermediate checkpoints are needed
     datasets: Sequence[Dataset | None] = (None,)  # of which each has all rows
 
-    def __init__(self, recipe: Recipe, options: Options) -> None:
+    def __init__(
+        self, recipe: Recipe, options: Options, regime: str, generated: str, data: Path
+    ) -> None:
         self.recipe = recipe
         self.options = options
         self.only_shows = options.dry_run or options.list  # on any machine
@@ -52,27 +62,19 @@ class Plan(ABC):
         self.half_tested = self.half if self.half == ["--fp16"] else []
         self.rows = choose("row", options.rows, {row.name: row for row in recipe.rows})
         self.title = recipe.title + (" (tiny form: numbers mean nothing)" if options.tiny else "")
-        regime, tiny_data, data = self._places()
         regime += "-tiny" if options.tiny else ""
         self.out = options.out or options.checkpoints / recipe.paper / regime
-        generated = options.tiny and not recipe.custom
-        self.data = options.data or (self.out / tiny_data if generated else data)
+        self.generates = options.tiny and not recipe.custom
+        self.data = options.data or (self.out / generated if self.generates else data)
         self.user_dir = recipe.user_dir or PLUGIN
+        # A line of the runs' settings about code beside the package.
+        self.code = [f"user-dir {self.user_dir}"] if recipe.user_dir else []
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")
         check_unsplit(self.out, "--out")
         if options.precision == "fp16" and not self.gpus:
             raise UsageError("--precision fp16 needs a GPU; use fp32 or bf16 on a CPU")
-
-    @abstractmethod
-    def _places(self) -> tuple[str, str, Path]:
-        """Return the last part of ``--out``, that of generated data, and ``--data``."""
-
-    @property
-    def code(self) -> list[str]:
-        """Return a line of the runs' settings about code beside the package."""
-        return [f"user-dir {self.user_dir}"] if self.recipe.user_dir else []
 
     @cached_property
     def gpus(self) -> int:
@@ -115,7 +117,8 @@ class Plan(ABC):
             # Trials do not depend on --seed, --seeds and --folds.
             trial = replace(options, tune=(), data=self.data, out=self.out / "tuning")
             trial = replace(trial, folds=1, max_update=options.tune_updates)
-            return type(self)(self.recipe, trial)._trial(rated, seed, dataset)
+            same = type(self)(self.recipe, trial)  # type: ignore[call-arg]  # of a subclass
+            return same._trial(rated, seed, dataset)
 
         flags = self._trial(row, 1, dataset).values["train"]
         name = f"{dataset.name}, {row.name}" if dataset else row.name

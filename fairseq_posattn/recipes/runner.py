@@ -28,7 +28,7 @@ class Runner:
         self._name = name  # the recipe's, a prefix of each line
         self._steps = steps  # to run even if they are done; empty for all that are not
         self._averages = averages  # keep all checkpoints of finished runs, not only best and last
-        self._processes = Processes(environment)
+        self.processes = Processes(environment)
         self._writing = threading.Lock()
         self._warnings: set[str] = set()  # of all steps, said once each
 
@@ -36,16 +36,13 @@ class Runner:
         with self._writing:
             print(f"{self._name}: {line}", file=sys.stderr, flush=True)
 
-    def stop(self) -> None:
-        self._processes.stop()
-
     def run_step(
         self, step: Step, device: Mapping[str, str], report: Say = lambda line: None
     ) -> None:
         """Show a command and run it; ``report`` is called with each line of its log."""
         with self._writing:
             print(f"+ {step.shown()}", file=sys.stderr, flush=True)
-        self._processes.run(step, device, report)
+        self.processes.run(step, device, report)
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
         """Run all, as many at a time as there are ``devices``, variables that select a run's GPUs.
@@ -75,7 +72,7 @@ class Runner:
                 _wait(futures)
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                self.stop()
+                self.processes.stop()
                 raise
         if failures:
             names = "; ".join(name for name, _ in failures)
@@ -111,7 +108,7 @@ class Runner:
         """Return the folder's lock: a second run of the same model waits."""
 
         def give_up() -> None:
-            if self._processes.stopping:
+            if self.processes.stopping:
                 raise Stopped
 
         return locked(folder / ".lock", folder, lambda line: self.say(f"{name}: {line}"), give_up)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpora.snli import LABELS, MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpora.snli import MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 
 # Numbers below 20, tens from 20, both together, hundred, thousand, and what joins them. A plus
@@ -297,7 +297,8 @@ def write_language_model(folder: Path, text: str) -> None:
 
 def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Example]]) -> None:
     """Write a language model beside ``folder``, and prepare pairs of sentences with it."""
-    model = folder.with_name("openai-gpt")
+    model, corpus = folder.with_name("openai-gpt"), CLASSIFICATION[name.removesuffix("_gpt")]
+    labels = corpus.labels or ()
     texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]
     write_language_model(model, " ".join(texts))
     with tempfile.TemporaryDirectory() as source:
@@ -305,10 +306,10 @@ def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Examp
             lines = []
             for number, one in enumerate(examples[split]):
                 parses = {f"sentence{n + 1}_binary_parse": one[f"input{n}"] for n in (0, 1)}
-                lines.append(json.dumps({"gold_label": LABELS[number % 3], **parses}) + "\n")
+                lines.append(json.dumps({"gold_label": labels[number % 3], **parses}) + "\n")
             write_text(Path(source, file), "".join(lines))
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]
-        _prepare("classification", [name.removesuffix("_gpt"), *options])
+        _prepare("classification", [corpus.name, *options])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

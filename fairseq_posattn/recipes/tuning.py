@@ -14,8 +14,8 @@ from typing import Any
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.recipe import Row
+from fairseq_posattn.recipes.results import Log
 from fairseq_posattn.recipes.runs import Run, length_dependent_schedule
-from fairseq_posattn.training.training_log import read_line
 
 Outcome = dict[str, Any]  # "tuning" of results/README.md
 
@@ -128,9 +128,7 @@ def _measured(run: Run, metric: str) -> float | None:
     """Return the metric of the last validation; None if the training diverged."""
     if _done(run).read_text() == DIVERGED:
         return None
-    lines = (run.folder / "train.log").read_text(encoding="utf-8").splitlines()
-    measured = filter(None, map(read_line, lines))
-    value = [numbers[metric] for tag, numbers in measured if tag == "valid"][-1]
+    value = Log(run.folder / "train.log").measured("valid")[-1][metric]
     return value if isfinite(value) else None
 
 

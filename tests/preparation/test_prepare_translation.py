@@ -14,9 +14,9 @@ import pytest
 from archive_files import tarred, tree, write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.preparation.corpora import wmt14
+from fairseq_posattn.preparation.corpora import TRANSLATION
 from fairseq_posattn.preparation.corpus import SPLITS
-from fairseq_posattn.preparation.kinds.translation import TranslationPreparation
+from fairseq_posattn.preparation.kinds.translation import PairPreparation
 from fairseq_posattn.preparation.stages import Stages
 
 pytestmark = pytest.mark.slow
@@ -146,12 +146,11 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
         for split, text in lines.items():
             write_folder(work / "text", {f"{split}.{side}": corpora.lines(text) for side in sides})
 
-    (corpus,) = wmt14.CORPORA
-    corpus = replace(corpus, longest=None, longest_words=3, ratio=9)
+    corpus = replace(TRANSLATION["wmt14_en_de"], longest=None, longest_words=3, ratio=9)
     options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
     options.template = None
     options.news_commentary = "v9"
-    preparation = TranslationPreparation(corpus, options)
+    preparation = PairPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:
         stages.run("text", preparation.texts, write_text)
         preparation.split_text(stages)

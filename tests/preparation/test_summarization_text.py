@@ -10,8 +10,9 @@ from archive_files import gzipped, lines, write_archive, write_folder
 from serving import Server
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.archives import open_archive
-from fairseq_posattn.preparation.corpora import cnn_dailymail, gigaword
+from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
 from fairseq_posattn.preparation.download import Source, obtain_any
 from fairseq_posattn.scoring.rouge import sentences
@@ -23,12 +24,12 @@ SPLITS, SIDES = ("train", "valid", "test"), ("source", "target")
 def write(tmp_path):
     """Write the text of a source; return ``{split: (sources, targets)}``."""
 
-    def write(source, corpus=cnn_dailymail, **given):
+    def write(source, corpus="cnn_dailymail", **given):
         defaults = {"limit": None, "split_by_name": False, "splits": SPLITS}
         options = argparse.Namespace(source=source, dest=tmp_path / "dest", **{**defaults, **given})
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        (described,) = corpus.CORPORA
+        described = corpora.SUMMARIZATION[corpus]
         options.dest.mkdir(exist_ok=True)
         archive = obtain_any(described.alternatives, source, options.dest / "download")
         described.write(described.read(archive, options), folder, described, options)
@@ -168,14 +169,14 @@ def server(monkeypatch):
     with Server() as server:
 
         def here(source):
-            return Source(source.name, (server.url(source.name),), None, source.is_archive)
+            return Source(source.name, (server.url(source.name),))
 
-        lists = {split: here(source) for split, source in cnn_dailymail.LISTS.items()}
-        (corpus,) = cnn_dailymail.CORPORA
+        corpus = corpora.SUMMARIZATION["cnn_dailymail"]
         alternatives = tuple(tuple(map(here, sources)) for sources in corpus.alternatives)
-        monkeypatch.setattr(cnn_dailymail, "LISTS", lists)
-        corpora = (replace(corpus, alternatives=alternatives),)
-        monkeypatch.setattr(cnn_dailymail, "CORPORA", corpora)
+        files = {source.name: source for sources in alternatives for source in sources}
+        monkeypatch.setattr(cnn_dailymail, "FILES", files)
+        here_alone = replace(corpus, alternatives=alternatives)
+        monkeypatch.setitem(corpora.SUMMARIZATION, "cnn_dailymail", here_alone)
         yield server
 
 
@@ -188,8 +189,8 @@ def test_missing_files_are_downloaded(write, server, packed, tmp_path):
 
 
 def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
-    (corpus,) = cnn_dailymail.CORPORA
-    names = [source.name for source in cnn_dailymail.PARQUET]
+    corpus = corpora.SUMMARIZATION["cnn_dailymail"]
+    names = [source.name for source in corpus.alternatives[1]]
     server.files |= dict.fromkeys(names, b"PAR1")
     for _ in range(2):
         archive = obtain_any(corpus.alternatives, None, tmp_path)
@@ -235,19 +236,19 @@ def test_all_layouts_of_gigaword_give_the_same_text(write, org_data, tmp_path):
         write_folder(tmp_path / "sumdata", files),
         write_folder(tmp_path / "flat", {name.split("/")[-1]: text for name, text in flat.items()}),
     ]
-    expected = write(org_data, gigaword)
+    expected = write(org_data, "gigaword")
     articles, titles = summaries.gigaword(SIZES["train"])
     assert expected["train"] == (articles.replace("<unk>", "UNK").splitlines(), titles.splitlines())
     for source in sources:
-        assert write(source, gigaword) == expected, source
-    assert write(org_data, gigaword, limit=2)["train"][1] == ["storm hits 0", "match hits 1"]
+        assert write(source, "gigaword") == expected, source
+    assert write(org_data, "gigaword", limit=2)["train"][1] == ["storm hits 0", "match hits 1"]
 
 
 def test_gigaword_drops_training_pairs_with_an_empty_side(write, org_data, capsys):
     files = {"train.src.txt": "a\nb\n\n", "train.tgt.txt": "A\n  \nC\n"}
     files |= {"test.src.txt": "a\nb\n", "test.tgt.txt": "A\n\n"}
     write_folder(org_data / "org_data", files)
-    text = write(org_data, gigaword)
+    text = write(org_data, "gigaword")
     assert text["train"] == (["a"], ["A"])
     assert text["test"][1] == ["A", ""]
     assert "train: left out 2 pairs with an empty side" in capsys.readouterr().err
@@ -267,6 +268,6 @@ def test_malformed_gigaword_is_reported(write, org_data, name, content, message)
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
-        write(org_data, gigaword)
+        write(org_data, "gigaword")
     if content is None:
-        assert len(write(org_data, gigaword, splits=("train", "valid"))) == 2
+        assert len(write(org_data, "gigaword", splits=("train", "valid"))) == 2

@@ -10,7 +10,7 @@ import pytest
 from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.preparation.corpora import iwslt14, multi30k, tatoeba, wmt14
+from fairseq_posattn.preparation.corpora import TRANSLATION, iwslt14, tatoeba
 from fairseq_posattn.preparation.download import obtain_any
 
 
@@ -18,12 +18,12 @@ from fairseq_posattn.preparation.download import obtain_any
 def text_of(tmp_path):
     """Return a function that writes and returns the text of a source."""
 
-    def text_of(data_set, source, **given):
+    def text_of(name, source, **given):
         defaults = {"jobs": 1, "limit": None, "news_commentary": "v9"}
         defaults |= {"keep_hyphens": False, "max_words": None}
         folder = tmp_path / "text"
         folder.mkdir(exist_ok=True)
-        corpus = data_set.CORPORA[given.pop("corpus", 0)]
+        corpus = TRANSLATION[name]
         options = Namespace(source=source, dest=tmp_path, **{**defaults, **given})
         corpus = replace(corpus, **corpus.changes(options))
         archive = obtain_any(corpus.alternatives, source, tmp_path / "download")
@@ -50,7 +50,7 @@ def talks(tmp_path):
 
 
 def test_iwslt14_splits_pairs_and_skips_metadata(text_of, talks):
-    text = text_of(iwslt14, talks)
+    text = text_of("iwslt14", talks)
     start = ["al gore : english 0", "ted talk english .", "a man sees a ball ."]
     assert text["train.en"][:3] == start
     start = ["al gore : deutsch 0", "ted talk deutsch .", "ein mann sieht einen ball ."]
@@ -67,8 +67,8 @@ def test_iwslt14_splits_pairs_and_skips_metadata(text_of, talks):
     tests = [f"a man sees a ball{end} ." for end in tests]
     tests += ["a man sees a ball !", "a man sees the house .", "a man sees the house , then more ."]
     assert text["test.en"] == [line for first in range(5) for line in tests[first : first + 2]]
-    assert text_of(iwslt14, talks, jobs=2) == text
-    quick = text_of(iwslt14, talks, limit=12)
+    assert text_of("iwslt14", talks, jobs=2) == text
+    quick = text_of("iwslt14", talks, limit=12)
     assert sizes(quick, "de") == [12, 12, 10]
     assert all(lines == text[name][: len(lines)] for name, lines in quick.items())
 
@@ -82,23 +82,23 @@ def test_iwslt14_drops_pairs_by_length_and_ratio(text_of, tmp_path):
     german[6] = ""
     files["de-en/train.tags.de-en.de"] = corpora.talks(german, "deutsch")
     files["de-en/train.tags.de-en.en"] = corpora.talks(english, "english")
-    text = text_of(iwslt14, write_folder(tmp_path / "source", files))
+    text = text_of("iwslt14", write_folder(tmp_path / "source", files))
     assert len(text["train.en"]) + len(text["valid.en"]) == 30 + 2 - 3
     assert [len(line.split()) for line in text["train.en"]][5] == 117
 
 
 def test_iwslt14_is_read_from_all_archives(text_of, talks, tmp_path):
-    expected = text_of(iwslt14, talks)
+    expected = text_of("iwslt14", talks)
     files = corpora.iwslt14()
     packed = {"de-en.tgz": tarred(files, "gz")}
     renamed = {name.replace("IWSLT14", "IWSLT16"): content for name, content in files.items()}
     (tmp_path / "all").write_bytes(tarred({"2014-01/texts/de/en/de-en.tgz": packed["de-en.tgz"]}))
-    assert text_of(iwslt14, tmp_path / "all") == expected
-    assert text_of(iwslt14, write_folder(tmp_path / "tgz", packed)) == expected
-    assert text_of(iwslt14, write_folder(tmp_path / "renamed", renamed)) == expected
+    assert text_of("iwslt14", tmp_path / "all") == expected
+    assert text_of("iwslt14", write_folder(tmp_path / "tgz", packed)) == expected
+    assert text_of("iwslt14", write_folder(tmp_path / "renamed", renamed)) == expected
     other = corpora.segments(["something else"])
     sets = {f"IWSLT16.TED.dev2010.de-en.{side}.xml": other for side in ("de", "en")}
-    assert text_of(iwslt14, write_folder(talks, sets)) == expected  # that of 2014
+    assert text_of("iwslt14", write_folder(talks, sets)) == expected  # that of 2014
 
 
 def unpacked_wmt14(folder, archives=None):
@@ -109,18 +109,18 @@ def unpacked_wmt14(folder, archives=None):
 
 def test_wmt14_concatenates_the_corpora(text_of, tmp_path):
     packed = {name: tarred(files, "gz") for name, files in corpora.wmt14().items()}
-    text = text_of(wmt14, write_folder(tmp_path / "source", packed))
+    text = text_of("wmt14_en_de", write_folder(tmp_path / "source", packed))
     assert sizes(text, "de") == sizes(text, "en") == [300, 7, 5]
     assert text["train.de"][0] == "Ein Mann sieht einen Ball ."
     assert text["train.en"][100:150] == text["train.en"][50:100]  # where Common Crawl begins
     assert text["train.en"][200:250] == text["train.en"][150:200]
     assert text["test.en"][0] == "A man sees two hats , then more ."
-    assert text_of(wmt14, unpacked_wmt14(tmp_path / "unpacked")) == text
+    assert text_of("wmt14_en_de", unpacked_wmt14(tmp_path / "unpacked")) == text
 
 
 def test_wmt14_newstests_of_either_direction_are_read(text_of, tmp_path):
     """Read the sets of the other direction, which mirrors pack: the same sentences."""
-    expected = text_of(wmt14, unpacked_wmt14(tmp_path / "source"))
+    expected = text_of("wmt14_en_de", unpacked_wmt14(tmp_path / "source"))
     archives = corpora.wmt14()
     german, english = corpora.sentences(7, 3)
     archives["dev.tgz"] = {
@@ -131,7 +131,7 @@ def test_wmt14_newstests_of_either_direction_are_read(text_of, tmp_path):
         name.replace("-ref.de", "-src.de").replace("-src.en", "-ref.en"): content
         for name, content in archives["test-full.tgz"].items()
     }
-    assert text_of(wmt14, unpacked_wmt14(tmp_path / "other", archives)) == expected
+    assert text_of("wmt14_en_de", unpacked_wmt14(tmp_path / "other", archives)) == expected
 
 
 def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
@@ -142,28 +142,28 @@ def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
     europarl, test = ["„US-Präsident.“", *["Satz"] * 99], [quoted, *["Satz"] * 4]
     files = {"training/europarl-v7.de-en.de": corpora.lines(europarl)}
     files["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(test)
-    text = text_of(wmt14, write_folder(source, files))
+    text = text_of("wmt14_en_de", write_folder(source, files))
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
     assert text["valid.de"][0] == "&quot; US @-@ Präsident &apos; s Haus &quot;"
     assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"
-    kept = text_of(wmt14, source, keep_hyphens=True)
+    kept = text_of("wmt14_en_de", source, keep_hyphens=True)
     assert kept["train.de"][0] == "&quot; US-Präsident &quot; ."
 
 
 def test_multi30k_is_lowercased_normalized_and_tokenized(text_of, tmp_path):
     packed = {f"{name}.gz": gzipped(text) for name, text in corpora.multi30k().items()}
-    text = text_of(multi30k, write_folder(tmp_path / "source", packed))
+    text = text_of("multi30k", write_folder(tmp_path / "source", packed))
     assert text["test.de"][:2] == ["ein mann sieht das haus !", "ein mann sieht zwei hüte ."]
     assert text["valid.en"][3] == "a man sees two hats &quot; today . &quot;"
     assert sizes(text, "en") == [60, 5, 4]
     tokenized = {name: corpora.lines(lines) for name, lines in text.items()}
-    assert text_of(multi30k, write_folder(tmp_path / "tokenized", tokenized)) == text
+    assert text_of("multi30k", write_folder(tmp_path / "tokenized", tokenized)) == text
 
 
 def test_joined_sentences_of_multi30k_are_tested(text_of, tmp_path):
     source = write_folder(tmp_path / "source", corpora.multi30k())
-    text = text_of(multi30k, source, corpus=1)["test.en"]
-    single = text_of(multi30k, source)["test.en"]
+    text = text_of("multi30k_length", source)["test.en"]
+    single = text_of("multi30k", source)["test.en"]
     pairs = [" ".join(single[:2]), " ".join(single[2:])]
     assert text == [*single, *pairs, " ".join(single)]
 
@@ -193,7 +193,7 @@ def test_tatoeba_is_divided_by_english_words(text_of, tmp_path):
         (valid, "Ein Hut."),
     ]
     lines = [f"{english}\t{german}\tCC-BY 2.0 (tatoeba.org)" for english, german in pairs]
-    text = text_of(tatoeba, tatoeba_source(tmp_path, lines))
+    text = text_of("tatoeba", tatoeba_source(tmp_path, lines))
     assert text["train.de"] == ["er hat hüte .", "hüte hat er ."]
     assert text["test.de"] == ["hat er hüte ?"]
     assert text["test.en"] == [test.lower().replace(".", " .")]
@@ -211,33 +211,33 @@ def test_a_larger_tatoeba_keeps_its_splits():
 @pytest.mark.parametrize("line", ["Hi.", "\tHallo!", "Hi.\t "])
 def test_malformed_tatoeba_gives_a_one_line_error(text_of, tmp_path, line):
     with pytest.raises(UsageError, match="zip/deu.txt:2: must be English, a TAB and German$"):
-        text_of(tatoeba, tatoeba_source(tmp_path, ["Hi.\tHallo!", line]))
+        text_of("tatoeba", tatoeba_source(tmp_path, ["Hi.\tHallo!", line]))
 
 
 @pytest.mark.parametrize(
     ("corpus", "name", "content", "words"),
     [
-        (iwslt14, "de-en/train.tags.de-en.en", b"one\n", "train.tags.de-en.de has 416, {} has 1;"),
-        (iwslt14, "de-en/train.tags.de-en.en", None, "holds no train.tags.de-en.en"),
-        (iwslt14, "de-en/IWSLT14.TED.tst2011.de-en.de.xml", None, "holds no IWSLT14.TED.tst2011."),
-        (iwslt14, "de-en/IWSLT14.TED.tst2012.de-en.en.xml", b'<hl>\n<seg id="2">zwei\n',
+        ("iwslt14", "de-en/train.tags.de-en.en", b"one\n", "tags.de-en.de has 416, {} has 1;"),
+        ("iwslt14", "de-en/train.tags.de-en.en", None, "holds no train.tags.de-en.en"),
+        ("iwslt14", "de-en/IWSLT14.TED.tst2011.de-en.de.xml", None, "holds no IWSLT14.TED.tst2011"),
+        ("iwslt14", "de-en/IWSLT14.TED.tst2012.de-en.en.xml", b'<hl>\n<seg id="2">zwei\n',
          "{}:2: not <seg id=...> ... </seg> on one line"),
-        (iwslt14, "de-en/IWSLT14.TED.tst2012.de-en.en.xml", b"<html>moved</html>\n",
+        ("iwslt14", "de-en/IWSLT14.TED.tst2012.de-en.en.xml", b"<html>moved</html>\n",
          "{}: holds no <seg id=...>"),
-        (iwslt14, "de-en/IWSLT14.TED.tst2012.de-en.en.xml", corpora.segments(["one"]),
+        ("iwslt14", "de-en/IWSLT14.TED.tst2012.de-en.en.xml", corpora.segments(["one"]),
          "IWSLT14.TED.tst2012.de-en.de.xml has 2, {} has 1;"),
-        (wmt14, "commoncrawl.de-en.de", b"eins\n", "commoncrawl.de-en.en has 100, {} has 1;"),
-        (wmt14, "dev/newstest2013.de", b"", "{}: the file is empty"),
-        (wmt14, "dev/newstest2013.de", None, "holds none of newstest2013.de, newstest2013-src.de"),
-        (multi30k, "val.de", b"eins\n", "{} has 1, "),
+        ("wmt14_en_de", "commoncrawl.de-en.de", b"eins\n", "crawl.de-en.en has 100, {} has 1;"),
+        ("wmt14_en_de", "dev/newstest2013.de", b"", "{}: the file is empty"),
+        ("wmt14_en_de", "dev/newstest2013.de", None, "holds none of newstest2013.de, newstest2013"),
+        ("multi30k", "val.de", b"eins\n", "{} has 1, "),
     ],
 )  # fmt: skip
 def test_malformed_files_give_one_line_errors(text_of, tmp_path, corpus, name, content, words):
     source = tmp_path / "source"
-    if corpus is wmt14:
+    if corpus == "wmt14_en_de":
         unpacked_wmt14(source)
     else:
-        write_folder(source, (corpora.iwslt14 if corpus is iwslt14 else corpora.multi30k)())
+        write_folder(source, getattr(corpora, corpus)())
     (source / name).unlink()
     if content is not None:
         (source / name).write_bytes(content)

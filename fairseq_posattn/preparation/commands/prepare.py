@@ -36,13 +36,13 @@ KINDS = {
     "translation": Kind(
         "Prepare translation data for fairseq-train: text, subwords, binarized data.",
         {**corpora.TRANSLATION, "own": own_pairs.TRANSLATION},
-        translation.TranslationPreparation,
+        translation.PairPreparation,
         translation.add_translation_options,
     ),
     "summarization": Kind(
         "Prepare summarization data for fairseq-train: text, subwords, binarized data.",
         {**corpora.SUMMARIZATION, "own": own_pairs.SUMMARIZATION},
-        translation.SummarizationPreparation,
+        translation.PairPreparation,
         translation.add_summarization_options,
     ),
     "classification": Kind(

@@ -1,16 +1,51 @@
-"""The published data sets, one file for each publication."""
+"""The published data sets: published.yaml describes them, the modules read them."""
 
+from argparse import Namespace
+from collections.abc import Mapping
+from functools import partial
 from importlib import import_module
 from typing import Any
 
+from fairseq_posattn.preparation.corpus import (
+    ClassificationCorpus,
+    RecommendationCorpus,
+    SummarizationCorpus,
+    TaggingCorpus,
+    TranslationCorpus,
+)
+from fairseq_posattn.preparation.published import FILES, TABLES
 
-def _by_name(*modules: str) -> dict[str, Any]:
-    loaded = [import_module(f"{__name__}.{module}") for module in modules]
-    return {corpus.name: corpus for module in loaded for corpus in module.CORPORA}
+FUNCTIONS = ("read", "write", "tokenizers", "settings", "add_options", "changes", "splits")
 
 
-TRANSLATION = _by_name("iwslt14", "wmt14", "multi30k", "tatoeba")
-SUMMARIZATION = _by_name("cnn_dailymail", "gigaword")
-CLASSIFICATION = _by_name("sst", "sentences", "documents", "sick", "snli")
-TAGGING = _by_name("roles")
-RECOMMENDATION = _by_name("mind")
+def _read(kind: str, build: type[Any]) -> dict[str, Any]:
+    """Return the data sets of a kind by name."""
+    corpora = {}
+    for name, row in TABLES[kind].items():
+        row = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
+        for key in FUNCTIONS & row.keys():
+            module, _, function = row[key].partition(".")
+            row[key] = getattr(import_module(f"{__name__}.{module}"), function)
+        row["read"] = partial(row["read"], **row.pop("arguments", {}))
+        files = row.pop("files", ())
+        row["alternatives"] = tuple(tuple(FILES[one] for one in names) for names in files)
+        if changed := row.pop("changed", {}):
+            row["changes"] = partial(_changes, changed)
+        corpora[name] = build(name=name, **row)
+    return corpora
+
+
+def _changes(changed: Mapping[str, dict[str, Any]], options: Namespace) -> dict[str, Any]:
+    """Return the attributes that the given flags change."""
+    result: dict[str, Any] = {}
+    for flag, attributes in changed.items():
+        if getattr(options, flag[2:].replace("-", "_")):
+            result |= attributes
+    return result
+
+
+TRANSLATION = _read("translation", TranslationCorpus)
+SUMMARIZATION = _read("summarization", SummarizationCorpus)
+CLASSIFICATION = _read("classification", ClassificationCorpus)
+TAGGING = _read("tagging", TaggingCorpus)
+RECOMMENDATION = _read("recommendation", RecommendationCorpus)

@@ -17,9 +17,10 @@ from typing import IO
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
-from fairseq_posattn.preparation.corpus import SPLITS, Readers, SummarizationCorpus
-from fairseq_posattn.preparation.download import fetch, published_at
+from fairseq_posattn.preparation.corpus import SPLITS, Readers
+from fairseq_posattn.preparation.download import fetch
 from fairseq_posattn.preparation.examples import checked_text
+from fairseq_posattn.preparation.published import FILES
 from fairseq_posattn.text.lines import LONGEST, read_lines
 from fairseq_posattn.text.words import spaces
 
@@ -27,35 +28,9 @@ HIGHLIGHT = "@highlight"
 # What may end a sentence, in the order of See et al. (2017)
 ENDS = (".", "!", "?", "'", "`", '"', "\u2019", "\u201d", ")")
 COLUMNS = ["article", "highlights"]
-HUB = "https://huggingface.co/datasets"
-UPLOADS = (
-    f"{HUB}/cnn_dailymail/resolve/11343c3752184397d56efc19a8a7cceb68089318/data",
-    f"{HUB}/ccdv/cnn_dailymail/resolve/main",
-)
-URL_LISTS = "https://raw.githubusercontent.com/abisee/cnn-dailymail/master/url_lists"
-PARQUET_FILES = f"{HUB}/abisee/cnn_dailymail/resolve/main/3.0.0"
-SHA256 = {  # as published by TensorFlow Datasets
-    "cnn_stories.tgz": "e8fbc0027e54e0a916abd9c969eb35f708ed1467d7ef4e3b17a56739d65cb200",
-    "dailymail_stories.tgz": "ad69010002210b7c406718248ee66e65868b9f6820f163aa966369878d14147e",
-    "all_train.txt": "a5cee49f3a6c862c26ce29308236d2a99625ab6c86a43be22d5206b2790d8029",
-    "all_val.txt": "81887e982b045083409c6ee838aede8ff4b97291605bcfb21bffc456a16991db",
-    "all_test.txt": "c4f5efb5ec2126430a5c156efbd13d0e9c4cb490169e552c38b4a51981a009bd",
-}
-STORIES = tuple(
-    published_at(name, *UPLOADS, sha256=SHA256[name])
-    for name in ("cnn_stories.tgz", "dailymail_stories.tgz")
-)
-NAMES = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
-LISTS = {
-    split: published_at(name, URL_LISTS, sha256=SHA256[name], is_archive=False)
-    for split, name in NAMES.items()
-}
+STORIES = ("cnn_stories.tgz", "dailymail_stories.tgz")
+LISTS = {"train": "all_train.txt", "valid": "all_val.txt", "test": "all_test.txt"}
 SHARDS = {"train": ("train", 3), "valid": ("validation", 1), "test": ("test", 1)}
-PARQUET = tuple(
-    published_at(f"{name}-0000{part}-of-0000{parts}.parquet", PARQUET_FILES, is_archive=False)
-    for name, parts in SHARDS.values()
-    for part in range(parts)
-)
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
@@ -74,7 +49,7 @@ def stories(archive: Archive, is_packed: bool = False) -> Iterator[tuple[str, IO
     for name, stream in archive.members():
         if name.endswith(".story"):
             yield PurePosixPath(name).stem, stream, f"{archive.name}/{name}"
-        elif not is_packed and name.endswith(tuple(source.name for source in STORIES)):
+        elif not is_packed and name.endswith(STORIES):
             packed.append(name)
     for name in packed:
         yield from stories(archive.nested(name), is_packed=True)
@@ -107,13 +82,13 @@ def summary(highlights: Iterable[str]) -> str:
 def read_lists(archive: Archive, downloads: Path) -> dict[str, list[str]]:
     """Return the names of the stories of each split, in the order of its list of URLs."""
     names, split = {PurePosixPath(name).name for name in archive.names()}, {}
-    for part, source in LISTS.items():
+    for part, name in LISTS.items():
         try:
-            where = archive if source.name in names else open_archive(fetch(source, downloads))
+            where = archive if name in names else open_archive(fetch(FILES[name], downloads))
         except UsageError as failure:
             raise UsageError(f"{failure}; or give --split-by-name, which needs no lists") from None
-        with where.open(source.name) as stream:
-            urls = [url.strip() for url in read_lines(stream, where.label(source.name))]
+        with where.open(name) as stream:
+            urls = [url.strip() for url in read_lines(stream, where.label(name))]
         split[part] = [hashlib.sha1(url.encode()).hexdigest() for url in urls if url]
     return split
 
@@ -201,25 +176,3 @@ def parquet_rows(archive: Archive, files: Sequence[str]) -> Iterator[list[str]]:
         except (ArrowException, OSError, UnicodeDecodeError) as error:
             reason = str(error).partition("\n")[0]
             raise UsageError(f"{name}: not a whole parquet file ({reason})") from None
-
-
-SPLIT_BY_NAME = (
-    "use no lists of URLs: 8 in 10 stories are for training, by their names; for a quick look at a "
-    "part of the stories"
-)
-CORPORA = (
-    SummarizationCorpus(
-        name="cnn_dailymail",
-        summary="CNN/DailyMail: news articles and their highlights, 311,971 pairs",
-        source="a folder with cnn_stories.tgz and dailymail_stories.tgz, or what they unpack to, "
-        "and with all_train.txt, all_val.txt and all_test.txt; or a folder with the parquet files "
-        "of version 3.0.0",
-        published={"train": 287_113, "valid": 13_368, "test": 11_490},
-        recipe="dman/cnn_dailymail",
-        alternatives=((*STORIES, *LISTS.values()), PARQUET),
-        read=read,
-        complete=SPLITS,
-        flags={"--split-by-name": SPLIT_BY_NAME},
-        changes=lambda options: {"published": {}} if options.split_by_name else {},
-    ),
-)

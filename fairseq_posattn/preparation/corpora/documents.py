@@ -15,38 +15,21 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import WHOLE, ClassificationCorpus, Readers
-from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.corpus import WHOLE, Readers
 from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
 
-NEWS = ("World", "Sports", "Business", "Sci/Tech")
 POLARITY, STARS = ("negative", "positive"), ("1", "2", "3", "4", "5")
-ANSWERS = (
-    *("Society_&_Culture", "Science_&_Mathematics", "Health", "Education_&_Reference"),
-    *("Computers_&_Internet", "Sports", "Business_&_Finance", "Entertainment_&_Music"),
-    *("Family_&_Relationships", "Politics_&_Government"),
-)
-YELP_SHA256 = "528f22e286cad085948acbc3bea7e58188416546b0e364d0ae4ca0ce666abe35"
-YELP, YELP_FULL = "yelp_review_polarity_csv.tgz", "yelp_review_full_csv.tgz"
-YAHOO = "yahoo_answers_csv.tgz"
 DRAWN = 50_000  # reviews in the DA paper's Table 1
 JSON = re.compile(r"(^|/)reviews_Electronics[^/]*\.json$")
 PSEUDO_XML = re.compile(r"(^|/)electronics[./](positive|negative)\.review$")
 REVIEW = re.compile(r"^[ \t]*<review>(.*?)^\s*</review>", re.DOTALL | re.MULTILINE)
 FIELD = re.compile(r"^\s*<(rating|review_text)>\s*\n(.*?)\n\s*</\1>", re.DOTALL | re.MULTILINE)
-HE_AND_MCAULEY = published_at(
-    "reviews_Electronics_5.json.gz",
-    "https://snap.stanford.edu/data/amazon/productGraph/categoryFiles",
-)
-BLITZER = published_at(
-    "domain_sentiment_data.tar.gz", "https://www.cs.jhu.edu/~mdredze/datasets/sentiment"
-)
 
 Rows = Iterator[tuple[str, list[str]]]  # FILE:LINE and the fields of each row
 
 
-def read_zhang(classes: Sequence[str], archive: Archive, options: Namespace) -> Readers:
+def read_zhang(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
     rows, suffix = (_csv_rows, "csv") if archive.has("train.csv") else (_tab_rows, "txt")
     files = {split: f"{split}.{suffix}" for split in ("train", "test")}
     return {s: partial(numbered_rows, rows, archive, file, classes) for s, file in files.items()}
@@ -70,32 +53,6 @@ def numbered_rows(
             raise UsageError(f"{place}: a row without a text")
         label = examples.numbered_class(row[0].strip(), classes, place, first=1)
         yield Example(label, (" ".join(row[1:]),), place)
-
-
-def _corpus(
-    name: str,
-    summary: str,
-    file: str,
-    classes: tuple[str, ...],
-    train: int,
-    test: int,
-    sha256: str | None = None,
-    min_count: int = 5,
-) -> ClassificationCorpus:
-    source = published_at(file, "https://s3.amazonaws.com/fast-ai-nlp", sha256=sha256)
-    return ClassificationCorpus(
-        name=name,
-        summary=f"{summary}, {len(classes)} classes",
-        source=f"{file}, or a folder with train.csv and test.csv",
-        alternatives=((source,),),
-        read=partial(read_zhang, classes),
-        word_rule="articles",
-        labels=classes,
-        published={"train": train, "test": test},
-        recipe="cspan/table2_documents",
-        longest=512,
-        min_count=min_count,
-    )
 
 
 def read_amazon(archive: Archive, options: Namespace) -> Readers:
@@ -147,27 +104,3 @@ def drawn_examples(archive: Archive, member: str, count: int, seed: int) -> Iter
 def _rated(rating: str, text: str, place: str) -> Example:
     label = examples.known_class(rating.removesuffix(".0"), STARS, place)
     return Example(label, (html.unescape(text),), place, float(label))
-
-
-CORPORA = (
-    _corpus("ag_news", "AG News", "ag_news_csv.tgz", NEWS, 120_000, 7_600, min_count=1),
-    _corpus("yelp_polarity", "Yelp reviews", YELP, POLARITY, 560_000, 38_000, YELP_SHA256),
-    _corpus("yelp_full", "Yelp reviews", YELP_FULL, STARS, 650_000, 50_000),
-    _corpus("yahoo_answers", "Yahoo! Answers", YAHOO, ANSWERS, 1_400_000, 60_000),
-    ClassificationCorpus(
-        name="amazon_electronics",
-        summary="reviews of electronics on Amazon: documents with ratings from 1 to 5",
-        source=f"{HE_AND_MCAULEY.name}, of which {DRAWN:,} reviews are drawn; or {BLITZER.name}, "
-        "or a folder with electronics/{positive,negative}.review",
-        alternatives=((HE_AND_MCAULEY,), (BLITZER,)),
-        read=read_amazon,
-        word_rule="documents",
-        labels=STARS,
-        published={"all": DRAWN},
-        recipe="da_transformer/table3_documents",
-        scored=True,
-        longest=512,
-        flags={"--binary": "classes negative (1, 2) and positive (4, 5) instead of ratings"},
-        changes=lambda options: {"labels": POLARITY, "published": {}} if options.binary else {},
-    ),
-)

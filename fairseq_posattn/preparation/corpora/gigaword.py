@@ -12,14 +12,10 @@ from typing import IO
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import SPLITS, Readers, SummarizationCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.text.lines import read_lines
 
-HUB = "https://huggingface.co/datasets/Harvard/gigaword/resolve"
-COMMITS = ("main", "e45e01b2da13842bb3df1b12dc046910147b3d82")
-ARCHIVE = Source("ggw_data.zip", tuple(f"{HUB}/{one}/data/ggw_data.zip" for one in COMMITS))
 FILES = {  # of each split, in the known layouts
     "train": ("train.src.txt train.tgt.txt", "train.article.txt train.title.txt"),
     "valid": ("dev.src.txt dev.tgt.txt", "valid.article.filter.txt valid.title.filter.txt"),
@@ -71,20 +67,3 @@ def _tokens(stream: IO[bytes], name: str) -> Iterator[str]:
     """Yield lines with single spaces between tokens, and one name for rare words."""
     for line in read_lines(decompressed(stream, name), name):
         yield " ".join("UNK" if word == "<unk>" else word for word in line.split())
-
-
-CORPORA = (
-    SummarizationCorpus(
-        name="gigaword",
-        summary="Gigaword: sentences and headlines, 4.0 million pairs",
-        source="ggw_data.zip or summary.tar.gz, or a folder with what either unpacks to "
-        "(org_data/train.src.txt ... or sumdata/train/train.article.txt ...)",
-        published={"train": 3_803_957, "valid": 189_651, "test": 1_951},
-        recipe="dman/gigaword",
-        alternatives=((ARCHIVE,),),
-        read=read,
-        complete=("train",),
-        splits=splits,
-        add_options=add_options,
-    ),
-)

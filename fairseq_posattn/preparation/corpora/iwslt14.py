@@ -15,7 +15,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
-from fairseq_posattn.preparation.download import Source
 from fairseq_posattn.preparation.parallel import (
     PairWriter,
     Rule,
@@ -27,11 +26,10 @@ from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import Tokenizer, is_clean
 
 LANGUAGES = ("de", "en")
-ARCHIVE = Source("de-en.tgz", ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",))
+ARCHIVE = "de-en.tgz"  # in the archive of all languages, too
 TEST_SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 LONGEST = 175
 VALID_EVERY = 23
-TITLE = "tokenizing train"
 
 # Only titles and descriptions of talks are in both languages.
 METADATA = re.compile(r"\s*</?(url|talkid|keywords|speaker|reviewer|translator|doc)\b[^>]*>")
@@ -55,8 +53,8 @@ def read_segments(stream: IO[bytes], name: str) -> Iterator[str]:
 
 def read(archive: Archive, options: Namespace) -> Readers:
     """Read train and test; validation pairs are among the training pairs."""
-    if archive.has(ARCHIVE.name):  # in the archive of all languages
-        archive = archive.nested(ARCHIVE.name)
+    if archive.has(ARCHIVE):
+        archive = archive.nested(ARCHIVE)
     names = archive.names()
     training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
     tests = [[_find_set(archive, names, one, side) for side in LANGUAGES] for one in TEST_SETS]
@@ -79,8 +77,8 @@ def _find_set(archive: Archive, names: list[str], test_set: str, language: str) 
 
 def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
     """Write the pairs; every 23rd clean pair of training is for validation."""
-    limit = options.limit
-    tokenized = map_pairs(tokenizers("train", options), readers["train"](), options.jobs, TITLE)
+    limit, rules = options.limit, tokenizers("train", options)
+    tokenized = map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
         PairWriter(folder / "train", LANGUAGES) as train,
@@ -108,23 +106,3 @@ def spoken_lines(stream: IO[bytes], name: str) -> Iterator[str]:
     for line in read_lines(stream, name):
         if not METADATA.match(line):
             yield MARKS.sub("", line)
-
-
-CORPORA = (
-    TranslationCorpus(
-        name="iwslt14",
-        summary="IWSLT14 German to English: TED talks, 160,239 pairs",
-        source="de-en.tgz, or a folder that holds it or what it unpacks to "
-        "(train.tags.de-en.de ...)",
-        sides=LANGUAGES,
-        word_rule="moses-escaped",
-        lower=True,
-        published={"train": 160_239, "valid": 7_283, "test": 6_750},
-        recipe="dman/iwslt14",
-        alternatives=((ARCHIVE,),),
-        read=read,
-        tokenizers=tokenizers,
-        write=write,
-        bpe_operations=10_000,
-    ),
-)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive, open_archive
-from fairseq_posattn.preparation.corpus import Readers, RecommendationCorpus
+from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
@@ -94,17 +94,3 @@ def _rows(archive: Archive, file: str, width: int) -> Iterator[tuple[list[str], 
         if len(columns) != width:
             raise UsageError(f"{place}: {len(columns)} columns; there should be {width}")
         yield columns, place
-
-
-CORPORA = (
-    RecommendationCorpus(
-        name="mind",
-        summary="MIND: news and clicks, MINDsmall or MINDlarge; not downloaded",
-        source="a folder with MINDsmall_train and MINDsmall_dev, or MINDlarge_, as zip files or "
-        "unpacked",
-        licensed=True,
-        read=read,
-        published={},
-        recipe="da_transformer/table5_mind",
-    ),
-)

@@ -5,14 +5,12 @@ that are longer than all of training: see :func:`write_joined`.
 """
 
 from argparse import Namespace
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import SPLITS, Readers, TranslationCorpus
-from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.parallel import Rule, read_pairs, write_text
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.moses import RULES
@@ -20,13 +18,7 @@ from fairseq_posattn.text.moses import RULES
 LANGUAGES = ("de", "en")
 JOINED = (1, 2, 4)  # consecutive sentences of the test set that make one of multi30k_length's
 WORD_RULE = "lowered-normalised-moses-escaped"  # stored beside prepared data
-MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/master/data/task1/raw"
 RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
-SOURCES = tuple(
-    published_at(f"{name}.{language}.gz", MULTI30K)
-    for name in RAW_NAMES.values()
-    for language in LANGUAGES
-)
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
@@ -56,34 +48,3 @@ def changes(options: Namespace) -> dict[str, Any]:
     """Tokenize no folder of the tokenized files, which have other names."""
     is_tokenized = options.source is not None and (options.source / "valid.en").is_file()
     return {"tokenizers": lambda split, options: None} if is_tokenized else {}
-
-
-CAPTIONS = TranslationCorpus(
-    name="multi30k",
-    summary="Multi30k German to English: captions of pictures, 29,000 pairs",
-    source="a folder with {train,val,test_2016_flickr}.{de,en}.gz, as published, or these "
-    "unpacked; or with {train,valid,test}.{de,en}, tokenized and lowercased",
-    alternatives=(SOURCES,),
-    read=read,
-    tokenizers=tokenizers,
-    changes=changes,
-    sides=LANGUAGES,
-    word_rule=WORD_RULE,
-    lower=True,
-    bpe_operations=10_000,
-    published={"train": 29_000, "valid": 1_014, "test": 1_000},
-    recipe="multi30k/run",
-)
-CORPORA = (
-    CAPTIONS,
-    replace(
-        CAPTIONS,
-        name="multi30k_length",
-        summary="Multi30k: training pairs of at most 12 words, tests of up to four sentences",
-        write=write_joined,
-        longest_words=12,
-        ratio=None,
-        published={},
-        recipe="multi30k/length",
-    ),
-)

@@ -16,8 +16,7 @@ from typing import IO
 from fairseq_posattn.common.archives import decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import Readers, TaggingCorpus
-from fairseq_posattn.preparation.download import Source
+from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.text import props
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.props import RoleSentence
@@ -37,12 +36,6 @@ LISTED = tuple(f"/file-lists/{name}" for name in LISTS.values())
 WORDS, ROLES = ".xml.conllu", ".xml.gold_skel"
 SENTENCE, TAG, LEMMA, ROLESET, FIRST_ROLE = 1, 4, 6, 7, 8  # columns of gold_skel
 PACKED = (".tar", ".tar.gz", ".tgz", ".zip")
-GITHUB = "https://github.com/{0}/{1}/archive/{2}.tar.gz"
-REPOSITORIES = (
-    ("propbank", "propbank-release", "4abade0b53ce"),
-    ("UniversalDependencies", "UD_English-EWT", "15d613d8447b"),
-)
-SOURCES = tuple(Source(f"{one[1]}.tar.gz", (GITHUB.format(*one),)) for one in REPOSITORIES)
 
 Document = tuple[str, str]  # genre and name
 
@@ -54,23 +47,21 @@ def read_conll05(archive: Archive, options: Namespace) -> Readers:
 def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]:
     names = sorted(archive.names())
     for part, trees in parts.items():
-        yield from _part(archive, names, part, trees)
-
-
-def _part(archive: Archive, names: Sequence[str], part: str, trees: str) -> Iterator[RoleSentence]:
-    files = _matching(names, f"*props/{part}.props*")
-    if not files:
-        raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
-    place = archive.label(files[0])
-    roles = list(props.read_props_lines(_lines(archive, files[0]), place))
-    words = list(_part_words(archive, names, part, trees))
-    if len(words) != len(roles):
-        raise UsageError(f"{place}: {len(roles)} sentences, but there are words of {len(words)}")
-    for one, its in zip(words, roles, strict=True):
-        at = f"{place}:{its.line}"
-        if len(one) != its.length:
-            raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
-        yield RoleSentence(one, its, at)
+        files = _matching(names, f"*props/{part}.props*")
+        if not files:
+            raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
+        place = archive.label(files[0])
+        roles = list(props.read_props_lines(_lines(archive, files[0]), place))
+        words = list(_part_words(archive, names, part, trees))
+        if len(words) != len(roles):
+            raise UsageError(
+                f"{place}: {len(roles)} sentences, but there are words of {len(words)}"
+            )
+        for one, its in zip(words, roles, strict=True):
+            at = f"{place}:{its.line}"
+            if len(one) != its.length:
+                raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
+            yield RoleSentence(one, its, at)
 
 
 def _part_words(
@@ -207,35 +198,3 @@ def _joined(
             its_roles = roles.get(document, {}).get(number)
             if its_roles is not None and its_roles.length == len(one):
                 yield RoleSentence(one, its_roles, f"{'/'.join(document)}:{number + 1}")
-
-
-CORPORA = (
-    TaggingCorpus(
-        name="conll05",
-        summary="CoNLL-2005: roles of verbs in the Penn Treebank; not downloaded",
-        source="a folder with conll05st-release, and in it the words that its scripts make, or "
-        "beside it the Penn Treebank's wsj/ and brown/ with parsed (.mrg) files",
-        licensed=True,
-        read=read_conll05,
-        published={"train": 39_832, "valid": 1_346, "test": 2_416, "test1": 426},
-        predicates={"train": 90_750, "valid": 3_248, "test": 5_267, "test1": 804},
-        recipe="mtsa/table4_roles",
-    ),
-    TaggingCorpus(
-        name="ewt",
-        summary="English Web Treebank with PropBank's roles: 26,535 verbs to train on",
-        source="a folder with the archives of github's propbank/propbank-release and "
-        "UniversalDependencies/UD_English-EWT, or with what they unpack to",
-        alternatives=(SOURCES,),
-        read=read_ewt,
-        published={"train": 12_524, "valid": 1_968, "test": 2_058},
-        predicates={"train": 26_535, "valid": 3_235, "test": 3_109},
-        recipe="mtsa/table4_roles",
-        flags={"--all-predicates": "nouns, adjectives and auxiliaries, too, not only verbs"},
-        changes=lambda options: (
-            {"predicates": {"train": 40_424, "valid": 4_963, "test": 4_795}}
-            if options.all_predicates
-            else {}
-        ),
-    ),
-)

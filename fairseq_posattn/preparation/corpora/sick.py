@@ -2,32 +2,32 @@
 
 import re
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Readers
-from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example, known_class
 from fairseq_posattn.text.lines import read_member
 
-SICK_LABELS = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 WHOLE = "SICK.txt"
 PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
 ENTAILMENT = "entailment_judgment"
-SEMEVAL = "https://alt.qcri.org/semeval2014/task1/data/uploads"
 
 
-def read(archive: Archive, options: Namespace) -> Readers:
+def read(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
+    examples = partial(sick_examples, archive, classes)
     files = {split: f"SICK_{part}.txt" for split, part in PARTS.items()}
     if archive.has(WHOLE) and not archive.has(files["train"]):
         sets = {split: part.partition("_")[0].upper() for split, part in PARTS.items()}
-        return {split: partial(sick_examples, archive, WHOLE, one) for split, one in sets.items()}
-    return {split: partial(sick_examples, archive, file) for split, file in files.items()}
+        return {split: partial(examples, WHOLE, one) for split, one in sets.items()}
+    return {split: partial(examples, file) for split, file in files.items()}
 
 
-def sick_examples(archive: Archive, member: str, part: str | None = None) -> Iterator[Example]:
+def sick_examples(
+    archive: Archive, classes: Sequence[str], member: str, part: str | None = None
+) -> Iterator[Example]:
     """Yield the pairs of a file, or only those of a part of SemEval."""
     lines = read_member(archive, member)
     place, header = next(lines)
@@ -41,37 +41,8 @@ def sick_examples(archive: Archive, member: str, part: str | None = None) -> Ite
             raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            label = known_class(row[ENTAILMENT], SICK_LABELS, place)
+            label = known_class(row[ENTAILMENT], classes, place)
             text = row["relatedness_score"]
             if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
                 raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")
             yield Example(label, (row["sentence_A"], row["sentence_B"]), place, float(text))
-
-
-CORPORA = (
-    ClassificationCorpus(
-        name="sick",
-        summary="SICK, pairs: relatedness from 1 to 5, and entailment",
-        source="a folder with SICK_train.txt, SICK_trial.txt and SICK_test_annotated.txt, or with "
-        "SemEval's zips of them; or SICK.zip",
-        alternatives=(
-            tuple(published_at(f"sick_{part}.zip", SEMEVAL) for part in PARTS.values()),
-            (  # the authors', with some pairs fewer than SemEval's
-                published_at(
-                    "SICK.zip",
-                    "https://zenodo.org/records/2787612/files",
-                    sha256="da272af924399fc2de4889ed55383e38822c10d16c4a949a89d597d09a0b7912",
-                ),
-            ),
-        ),
-        read=read,
-        word_rule="moses",
-        labels=SICK_LABELS,
-        published={"train": 4_500, "valid": 500, "test": 4_927},
-        recipe="mpsan/table7_sick",
-        metrics=("pearson", "spearman", "mse"),
-        pairs=True,
-        scored=True,
-        scores=5,
-    ),
-)

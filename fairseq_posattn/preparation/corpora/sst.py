@@ -12,17 +12,10 @@ from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpus import ClassificationCorpus, Readers
-from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example
 from fairseq_posattn.text.lines import read_member
 
-FINE = ("very_negative", "negative", "neutral", "positive", "very_positive")
-BINARY = ("negative", "positive")
-NAMES = {  # of the numbered classes; others are dropped
-    "sst2": {0: "negative", 1: "negative", 3: "positive", 4: "positive"},
-    "sst5": dict(enumerate(FINE)),
-}
 FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
 NEUTRAL = 2
 WEIGHT = 4  # of sentences, and of phrases that are not neutral
@@ -30,7 +23,7 @@ MOST_NODES = 5_000  # the largest tree has 111; each node stores its words
 TREE_SYMBOLS = re.compile(r"\(\s*([0-4])(?=[\s(])|(\))|(\(|[^\s()]+)")
 
 
-def read(names: Mapping[int, str], archive: Archive, options: Namespace) -> Readers:
+def read(archive: Archive, options: Namespace, names: Mapping[int, str]) -> Readers:
     """Map numbered classes to ``names``; phrases of other classes are dropped."""
     readers: dict[str, Callable[[], Iterator[Example]]]
     readers = {split: partial(examples, archive, member, names) for split, member in FILES.items()}
@@ -91,48 +84,3 @@ def labeled_phrases(tree: str, place: str) -> list[tuple[int, str]]:
     if open_nodes or not nodes or not is_tree:
         raise UsageError(f"{place}: not a labeled tree such as (3 (2 It) (4 works))")
     return [(label, " ".join(words[start:end])) for label, start, end in nodes]
-
-
-TREES = published_at(
-    "trainDevTestTrees_PTB.zip",
-    "https://nlp.stanford.edu/sentiment",
-    sha256="5c613a4f673fc74097d523a2c83f38e0cc462984d847b82c7aaf36b01cbbbfcc",
-)
-PHRASES = (
-    "train on every labeled phrase of the trees, too, once for each of its classes; validation and "
-    "test stay sentences"
-)
-WEIGHTED = (
-    "train on every occurrence of labeled phrases; with sst5, four times on sentences and phrases "
-    "that are not neutral, as in the released code of DiSAN and Bi-BloSAN"
-)
-
-
-def _corpus(
-    name: str, summary: str, labels: tuple[str, ...], published: dict[str, int], recipe: str
-) -> ClassificationCorpus:
-    sentences = {split: published[split] for split in ("valid", "test")}
-    return ClassificationCorpus(
-        name=name,
-        summary=f"Stanford Sentiment Treebank, {summary}",
-        source=f"{TREES.name}, or a folder with trees/{{train,dev,test}}.txt",
-        alternatives=((TREES,),),
-        read=partial(read, NAMES[name]),
-        word_rule="treebank",
-        labels=labels,
-        published=published,
-        recipe=recipe,
-        flags={"--phrases": PHRASES, "--weighted-phrases": WEIGHTED},
-        changes=lambda options: (
-            {"published": sentences} if options.phrases or options.weighted_phrases else {}
-        ),
-    )
-
-
-SST2 = {"train": 6_920, "valid": 872, "test": 1_821}
-SST5 = {"train": 8_544, "valid": 1_101, "test": 2_210}
-NO_NEUTRAL = "two classes, without neutral sentences"
-CORPORA = (
-    _corpus("sst2", NO_NEUTRAL, BINARY, SST2, "da_transformer/table4_sst_snli"),
-    _corpus("sst5", "five classes", FINE, SST5, "mpsan/table1_sst"),
-)

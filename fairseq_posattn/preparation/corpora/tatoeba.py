@@ -13,12 +13,9 @@ from functools import partial
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.preparation.corpora.multi30k import LANGUAGES, WORD_RULE, tokenizers
-from fairseq_posattn.preparation.corpus import SPLITS, Readers, TranslationCorpus
-from fairseq_posattn.preparation.download import published_at
+from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.text.lines import read_member
 
-ARCHIVE = published_at("deu-eng.zip", "https://www.manythings.org/anki")
 MEMBER = "deu.txt"
 HELD_OUT = {0: "valid", 1: "test"}  # of a hundred
 
@@ -59,20 +56,3 @@ def divide(pairs: Iterable[SentencePair]) -> dict[str, list[SentencePair]]:
         first = {words(en): (de, en) for de, en in backwards if words(de) not in known}
         splits[split] = list(reversed(first.values()))
     return splits
-
-
-CORPORA = (
-    TranslationCorpus(
-        name="tatoeba",
-        summary="Tatoeba German to English: short sentences of learners",
-        source="deu-eng.zip, or deu.txt, or a folder with either",
-        alternatives=((ARCHIVE,),),
-        read=read,
-        tokenizers=tokenizers,
-        sides=LANGUAGES,
-        word_rule=WORD_RULE,
-        lower=True,
-        bpe_operations=10_000,
-        recipe="tatoeba/mechanisms",
-    ),
-)

@@ -15,7 +15,6 @@ from functools import partial
 from hashlib import sha256
 from itertools import islice, product
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
@@ -238,60 +237,46 @@ def _report_own(corpus: ClassificationCorpus, text: Path) -> None:
         report.report_labels(columns("label"))
 
 
-class TextFiles(ExitStack):
-    """Writer of text files of one folder; drops and counts examples without words or class."""
+Placed = tuple[str, str, Example]  # split, the split it was published in, and the example
 
-    def __init__(self, folder: Path, kinds: Sequence[str]) -> None:
-        super().__init__()
-        self.folder, self.kinds = folder, kinds
-        self.read, self.labels = Counter[str](), Counter[str]()
-        self.written = dict.fromkeys(SPLITS, 0)
-        self.empty: list[str] = []
-        self.unlabeled = self.longest = 0
-        folder.mkdir(parents=True, exist_ok=True)
-        self.files = {
-            (split, kind): self.enter_context(writing(folder / f"{split}.{kind}"))
+
+def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str]) -> None:
+    """Write the text files of one folder, and a summary; drop examples without words or class."""
+    counts: dict[str, Counter[str]] = {name: Counter() for name in ("read", "written", "labels")}
+    counts["written"].update(dict.fromkeys(SPLITS, 0))
+    empty, unlabeled, longest = list[str](), 0, 0
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        files = {
+            (split, kind): stack.enter_context(writing(folder / f"{split}.{kind}"))
             for split, kind in product(SPLITS, kinds)
         }
-
-    def write(self, example: Example, split: str, published: str) -> None:
-        """Write an example to ``split``; ``published`` is the split it was published in."""
-        if example.label is None:
-            self.unlabeled += 1
-            return
-        self.read[published] += 1
-        if not all(example.inputs):
-            self.empty.append(example.place)
-            return
-        self.written[split] += 1
-        self.labels[example.label] += split == "train"
-        self.longest = max(self.longest, *(text.count(" ") + 1 for text in example.inputs))
-        values = (*example.inputs, example.label, example.score)
-        for kind, value in zip(self.kinds, values, strict=False):
-            self.files[split, kind].write(f"{value}\n")
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        super().__exit__(kind, error, traceback)
-        if kind is not None:
-            return
-        for split, written in self.written.items():
-            if not written:
-                count = self.read[split]
-                empty = f"{report.counted(count, 'text')} without words"
-                why = empty if count else "raise or drop --limit"
-                raise UsageError(f"there is no example for {split}: {why}")
-        summary = {name: getattr(self, name) for name in ("read", "written", "labels", "empty")}
-        summary |= {"unlabelled": self.unlabeled, "longest": self.longest}
-        write_json(self.folder / SUMMARY, summary)
+        for split, published, example in placed:
+            if example.label is None:
+                unlabeled += 1
+                continue
+            counts["read"][published] += 1
+            if not all(example.inputs):
+                empty.append(example.place)
+                continue
+            counts["written"][split] += 1
+            counts["labels"][example.label] += split == "train"
+            longest = max(longest, *(text.count(" ") + 1 for text in example.inputs))
+            values = (*example.inputs, example.label, example.score)
+            for kind, value in zip(kinds, values, strict=False):
+                files[split, kind].write(f"{value}\n")
+    for split, written in counts["written"].items():
+        if not written:
+            count = counts["read"][split]
+            words = f"{report.counted(count, 'text')} without words"
+            why = words if count else "raise or drop --limit"
+            raise UsageError(f"there is no example for {split}: {why}")
+    summary = {**counts, "empty": empty, "unlabelled": unlabeled, "longest": longest}
+    write_json(folder / SUMMARY, summary)
 
 
 def read_summary(folder: Path) -> Any:
-    """Return the counts that :class:`TextFiles` wrote."""
+    """Return the counts that :func:`write_examples` wrote."""
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
 
 
@@ -303,7 +288,8 @@ def write_splits(
     cut: Cut = str,
 ) -> None:
     """Tokenize published splits; hold validation out of training if it is not published."""
-    with TextFiles(folder, corpus.kinds) as files:
+
+    def placed() -> Iterator[Placed]:
         for published, read in readers.items():
             valid: set[int] = set()
             if published == "train" and "valid" not in readers:
@@ -312,7 +298,9 @@ def write_splits(
             examples = islice(read(), options.limit)
             tokenized = _tokenize_all(examples, published, corpus, options, cut)
             for index, example in enumerate(tokenized):
-                files.write(example, "valid" if index in valid else published, published)
+                yield "valid" if index in valid else published, published, example
+
+    write_examples(placed(), folder, corpus.kinds)
 
 
 def write_divided(
@@ -320,7 +308,7 @@ def write_divided(
     folders: Sequence[Path],
     corpus: ClassificationCorpus,
     options: Namespace,
-    cut: Cut = str,
+    cut: Cut,
 ) -> None:
     """Tokenize unsplit data and divide it into tenths or, with ten ``folders``, into ten folds."""
     examples, seed = list(read()), options.seed
@@ -339,9 +327,9 @@ def write_divided(
     tokenized = list(_tokenize_all(examples, WHOLE, corpus, options, cut))
     for folder, division in zip(folders, divisions, strict=True):
         split_of = {index: split for split, indices in division.items() for index in indices}
-        with TextFiles(folder, corpus.kinds) as files:
-            for index, example in enumerate(tokenized):
-                files.write(example, split_of.get(index, "train"), WHOLE)
+        rows = enumerate(tokenized)
+        placed = ((split_of.get(index, "train"), WHOLE, one) for index, one in rows)
+        write_examples(placed, folder, corpus.kinds)
 
 
 def _tokenize_all(

@@ -69,36 +69,25 @@ def add_summarization_options(corpus: SummarizationCorpus, parser: ArgumentParse
 
 
 class PairPreparation(Preparation):
-    """Preparation of pairs: text, subwords of it, and the binarized pairs of both sides.
+    """Preparation of pairs: text, subwords of it, and the binarized pairs of both sides."""
 
-    Args:
-        corpus: the description of the pairs.
-        options: the parsed command line.
-        kind: the subwords, of :data:`.segmentation.KINDS`; None for words.
-        joined: use one dictionary for both sides.
-        all_subwords: add the subwords that the training text lacks to the dictionary.
-        described: further fields of ``preparation.json``.
-    """
-
-    def __init__(
-        self,
-        corpus: PairCorpus,
-        options: Namespace,
-        kind: Subwords | None,
-        joined: bool,
-        all_subwords: bool,
-        **described: Any,
-    ) -> None:
+    def __init__(self, corpus: PairCorpus, options: Namespace) -> None:
+        if isinstance(corpus, SummarizationCorpus):
+            corpus = replace(corpus, subwords=options.subwords)
         super().__init__(corpus, options)
-        self.kind, self.joined, self.all_subwords = kind, joined, all_subwords
+        self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
+        self.joined = not getattr(options, "separate_dictionaries", False)
         self.downloads = options.dest / "download"
         self.splits, self.sides = corpus.splits(options), corpus.sides
         self.prefix, self.is_own = kind.prefix if kind else "", corpus.recipe is None
         raw = [f"{name}.{side}" for side in self.sides for name in ("test", "text/sample")]
         self.texts = [*self._files("", self.splits), *(raw if self.is_own else ())]
+        self.described = {"lower": corpus.lower, "joined": self.joined}
+        if kind and isinstance(corpus, SummarizationCorpus):
+            self.described |= {"lower": kind.lower, "cased": not kind.lower}
+            self.described |= {"longest": options.max_pieces, "accents": kind.accents}
         if self.is_own and options.normalize != "none":
-            described["normalize"] = options.normalize
-        self.described = {**described, "joined": joined}
+            self.described["normalize"] = options.normalize
         if template := self.template:
             self.described |= template.text_fields()
             self.settings = {**self.settings, "like": template.digest(*self.sides)}
@@ -168,7 +157,8 @@ class PairPreparation(Preparation):
             flags["srcdict"] = template.dictionary(source)
             if not self.joined:
                 flags["tgtdict"] = template.dictionary(target)
-        elif self.kind and self.all_subwords:
+        elif self.kind and self.corpus.subwords != "subword_nmt":
+            # All subwords, also those that the training text lacks.
             flags["srcdict"] = dictionary = work / "dictionary.txt"
             # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
             words = self.kind.vocabulary(work)
@@ -219,29 +209,6 @@ class PairPreparation(Preparation):
         words += ["--input", f"{text}.{sides[0]}", "--output", f"{saved}/test.{sides[1]}"]
         print(f"then, on the raw test set,\n    {shlex.join(words)}")
         return train
-
-
-class TranslationPreparation(PairPreparation):
-    """Preparation of sentences and their translations."""
-
-    def __init__(self, corpus: TranslationCorpus, options: Namespace) -> None:
-        kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
-        joined = corpus.recipe is not None or not options.separate_dictionaries
-        whole = corpus.subwords == "sentencepiece"
-        super().__init__(corpus, options, kind, joined, whole, lower=corpus.lower)
-
-
-class SummarizationPreparation(PairPreparation):
-    """Preparation of texts and their summaries."""
-
-    def __init__(self, corpus: SummarizationCorpus, options: Namespace) -> None:
-        kind, corpus = (
-            subwords_of(options.subwords, options),
-            replace(corpus, subwords=options.subwords),
-        )
-        described = {"lower": kind.lower, "cased": not kind.lower, "longest": options.max_pieces}
-        described["accents"] = kind.accents
-        super().__init__(corpus, options, kind, True, True, **described)
 
 
 def _cut(pairs: Iterable[Pair], most: int, split: str, sides: Sequence[str]) -> Iterator[list[str]]:

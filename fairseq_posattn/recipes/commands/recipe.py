@@ -130,8 +130,7 @@ def _run(plan: Plan, command: str) -> None:
         # SIGINT, too: a shell's background process ignores it.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.default_int_handler)
-        generates = options.tiny and not plan.recipe.custom
-        for step in plan.tiny_data() if generates else plan.preparation():
+        for step in plan.tiny_data() if plan.generates else plan.preparation():
             runner.run_step(step, {})
         plan.require_data(runner.say)
         plan.out.mkdir(parents=True, exist_ok=True)
@@ -146,7 +145,7 @@ def _run(plan: Plan, command: str) -> None:
             _print_table(plan, command, keep=True)
             raise
     except KeyboardInterrupt:
-        runner.stop()
+        runner.processes.stop()
         runner.say("stopped; the same command continues from here")
         raise
     finally:

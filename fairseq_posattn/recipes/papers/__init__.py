@@ -17,6 +17,7 @@ import yaml
 
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
+from fairseq_posattn.preparation.published import LOADER
 from fairseq_posattn.recipes.recipe import (
     ClassificationRecipe,
     Dataset,
@@ -27,8 +28,6 @@ from fairseq_posattn.recipes.recipe import (
     Training,
     rows,
 )
-
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def _dataset(corpus: Any, **more: Any) -> Dataset:
