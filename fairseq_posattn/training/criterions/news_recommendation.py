@@ -1,5 +1,6 @@
 """``--criterion news_recommendation``: cross entropy of clicks; AUC, MRR and nDCG."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -7,7 +8,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fairseq_posattn.scoring.ranking import METRICS, Impression, score
-from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import SummedCriterion
+
+
+def _mean(place: int, sums: Tensor) -> Tensor:
+    return sums[place] / sums[-2].clamp(min=1)
 
 
 class NewsRecommendation(SummedCriterion):
@@ -20,6 +25,12 @@ class NewsRecommendation(SummedCriterion):
 
     tasks = ("news_recommendation",)
     metrics = ("loss", *METRICS, "skipped")
+    derived = {
+        "rankings": {
+            **{name: (partial(_mean, place), 4) for place, name in enumerate(METRICS)},
+            "skipped": (lambda sums: sums[-1], 0),
+        }
+    }
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -36,17 +47,6 @@ class NewsRecommendation(SummedCriterion):
         count = sample["nsentences"]
         logged = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": count}
         return loss, count, {**logged, "sample_size": count, **counts}
-
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs)
-        if any("rankings" in log for log in logging_outputs):
-            derived: dict[str, Any] = {
-                name: (lambda sums, place=place: sums[place] / sums[-2].clamp(min=1), 4)
-                for place, name in enumerate(METRICS)
-            }
-            derived["skipped"] = (lambda sums: sums[-1], 0)
-            log_sums("rankings", logging_outputs, derived)
 
 
 def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:

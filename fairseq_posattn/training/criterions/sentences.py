@@ -51,14 +51,29 @@ class SummedCriterion(FairseqCriterion):
     """Base of criterions whose logging outputs fairseq may sum over batches and processes.
 
     A subclass names its ``tasks`` and its ``metrics`` in validation, which settings are checked by.
+    The loss is logged per sentence, divided by ``divisor``. ``derived`` has, by the logged key of a
+    tensor and by metric, a function of the tensor's sum and a number of decimals.
     """
 
     tasks: tuple[str, ...]
     metrics: tuple[str, ...]
+    divisor = 1.0
+    derived: Mapping[str, Mapping[str, tuple[Callable[[Tensor], Any], int]]]
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        loss = sum(log.get("loss", 0) for log in logging_outputs)
+        sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
+        metrics.log_scalar("loss", loss / sentences / cls.divisor, sentences, round=4)
+        for key, derived in cls.derived.items():
+            if logged := [log[key] for log in logging_outputs if key in log]:
+                metrics.log_scalar_sum(f"_{key}", sum(logged))
+                for name, function in derived.items():
+                    metrics.log_derived(name, _derive(f"_{key}", *function))
 
 
 class SentenceCriterion(SummedCriterion):
@@ -144,37 +159,30 @@ def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
     )
 
 
-def log_mean_loss(logging_outputs: list[dict[str, Any]], *, divisor: float = 1.0) -> None:
-    """Log the mean of the losses per sentence, divided by ``divisor``."""
-    loss = sum(log.get("loss", 0) for log in logging_outputs)
-    sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
-    metrics.log_scalar("loss", loss / sentences / divisor, sentences, round=4)
-
-
-def log_sums(
-    key: str,
-    logging_outputs: list[dict[str, Any]],
-    derived: Mapping[str, tuple[Callable[[Tensor], Any], int]],
-) -> None:
-    """Sum the tensors logged as ``key``, and log the metrics ``derived`` from the sum.
-
-    It has a function and a number of decimals by the metric's name.
-    """
-    metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
-    for name, (function, digits) in derived.items():
-        metrics.log_derived(name, _derive(f"_{key}", "sum", function, digits))
-
-
 def _derive(
-    key: str, attribute: str, function: Callable[[Tensor], Any], digits: int
-) -> Callable[[Any], float]:
+    key: str, function: Callable[[Tensor], Any], digits: int
+) -> Callable[[Mapping[str, Any]], float]:
     def metric(meters: Mapping[str, Any]) -> float:
-        value = getattr(meters[key], attribute)
-        if not torch.is_tensor(value):  # the meter was reset
+        total = meters[key].sum
+        if not torch.is_tensor(total):  # the meter was reset
             return 0.0
-        return round(float(function(value.double().cpu())), digits)
+        return round(float(function(total.double().cpu())), digits)
 
     return metric
+
+
+def class_counts(predictions: Tensor, targets: Tensor, num_classes: int) -> Tensor:
+    """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
+    classes = torch.arange(num_classes, device=predictions.device)
+    predicted = predictions[:, None] == classes  # [N, K]
+    true = targets[:, None] == classes  # [N, K]
+    return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
+
+
+def macro_f1(counts: Tensor) -> float:
+    """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
+    right, predicted, true = counts
+    return MACRO_F1.function(torch.cat([right, predicted + true]).numpy())
 
 
 @dataclass
@@ -193,6 +201,13 @@ class SentenceClassification(SentenceCriterion):
     """
 
     metrics = ("loss", "accuracy", "macro_f1")
+    divisor = math.log(2)
+    derived = {
+        "class_counts": {
+            "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
+            "macro_f1": (macro_f1, 2),
+        }
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
@@ -217,29 +232,6 @@ class SentenceClassification(SentenceCriterion):
     ) -> dict[str, Tensor]:
         return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        derived = {
-            "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
-            "macro_f1": (macro_f1, 2),
-        }
-        log_sums("class_counts", logging_outputs, derived)
-
-
-def class_counts(predictions: Tensor, targets: Tensor, num_classes: int) -> Tensor:
-    """Return [3, num_classes]: true positives, predictions and targets per class, of N examples."""
-    classes = torch.arange(num_classes, device=predictions.device)
-    predicted = predictions[:, None] == classes  # [N, K]
-    true = targets[:, None] == classes  # [N, K]
-    return torch.stack([(predicted & true).sum(0), predicted.sum(0), true.sum(0)])
-
-
-def macro_f1(counts: Tensor) -> float:
-    """Return the mean F1 in per cent of classes that occur, from :func:`class_counts`."""
-    right, predicted, true = counts
-    return MACRO_F1.function(torch.cat([right, predicted + true]).numpy())
-
 
 @dataclass
 class ScoreCriterionConfig(SentenceCriterionConfig):
@@ -256,6 +248,12 @@ class RatingRegression(SentenceCriterion):
     """
 
     metrics = ("loss", "rmse", "mae")
+    derived = {
+        "error_sums": {
+            "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
+            "mae": (lambda sums: sums[2] / sums[0], 4),
+        }
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
@@ -278,14 +276,30 @@ class RatingRegression(SentenceCriterion):
         sums = [torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()]
         return {"error_sums": torch.stack(sums)}
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs)
-        derived = {
-            "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
-            "mae": (lambda sums: sums[2] / sums[0], 4),
-        }
-        log_sums("error_sums", logging_outputs, derived)
+
+def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
+    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
+    possible = torch.arange(1, num_classes + 1, device=scores.device)
+    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
+
+
+def expected_score(probabilities: Tensor) -> Tensor:
+    """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
+    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
+    return (probabilities * possible).sum(-1)
+
+
+def score_columns(name: str, columns: Tensor) -> float:
+    """Return a score of the sum of :meth:`Relatedness.measure`: counts, predictions, targets."""
+    counts = columns[0]
+    return score_pairs(name, (columns[1:, counts > 0] / counts[counts > 0]).T)
+
+
+def score_pairs(name: str, pairs: Tensor) -> float:
+    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
+    statistics = numeric_scores(*pairs.T.tolist()).get(name)
+    metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
+    return math.nan if statistics is None else Group(metric, [statistics]).mean
 
 
 class Relatedness(SentenceCriterion):
@@ -296,6 +310,10 @@ class Relatedness(SentenceCriterion):
     """
 
     metrics = ("loss", "pearson", "spearman", "mse")
+    divisor = math.log(2)
+    derived = {
+        "scores": {name: (functools.partial(score_columns, name), 4) for name in metrics[1:]}
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
@@ -323,38 +341,8 @@ class Relatedness(SentenceCriterion):
         if training:
             return {}
         # Ranks need all scores, and fairseq sums what batches and processes log. Each example of
-        # the data set has a column, and a batch fills in its columns.
+        # the data set has a column, and a batch adds to its columns.
         columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))
         predicted = expected_score(logits.softmax(-1))
         columns[:, ids] = torch.stack([torch.ones_like(predicted), predicted, targets.float()])
         return {"scores": columns}
-
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        if any("scores" in log for log in logging_outputs):
-            columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
-            # One row per pair: a meter restored from a checkpoint concatenates along dimension 0.
-            metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
-            for name in ("pearson", "spearman", "mse"):
-                score = functools.partial(score_pairs, name)
-                metrics.log_derived(name, _derive("_pairs", "tensor", score, 4))
-
-
-def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
-    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
-    possible = torch.arange(1, num_classes + 1, device=scores.device)
-    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
-
-
-def expected_score(probabilities: Tensor) -> Tensor:
-    """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
-    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
-    return (probabilities * possible).sum(-1)
-
-
-def score_pairs(name: str, pairs: Tensor) -> float:
-    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
-    statistics = numeric_scores(*pairs.T.tolist()).get(name)
-    metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
-    return math.nan if statistics is None else Group(metric, [statistics]).mean

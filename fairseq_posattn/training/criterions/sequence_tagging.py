@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import spans_of_tags
-from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import SummedCriterion
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 
@@ -32,6 +32,16 @@ class SequenceTagging(SummedCriterion):
 
     tasks = ("sequence_tagging",)
     metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")
+    divisor = math.log(2)
+    derived = {
+        "words_right": {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)},
+        "arguments": {
+            "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
+            "precision": (lambda n: 100 * n[0] / (n[0] + n[1]).clamp(min=1), 2),
+            "recall": (lambda n: 100 * n[0] / (n[0] + n[2]).clamp(min=1), 2),
+            "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
+        },
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
@@ -66,20 +76,6 @@ class SequenceTagging(SummedCriterion):
             total += compare_propositions(spans_of_tags(gold), spans_of_tags(tags))
         counted = [total.correct.total(), total.excess.total(), total.missed.total()]
         return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
-
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        accuracy = {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)}
-        log_sums("words_right", logging_outputs, accuracy)
-        if any("arguments" in log for log in logging_outputs):
-            derived = {
-                "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
-                "precision": (lambda n: 100 * n[0] / (n[0] + n[1]).clamp(min=1), 2),
-                "recall": (lambda n: 100 * n[0] / (n[0] + n[2]).clamp(min=1), 2),
-                "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
-            }
-            log_sums("arguments", logging_outputs, derived)
 
 
 def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
