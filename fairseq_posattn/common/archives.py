@@ -52,10 +52,7 @@ def damage_reported(name: object) -> Iterator[None]:
 
 
 def decompressed(stream: Any, name: object) -> IO[bytes]:
-    """Return a binary stream's content from its start, decompressed if needed.
-
-    Damage is a :class:`UsageError` that names the file ``name``.
-    """
+    """Return a stream's content, decompressed if needed; damage is a UsageError of ``name``."""
     peekable = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
     start = peekable.peek(6)
     for magic, opener in COMPRESSIONS.items():

@@ -5,7 +5,7 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
@@ -70,6 +70,15 @@ def value_of(words: Sequence[str], *flags: str) -> str:
     return value
 
 
+def without(words: Sequence[str], flags: Collection[str]) -> list[str]:
+    """Return the words of a command without flags and their values."""
+    kept, is_kept = [], True
+    for word in words:
+        is_kept = word not in flags if word.startswith("--") else is_kept
+        kept += [word] if is_kept else []
+    return kept
+
+
 def add_count(
     parser: argparse._ActionsContainer,
     flag: str,
@@ -77,10 +86,7 @@ def add_count(
     about: str,
     otherwise: str = "all",
 ) -> None:
-    """Add an option whose value is a positive number, with its default in the help.
-
-    ``otherwise`` describes the default None.
-    """
+    """Add an option of a positive number, default in the help; ``otherwise`` describes None."""
     about += f" (default: {otherwise if default is None else default})"
     parser.add_argument(flag, type=positive, default=default, metavar="N", help=about)
 
@@ -133,11 +139,7 @@ def run(
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
-    """Run the command ``prog``, print user errors as one line, and return the exit status.
-
-    It is 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C. System errors that name no
-    file name ``unnamed``.
-    """
+    """Run ``prog``, print user errors (of no file: ``unnamed``) in one line; return the status."""
     try:
         status = work()
         print(end="", flush=True)  # errors of printing are raised here, not when Python ends

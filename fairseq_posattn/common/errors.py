@@ -39,10 +39,7 @@ def shown(message: str) -> str:
 
 
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
-    """Print an uncaught :class:`UsageError` as one line; calling it again changes nothing.
-
-    ``explain`` returns the line for another error and its traceback, or None to print both.
-    """
+    """Print an uncaught UsageError, and errors that ``explain`` has a line for, as one line."""
     otherwise = sys.excepthook
     if hasattr(otherwise, "shows_usage_errors"):
         return

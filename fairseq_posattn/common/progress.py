@@ -35,11 +35,7 @@ def say(message: str) -> None:
 
 
 class Progress:
-    """A progress bar, and one line with the rate at the end.
-
-    Without a terminal, as in a job's log, it prints one line per minute. The count at the ``start``
-    does not enter the rate.
-    """
+    """A progress bar, without a terminal a line per minute, and a line with the rate at the end."""
 
     def __init__(
         self, title: str, unit: str = "lines", total: int | None = None, start: int = 0
@@ -156,11 +152,7 @@ def map_chunks(
     jobs: int,
     method: str = "fork",
 ) -> Iterator[list[Result]]:
-    """Yield the results of the lines of each chunk, in order; see :func:`map_lines`.
-
-    By default processes are forked, so that the function is not pickled; no other thread may run
-    here. With ``method`` "spawn" they start anew, as PyTorch needs.
-    """
+    """Yield each chunk's results as :func:`map_lines`; ``method`` "spawn" is for PyTorch."""
     if jobs == 1:
         yield from ([function(line) for line in chunk] for chunk in chunks)
         return

@@ -260,10 +260,7 @@ def explain(
     traceback: TracebackType | None,
     first: Sequence[tuple[str, str, str]] = (),
 ) -> str | None:
-    """Return the line for an error that ends one of fairseq's commands; None if it is unknown.
-
-    ``first`` are errors in the form of :data:`KNOWN` that precede those.
-    """
+    """Return the line for an error that ends a command of fairseq, by ``first`` and KNOWN."""
     files = [frame.f_code.co_filename for frame, _ in walk_tb(traceback)]
     if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None

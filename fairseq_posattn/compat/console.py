@@ -71,11 +71,8 @@ def set_up_log() -> None:
 def hide_settings() -> None:
     """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_is_no_settings)
-
-
-def _is_no_settings(record: logging.LogRecord) -> bool:
-    return not isinstance(record.msg, Mapping)  # the model stays: recipes read its word vectors
+        # the model stays: recipes read its word vectors
+        handler.addFilter(lambda record: not isinstance(record.msg, Mapping))
 
 
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of
@@ -141,10 +138,7 @@ def add_predictions(
 
 @around(validate, "main")
 def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> None:
-    """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores.
-
-    A line is an example: the prediction, a tab, the expected answer.
-    """
+    """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores."""
     global _predictions
     folder = cfg.common_eval.results_path
     if folder is not None:

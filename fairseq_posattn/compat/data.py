@@ -32,7 +32,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.patching import Function, around, when_applied
+from fairseq_posattn.compat.patching import Function, around, replaced, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import LIKE, check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
@@ -130,11 +130,7 @@ def close_open_files(close: Function, self: Any) -> None:
 def check_binarized(
     load: Function, path: str, dictionary: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Name damaged binarized data, and refuse it where fairseq reads other rows silently.
-
-    Tokens beyond the dictionary fail in the embedding, on a GPU by an abort. Many unknown tokens
-    are a warning.
-    """
+    """Refuse damaged data, which fairseq may read silently; many unknown tokens are a warning."""
     for file in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
         check_size(file)
     try:
@@ -317,11 +313,8 @@ def check_split(task: Any, split: str, combine: bool = False) -> None:
 
 
 def _load(path: Path, dictionary: Any, combine: bool) -> Any:
-    data_utils.logger.disabled = True  # the task reports what it loads
-    try:
+    with replaced(data_utils.logger, "disabled", True):  # the task reports what it loads
         return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
-    finally:
-        data_utils.logger.disabled = False
 
 
 def _require_equal(path: Path, rows: Sized, other: Path, expected: Sized) -> None:
@@ -360,10 +353,7 @@ def _check_labels(
 def _check_scores(
     path: Path, expected: tuple[Path, Any], num_classes: int, encodes_pairs: bool
 ) -> None:
-    """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
-
-    Models that encode pairs separately predict a distribution over the scores 1 to ``num_classes``.
-    """
+    """Check that each row has ``num_classes`` numbers, or of separate pairs one from 1 to that."""
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
     check_size(path)

@@ -143,10 +143,7 @@ def replace_unknown(
     align_dict: Mapping[str, str],
     unk: str,
 ) -> str:
-    """Return a translation with its unknown words replaced by aligned source words.
-
-    ``alignment`` has pairs of places (source, translation), which fairseq misreads.
-    """
+    """Replace unknown words by source words; fairseq misreads the pairs (source, translation)."""
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:
         if words[aligned] == unk:

@@ -134,10 +134,7 @@ OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.tru
 def load_checkpoint_to_cpu(
     path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> Any:
-    """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
-
-    Since PyTorch 2.6 ``torch.load`` refuses the settings in fairseq's checkpoints.
-    """
+    """Load a checkpoint with checked settings, which ``torch.load`` refuses since PyTorch 2.6."""
     path = find_checkpoint(PathManager.get_local_path(path))
     state = read_checkpoint(path)
     overrides = arg_overrides or {}

@@ -262,10 +262,7 @@ def end_in_one_line() -> Iterator[None]:
 
 @around(torch.multiprocessing, "spawn")
 def pass_on_sigterm(spawn: Function, fn: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
-
-    fairseq-train ends alone, and a scheduler then kills the others while they save.
-    """
+    """Pass SIGTERM on to all processes, which fairseq leaves to be killed as they save."""
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)
     received = []

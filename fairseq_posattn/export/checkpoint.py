@@ -30,10 +30,7 @@ from fairseq_posattn.training.models.classifier import (
     find_marks,
 )
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.models.seq2seq import (
-    PosAttnTransformer,
-    PosAttnTransformerConfig,
-)
+from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 from fairseq_posattn.training.registered import TranslationTask
 
 __all__ = ["Exported", "export"]
@@ -44,10 +41,7 @@ UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no mo
 
 
 class Exported(NamedTuple):
-    """Model and tokenizer of an exported folder, as ``transformers`` loads them.
-
-    ``difference`` is the largest between its scores and the checkpoint's, on generated lines.
-    """
+    """An exported folder as ``transformers`` loads it; ``difference`` of scores is the largest."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizer
@@ -74,13 +68,10 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
 
     Args:
         checkpoint: of a model that translates, summarizes or classifies, or its folder.
-        data: folder of the dictionaries; default: the checkpoint's, if training copied them there,
-            else where they were in training.
+        folder: to write.
+        data: folder of the dictionaries; by default the checkpoint's, else that of training.
         decoding: defaults of ``generate``: ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
             ``no_repeat_ngram_size``, with fairseq's meaning.
-
-    Raises:
-        UsageError: the checkpoint cannot be exported, or the folder not be written.
     """
     target = Path(folder)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
@@ -171,18 +162,15 @@ def _classifier(trained: TrainedModel) -> Parts:
     rules: dict[str, Any] = {"words": predictor.rule_of_text(), "lower": predictor.lower}
     rules |= {"apart": apart, "before": before}
 
-    def scores(lines: Tensor, others: Tensor) -> Tensor:
+    def scores(lines: Tensor, others: Tensor) -> Any:
         pairs = others if model.encodes_pairs else None
-        logits: Tensor = model(lines, classification_head_name=name, pair_tokens=pairs)[0]
-        return logits
+        return model(lines, classification_head_name=name, pair_tokens=pairs)[0]
 
-    def exported_scores(exported: PreTrainedModel, lines: Tensor, others: Tensor) -> Tensor:
-        inputs, types = lines, None
-        if model.encodes_pairs:
-            inputs = torch.cat([lines, others], 1)
-            types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
-        logits: Tensor = exported(inputs, token_type_ids=types).logits
-        return logits
+    def exported_scores(exported: PreTrainedModel, lines: Tensor, others: Tensor) -> Any:
+        if not model.encodes_pairs:
+            return exported(lines).logits
+        types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
+        return exported(torch.cat([lines, others], 1), token_type_ids=types).logits
 
     return Parts(
         hf.PosAttnForSequenceClassification,

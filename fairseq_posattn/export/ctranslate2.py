@@ -29,12 +29,7 @@ ACTIVATIONS = {
 
 
 def write(exported: Exported, folder: Path) -> float:
-    """Write ``ctranslate2/`` in a folder; return the largest difference of log-probabilities.
-
-    Raises:
-        UsageError: the model has parts that CTranslate2 lacks, all of which are named; or it scores
-            generated lines otherwise.
-    """
+    """Write ``ctranslate2/``; return the largest difference of log-probabilities."""
     model: Any = exported.model
     tokenizer = exported.tokenizer
     if problems := list_problems(model.config.options):

@@ -27,11 +27,9 @@ Forms = tuple[dict[str, Form], Callable[[list[Any]], str]]  # and the measure of
 def compare(
     exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
 ) -> list[str]:
-    """Compare a model with its int8 form, and a classifier with its graphs in ``folder``.
+    """Return lines of quality, agreement and speed of the model and its int8 form or graphs.
 
-    Returns a line for each: its quality, the share of lines with the model's output, and lines per
-    second without tokenization. ``lines`` are plain text, pairs separated by a TAB; ``labels`` are
-    names of the right classes, or the right outputs.
+    Texts are plain, pairs separated by a TAB; ``labels`` are names of classes, or right outputs.
     """
     if not lines:
         raise UsageError("--text: there is no line to compare on")

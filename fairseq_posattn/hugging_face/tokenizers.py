@@ -101,10 +101,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
 
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
-    """Tokenizer of sentences and pairs, as in ``posattn predict``.
-
-    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``.
-    """
+    """Tokenizer by the rule ``words``; with ``apart`` pairs have ``token_type_ids``."""
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
     vocab_files_names = DictionaryTokenizer.vocab_files_names | RULES_FILES

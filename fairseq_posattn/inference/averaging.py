@@ -40,11 +40,7 @@ def last_checkpoints(
 
 
 def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
-    """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
-
-    Means are computed in float64 and stored in the weights' precision, at least float32. Integer
-    buffers are the newest checkpoint's.
-    """
+    """Return the mean of checkpoints, in float64; integer buffers are the newest's."""
     sums: dict[str, torch.Tensor] = {}
     first = None
     for path in paths:

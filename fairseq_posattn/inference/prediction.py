@@ -41,18 +41,11 @@ SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 
 @dataclass(frozen=True)
 class Prediction:
-    """The prediction for one text; all fields are empty for a blank line.
+    """The prediction for one text; all fields are empty for a blank line."""
 
-    Attributes:
-        label: the most probable class; None where the model predicts scores.
-        score: the score, or the mean of a distribution over scores (``--criterion relatedness``);
-            None where the model predicts classes.
-        probabilities: by the name of the class or score; empty where the model predicts a number.
-    """
-
-    label: str | None
-    score: float | None
-    probabilities: dict[str, float]
+    label: str | None  # the most probable class; None where the model predicts scores
+    score: float | None  # or the mean of a distribution over scores; None for classes
+    probabilities: dict[str, float]  # by name of the class or score; empty for a number
 
     def __str__(self) -> str:
         if self.label is not None:
@@ -87,15 +80,10 @@ def load(
 
     Args:
         checkpoint: the file, or a folder with checkpoint_best.pt or checkpoint_last.pt.
-        data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; by default
-            the checkpoint's, else the folder of the training data.
+        data: folder with the dictionaries; by default the checkpoint's, else the training data's.
         words: tokenizer, a function that returns the words with spaces between, or the name of one
-            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's. Text is
-            lower-cased if the training data is.
+            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's.
         device: by default a GPU if there is one.
-
-    Raises:
-        UsageError: the checkpoint or its dictionaries cannot be used.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
     predictor = predictor_of(trained, words=words, device=device)
@@ -189,7 +177,7 @@ class Predictor(LineReader):
         for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
                 sentences = [text] if isinstance(text, str) else text
-                encoded.append(self._encode(sentences, number, notes))
+                encoded.append(self.encode(sentences, number, notes))
             except UsageError as error:
                 raise UsageError(f"text {number}: {error}") from None
         for message in notes.warnings(self.path):
@@ -197,10 +185,7 @@ class Predictor(LineReader):
         return self.predict(encoded, batch_size)
 
     def rule_of_text(self) -> str:
-        """Return the tokenization rule for plain text: the training data's, by default Moses'.
-
-        Documents are also split into sentences.
-        """
+        """Return the rule for plain text: the training data's, else documents' or Moses'."""
         if self.rules:
             return self.rules.word_rule
         return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
@@ -209,26 +194,25 @@ class Predictor(LineReader):
         """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""
         try:
             if self.expects_pairs:
-                return self._encode(text.split("\t"), number, self.notes)
-            encoded = self._encode([text.replace("\t", " ")], number, self.notes)
+                return self.encode(text.split("\t"), number, self.notes)
+            encoded = self.encode([text.replace("\t", " ")], number, self.notes)
         except EmptySentenceError:
             return None
         if "\t" in text.strip():
             self.notes.add("tab", number)
         return encoded
 
-    def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """Return the model's input for one text: token ids, two sequences for a separate pair."""
-        return self._encode(sentences)
-
     def _notes(self, unit: str = "line") -> LineNotes:
         read = f"{self.task.cfg.max_positions:,} tokens"
         return LineNotes(read, "train with a larger --max-positions", unit)
 
-    def _encode(
+    def encode(
         self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return the model's input; without ``notes`` a text that is too long is a UsageError."""
+        """Return the token ids of a text, of both sentences of a separate pair.
+
+        One that is too long is cut and added to ``notes``; without them it is a UsageError.
+        """
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
             raise UsageError(

@@ -22,12 +22,7 @@ from fairseq_posattn.training.registered import data_utils
 
 @dataclass(frozen=True)
 class RolePrediction:
-    """The roles of a sentence.
-
-    Attributes:
-        words: of the sentence.
-        tags: for each predicate its position and a tag for each word.
-    """
+    """The words of a sentence, and for each predicate its position and a tag for each word."""
 
     words: tuple[str, ...]
     tags: tuple[tuple[int, tuple[str, ...]], ...]
@@ -137,10 +132,7 @@ class RolePredictor(LineReader):
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
-    """Yield the predictions for the predicates of ``gold`` as sentences of a props file.
-
-    Raise UsageError if the predicates differ.
-    """
+    """Yield the predictions for the predicates of ``gold``; UsageError if the predicates differ."""
     predictions = iter(predictions)
     for sentence in gold:
         propositions = []

@@ -81,12 +81,10 @@ class Lines:
         self.longest, self.prefix_size = longest, prefix_size or None
         if info and info.longest:
             self.longest = min(longest, info.longest + 1)
-        self.unknown = UnknownTokens(share=MANY_UNKNOWN)
+        kind, hint = ("subwords" if self.kind else "words"), UnknownTokens.hint
         if info is None:
-            self.unknown.kind = "tokens"
-            self.unknown.hint += ", and tokenized as its training data was"
-        elif info.subwords:
-            self.unknown.kind = "subwords"
+            kind, hint = "tokens", f"{hint}, and tokenized as its training data was"
+        self.unknown = UnknownTokens(share=MANY_UNKNOWN, kind=kind, hint=hint)
 
     def notes(self, unit: str = "line") -> LineNotes:
         """Return empty notes about lines that are cut."""

@@ -32,11 +32,7 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
 
 
 def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the sentences of a text (``-``: standard input) by line, each ``[T]``.
-
-    Text is plain if the model's data has preparation.json, else tokens separated by spaces. Blank
-    lines are left out.
-    """
+    """Return the sentences of plain text or tokens (``-``: standard input) by line."""
     encode, unknown, notes = _text_reader(trained)
     sentences = {}
     for number, line in enumerate(file_lines(path, allow_empty=True), start=1):

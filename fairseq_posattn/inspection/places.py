@@ -53,10 +53,7 @@ class Place:
         return 2 if result.dim() == 5 else None  # of MPSAN's [B, K, S, T, T]
 
     def weights(self, result: Tensor) -> Tensor:
-        """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
-
-        The module's weights of each feature are averaged.
-        """
+        """Return weights to show, means over features: ``[B, H, T, T]``; pooling ``[B, H, T]``."""
         axis = self._feature_axis(result)
         if axis is None:
             return result
@@ -70,13 +67,12 @@ class Place:
                 "them by a weight of the word attended to (source2token)."
             )
         axis = self._feature_axis(result)
-        features = 1 if axis is None else result.size(axis)
-        if features == 1:
+        if axis is None or result.size(axis) == 1:
             return ""
         whom = "word" if isinstance(self.owner, Source2TokenPooling) else "pair of words"
         return (
-            f"The model has a weight for each {whom} and each of {features} features: shown is the "
-            "mean over the features."
+            f"The model has a weight for each {whom} and each of {result.size(axis)} features: "
+            "shown is the mean over the features."
         )
 
     def head_note(self, head: int) -> str:
@@ -93,10 +89,7 @@ def stack_places(
     kind: type[Any] = MultiheadSelfAttention,
     **page: Any,
 ) -> list[Place]:
-    """Return the places of an encoder's or decoder's layers, in the order of computation.
-
-    Each layer has sublayers of these names; ``page`` are attributes of the places.
-    """
+    """Return the places of layers with sublayers of these names; ``page`` are their attributes."""
     numbered = [
         f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
         for index, name in enumerate(names)
@@ -151,10 +144,7 @@ def translation_places(trained: TrainedModel) -> list[Place]:
 
 
 def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
-    """Return the places of a classifier: encoder and pooling.
-
-    If sentences of a pair are encoded ``apart``, each has its places.
-    """
+    """Return a classifier's places: encoder and pooling, of each sentence of pairs ``apart``."""
     encoder: Any = trained.model.encoder
     cfg: Any = trained.config
     if encoder.sentences is not None:

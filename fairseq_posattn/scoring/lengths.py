@@ -78,10 +78,7 @@ def measure(
 def statistics(
     texts: Sequence[str], limits: Sequence[int], groups: Mapping[str, Group]
 ) -> dict[str, Group]:
-    """Return the groups of each range of lengths by name, "bleu 13 to 24".
-
-    Their statistics are those of all sentences: others than of the range add nothing to a sum.
-    """
+    """Return groups by range, "bleu 13 to 24"; sentences outside of it add zero to its sums."""
     named = {}
     for name, places in divide(list(map(length_of, texts)), limits).items():
         for metric, group in groups.items() if places else ():

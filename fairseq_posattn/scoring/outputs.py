@@ -212,10 +212,7 @@ def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
 
 
 def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
-    """Yield warnings about text that makes scores differ from those of the translations.
-
-    ``marks`` were removed; with ``auto`` those that are left may be text or not.
-    """
+    """Yield warnings about text that makes scores differ; ``marks`` of subwords were removed."""
     yield from filter(None, [pairs.restored])
     sides = {"hypotheses": pairs.hypotheses, "references": pairs.references}
     unknown = [sum(UNKNOWN in line for line in lines) for lines in sides.values()]

@@ -64,10 +64,7 @@ LARGEST_TABLE = 5_000**2  # product of two sentences' words, a number each in ro
 
 @cache
 def stemmer() -> Callable[[str], str]:
-    """Return ROUGE's function from a lower-cased word to its stem; words beyond ASCII have none.
-
-    It has WordNet's irregular forms and Porter's algorithm with the changes of his later programs.
-    """
+    """Return ROUGE's stemmer: WordNet's irregular forms, and Porter's later program."""
     from nltk.stem.porter import PorterStemmer  # NLTK is optional
 
     class RougeStemmer(PorterStemmer):  # type: ignore[misc]  # NLTK has no types
@@ -131,11 +128,7 @@ def rouge_of_each(
     name: object = "text",
     rule: str = "rouge155",
 ) -> dict[str, list[float]]:
-    """Return F1 in percent: for each metric a list over summaries.
-
-    ``eos`` ends a sentence within a line. Sentences that are too long are a UsageError of ``name``.
-    ``rule`` is a key of :data:`RULES`.
-    """
+    """Return each summary's F1 in percent by metric; a long one is a UsageError of ``name``."""
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(rule, stemming))

@@ -61,10 +61,7 @@ def read_tokenizer(folder: StrPath) -> Any:
 
 
 def splitter(tokenizer: Any) -> Callable[[str], str]:
-    """Return a function from a line of words to its subwords, with spaces between.
-
-    ``tokenizer`` is that of :func:`read_tokenizer`, or its file; another file is a ValueError.
-    """
+    """Return a function from words to subwords by a tokenizer or its file; else a ValueError."""
     if isinstance(tokenizer, Path):
         from tokenizers import Tokenizer
 

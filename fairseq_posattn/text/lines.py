@@ -59,11 +59,7 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 
 
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield ``(FILE:LINE, fields)`` of each row of CSV lines; fields may hold line breaks.
-
-    ``dialect`` are options of :func:`csv.reader`. Unmatched quotation marks are UsageErrors. A lone
-    carriage return, which it refuses, becomes a space.
-    """
+    """Yield ``(FILE:LINE, fields)`` of CSV lines; unmatched quotation marks are UsageErrors."""
     csv.field_size_limit(LONGEST)
     texts = (line.replace("\r", " ") + "\n" for line in lines)
     rows, begin = csv.reader(texts, strict=True, **dialect), 1

@@ -88,11 +88,7 @@ RULES: dict[str, Callable[[str], Tokenizer]] = {
 
 
 def is_clean(pair: Iterable[str], longest: int, ratio: float | None = RATIO) -> bool:
-    """Return whether clean-corpus-n.perl keeps a pair of sentences, two lines of tokens.
-
-    A side has 1 to ``longest`` tokens, the longer one at most ``ratio`` times those of the other,
-    or any number if it is None.
-    """
+    """Return whether clean-corpus-n.perl keeps lines of tokens; ``ratio`` is of their lengths."""
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))
     return (

@@ -53,10 +53,7 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
 
 
 def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
-    """Return a function from a line to its subwords, with spaces between, as in training.
-
-    ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
-    """
+    """Return the function of training from a line to subwords; a UsageError without its files."""
     tokenize, encode = tokenizer(folder, rules, language), cutter(folder, rules)
     return lambda line: " ".join(encode(tokenize(line)).split(" ")[: rules.longest])
 

@@ -134,11 +134,7 @@ class BytePairEncoder:
 def train_sentencepiece(
     lines: Iterable[str], vocabulary_size: int, prefix: StrPath, **options: Any
 ) -> None:
-    """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
-
-    ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``. A text of
-    more characters than ``vocabulary_size`` is a UsageError.
-    """
+    """Train with SentencePieceTrainer's ``options``; write ``prefix.model``, ``prefix.vocab``."""
     import sentencepiece
 
     model = io.BytesIO()  # a model file would contain its name
@@ -241,10 +237,7 @@ class WordPieceEncoder:
 
 
 def bert_tokenizer(vocabulary: dict[str, int] | None, cased: bool, accents: bool = False) -> Any:
-    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them.
-
-    ``cased`` keeps capitals and accents; ``accents`` keeps accents, marks and joiners.
-    """
+    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them."""
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 

@@ -48,11 +48,7 @@ KINDS = _read_sizes()
 
 
 class Prepared:
-    """A folder of ``posattn prepare``: ``manifest``, ``kind`` of data, ``metric`` of validation.
-
-    ``others`` are further folders to train on. Raises UsageError for folders that are not prepared,
-    or for other data than the first one's.
-    """
+    """A folder of ``posattn prepare``, and ``others`` with its dictionaries to train on."""
 
     def __init__(self, folder: Path, *others: Path) -> None:
         described = manifest.read(folder)

@@ -81,10 +81,7 @@ def scores_of(numbers: Numbers) -> Numbers:
 
 
 class TrainingLog:
-    """Measurements of a training, from the log of one or several parts of it.
-
-    After a resumed checkpoint, measurements of lost updates are dropped.
-    """
+    """Measurements of a training from its log; those of updates lost by resuming are dropped."""
 
     def __init__(self, path: Path) -> None:
         self._lines: dict[str, list[Numbers]] = {tag: [] for tag in TAGS}

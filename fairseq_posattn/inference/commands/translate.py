@@ -166,11 +166,7 @@ def split_checkpoints(given: str) -> list[str]:
 def requests(
     groups: Iterable[list[bytes]], name: str, args: Namespace, notes: LineNotes
 ) -> Iterator[tuple[list[str], dict[str, list[Any]], UsageError | None]]:
-    """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
-
-    Lines that cannot be read are blank and added to ``notes``. Raise UsageError if there are more
-    prefixes than lines.
-    """
+    """Yield texts as they arrive, what is forced, and the error after them; add to ``notes``."""
     number, prefixes = 0, None
     if args.prefixes:
         prefixes = file_lines(args.prefixes, allow_empty=True)

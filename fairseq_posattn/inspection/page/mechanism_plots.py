@@ -37,7 +37,9 @@ def of_place(place: Place) -> dict[str, Any] | None:
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
     if isinstance(owner, DynamicMaskAttention):
-        logits = mask_logits(owner, FURTHEST)
+        bias = relative_bias_vector(owner.distance_bias(), FURTHEST + 1, FURTHEST + 1)
+        # P + U by the key's position less the query's; the bias has the opposite distances
+        logits = bias.flip(0) + owner.head_bias[:, None]  # [H, 2N+1]
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
         return _plot(title, about, seen(logits, owner.causal), sigmoid=True)
@@ -70,12 +72,6 @@ def of_place(place: Place) -> dict[str, Any] | None:
     return None
 
 
-def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
-    """Return DMAN's ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
-    bias = relative_bias_vector(mechanism.distance_bias(), furthest + 1, furthest + 1)
-    return bias.flip(0) + mechanism.head_bias[:, None]  # of the query's position less the key's
-
-
 def seen(lines: Tensor, causal: bool) -> list[list[Any]]:
     """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
     middle = lines.size(1) // 2
@@ -103,9 +99,12 @@ def of_call(call: AttentionCall) -> dict[str, Any]:
     """
     owner = call.place.owner
     if isinstance(owner, DynamicMaskAttention):
-        return {"terms": [round(term, 3) for term in call.query_terms().tolist()]}
+        terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query
+        return {"terms": [round(term, 3) for term in terms.tolist()]}
     if isinstance(owner, TensorizedAttention):
-        return {"words": thousandths(call.source2token()[0])}
+        hidden, _, key, value = call.args
+        weights = owner.token_source_weights(key, value, hidden=hidden)  # [B, H, T]
+        return {"words": thousandths(weights[0])}
     if isinstance(owner, GaussianAttention):
         _, query, key, _ = call.args
         position, length = sentence_positions(key, None)

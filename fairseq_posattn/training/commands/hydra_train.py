@@ -70,12 +70,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
-    """Return the arguments of fairseq-hydra-train.
-
-    Raises:
-        UsageError: the file is missing or not .yaml, it could make Hydra run code, or several
-            trainings would share a folder.
-    """
+    """Return the arguments of fairseq-hydra-train; refuse a file that could run code."""
     if str(file) in packaged():
         file = PACKAGED / f"{file}.yaml"
     if not file.is_file():

@@ -144,11 +144,7 @@ class SentenceCriterion(SummedCriterion):
 
 
 def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
-    """Return the sum of squares of a model's trained weights, in float32.
-
-    As MTSA's released code it excludes biases and embeddings, unless ``everything`` is wanted: most
-    tokens are not in a batch, and their embeddings would only shrink.
-    """
+    """Return the sum of squares of weights; biases and embeddings count with ``everything``."""
     embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
     excluded = {id(module.weight) for module in embeddings}
     return sum(

@@ -79,12 +79,7 @@ class SequenceTagging(SummedCriterion):
 
 
 def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Return the cross entropy summed over words; ``smoothing`` is spread over the other tags.
-
-    Args:
-        log_probs: ``[B, T, K]``.
-        targets: ``[B, T]``, :data:`IGNORED` where padded.
-    """
+    """Return the sum over words of ``log_probs [B, T, K]``; other tags share ``smoothing``."""
     words = targets.ne(IGNORED)
     log_probs, targets = log_probs[words], targets[words]  # [N, K], [N]
     right = log_probs.gather(-1, targets[:, None]).squeeze(-1)  # [N]

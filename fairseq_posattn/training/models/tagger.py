@@ -103,10 +103,7 @@ class PosAttnTagger(LogitsModel):
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused: Any) -> tuple[Tensor, None]:
-        """Return logits ``[B, T, K]``, and None.
-
-        ``src_tokens`` ``[B, T]`` are padded on the right; ``predicate`` is 1 at the predicate.
-        """
+        """Return logits ``[B, T, K]`` of tokens padded on the right; ``predicate`` is 1 there."""
         parts = [self.embed_tokens(src_tokens), self.embed_predicate(predicate)]
         x = torch.cat(parts, dim=-1)  # [B, T, C]
         x = self.input_dropout(x * math.sqrt(x.size(-1)) + self.bias)

@@ -145,11 +145,7 @@ def forbidden_pairs(tags: Sequence[str]) -> Tensor:
 
 
 def check_rows(split: str, rows: Sequence[Any], marked: int, unknown: int) -> None:
-    """Raise UsageError for a row without exactly one predicate, or with too few or unknown tags.
-
-    ``rows`` are those of words, flags and tags; ``marked`` is the index of the predicate's flag,
-    ``unknown`` that of the unknown tag.
-    """
+    """Raise UsageError for a row without exactly one ``marked`` predicate, or with wrong tags."""
     for row in range(max(map(len, rows))):
         columns: list[Any] = [column[row] if row < len(column) else () for column in rows]
         if len({*map(len, columns)}) > 1 or (columns[1] == marked).sum() != 1:
