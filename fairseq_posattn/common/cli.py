@@ -6,6 +6,7 @@ import os
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
@@ -22,9 +23,8 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Help formatter that refills paragraphs; indented lines and columns stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        wrapper = textwrap.TextWrapper(
-            min(width, WIDEST), break_long_words=False, break_on_hyphens=False
-        )
+        unbroken = {"break_long_words": False, "break_on_hyphens": False}
+        wrapper = textwrap.TextWrapper(min(width, WIDEST), **unbroken)
         lines: list[str] = []
         for is_paragraph, block in itertools.groupby(text.splitlines(), _is_in_paragraph):
             some = list(block)
@@ -36,18 +36,14 @@ def _is_in_paragraph(line: str) -> bool:
     return line[:1] not in ("", " ") and "  " not in line
 
 
-def natural(text: str) -> int:
-    """Return a number that may be 0, as an argparse type."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+def natural(text: str, least: int = 0, kind: str = "whole") -> int:
+    """Return a number that is at least ``least``, as an argparse type."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {kind} number")
     return int(text)
 
 
-def positive(text: str) -> int:
-    """Return a number above 0, as an argparse type."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
+positive = partial(natural, least=1, kind="positive whole")
 
 
 def number_list(text: str) -> list[int]:
@@ -123,10 +119,7 @@ def run(
     work: Callable[[argparse.Namespace], object],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Call ``work`` with the options of a command line; return the exit status of :func:`end`.
-
-    ``work`` imports PyTorch, so that ``--help`` need not. Its ArgumentErrors are errors of usage.
-    """
+    """Call ``work``, which imports PyTorch, with the options; return the status of :func:`end`."""
     options = parser.parse_args(arguments)
 
     def checked() -> object:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from types import TracebackType
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -73,12 +72,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
         self.bar.close()
         if kind is None:
             seconds = max(time.monotonic() - self.started, 1e-3)
@@ -182,4 +176,4 @@ def _start_worker(function: Callable[[Any], Any]) -> None:
 
 
 def _work(chunk: list[Any]) -> list[Any]:
-    return [_function(line) for line in chunk]
+    return list(map(_function, chunk))

@@ -13,8 +13,8 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from fairseq_cli import validate
 
+from fairseq_posattn.common.errors import explained
 from fairseq_posattn.common.files import write_text
-from fairseq_posattn.compat.loading import name_checkpoint_of_validation
 from fairseq_posattn.compat.patching import Function, around, when_applied
 from fairseq_posattn.compat.saving import end_in_one_line
 
@@ -145,7 +145,8 @@ def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> No
         Path(folder).mkdir(parents=True, exist_ok=True)
         _predictions = {}
     try:
-        with name_checkpoint_of_validation(cfg.common_eval.path):
+        reason = "cannot be validated with the criterion and the task of its settings ({})"
+        with explained(f"{cfg.common_eval.path} {reason}"):  # fairseq names no file
             main(cfg, *args, **kwargs)
         for subset, lines in (_predictions or {}).items():
             text = "".join(lines[number] for number in sorted(lines))

@@ -31,7 +31,7 @@ from fairseq.data.iterators import BackgroundConsumer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from fairseq_posattn.common.errors import UsageError, in_one_line
+from fairseq_posattn.common.errors import UsageError, explained, in_one_line
 from fairseq_posattn.compat.patching import Function, around, replaced, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import LIKE, check_size
@@ -58,12 +58,8 @@ def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
         raise UsageError(f"{file} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
     check_size(file)
     before = len(self)
-    try:
+    with explained(f"{file} is not a dictionary ({{}})"):
         add_from_file(self, file)
-    except OSError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{file} is not a dictionary ({in_one_line(error)})") from error
     if len(self) == before:
         raise UsageError(f"{file} is a dictionary without words: prepare the data again")
 

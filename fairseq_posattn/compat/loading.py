@@ -280,18 +280,6 @@ def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:
             raise UsageError(f"{path}: the weight {name} is not finite: {reason}")
 
 
-@contextlib.contextmanager
-def name_checkpoint_of_validation(path: str) -> Iterator[None]:
-    """Name the checkpoint in errors of ``fairseq-validate``, where fairseq names no file."""
-    try:
-        yield
-    except (UsageError, OSError):
-        raise
-    except Exception as error:
-        reason = f"with the criterion and the task of its settings ({in_one_line(error)})"
-        raise UsageError(f"{path} cannot be validated {reason}") from error
-
-
 @around(BaseFairseqModel, "load_state_dict")
 def require_floating_point(
     load_state_dict: Function, self: Any, state_dict: dict[str, Any], *args: Any, **kwargs: Any

@@ -147,24 +147,19 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
 
 
 def report_difference_in_use(
-    load: Any,
-    filenames: Sequence[str],
-    arg_overrides: dict[str, Any] | None = None,
-    task: Any = None,
-    *args: Any,
-    **kwargs: Any,
+    load: Any, filenames: Sequence[str], overrides: dict[str, Any] | None, task: Any, *args: Any
 ) -> Any:
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
-        return load(filenames, arg_overrides, task, *args, **kwargs)
+        return load(filenames, overrides, task, *args)
     except RuntimeError as error:
         if "Error(s) in loading state_dict" not in str(error):
             raise
         if len(filenames) > 1:
             for filename in filenames:  # one of them fails again, and is named
-                report_difference_in_use(load, [filename], arg_overrides, task, *args, **kwargs)
-        settings = arg_overrides or {} if task is None else task.cfg
-        what = describe_difference(filenames[0], str(error), settings, arg_overrides or {})
+                report_difference_in_use(load, [filename], overrides, task, *args)
+        settings = overrides or {} if task is None else task.cfg
+        what = describe_difference(filenames[0], str(error), settings, overrides or {})
         raise UsageError(f"{filenames[0]} {what}") from None
 
 

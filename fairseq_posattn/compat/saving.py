@@ -35,9 +35,8 @@ logger = logging.getLogger(__name__)
 
 BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
 _best = SimpleNamespace(number=0, highest=False)  # of --keep-best-checkpoints
-_held: dict[
-    str, Any
-] = {}  # locks: closing a file, even another of the same name, would release its lock
+# Locks: closing a file, even another of the same name, would release its lock.
+_held: dict[str, Any] = {}
 
 
 @around(checkpoint_utils, "torch_persistent_save")
@@ -188,19 +187,12 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 
 @around(training_loop, "validate_and_save")
-def validate_and_save(
-    validate: Function,
-    cfg: Any,
-    trainer: Any,
-    task: Any,
-    epoch_itr: Any,
-    valid_subsets: Any,
-    end_of_epoch: bool,
-) -> tuple[Any, bool]:
+def validate_and_save(validate: Function, cfg: Any, trainer: Any, *rest: Any) -> tuple[Any, bool]:
     """Save after the last epoch, also if ``--save-interval`` does not divide it; obey signals."""
+    _, epoch_itr, _, end_of_epoch = rest
     if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
         cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
-    losses, should_stop = validate(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+    losses, should_stop = validate(cfg, trainer, *rest)
     if not should_stop:
         stop_after_signal(cfg, trainer, epoch_itr, losses[0])
     return losses, should_stop
