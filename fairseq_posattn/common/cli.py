@@ -26,14 +26,11 @@ class Help(argparse.RawDescriptionHelpFormatter):
         unbroken = {"break_long_words": False, "break_on_hyphens": False}
         wrapper = textwrap.TextWrapper(min(width, WIDEST), **unbroken)
         lines: list[str] = []
-        for is_paragraph, block in itertools.groupby(text.splitlines(), _is_in_paragraph):
+        fills = lambda line: line[:1] not in ("", " ") and "  " not in line  # noqa: E731
+        for is_paragraph, block in itertools.groupby(text.splitlines(), fills):
             some = list(block)
             lines += wrapper.wrap(" ".join(some)) if is_paragraph else some
         return "\n".join(lines)
-
-
-def _is_in_paragraph(line: str) -> bool:
-    return line[:1] not in ("", " ") and "  " not in line
 
 
 def natural(text: str, least: int = 0, kind: str = "whole") -> int:

@@ -141,8 +141,6 @@ def check_binarized(
             _check_rows(part)
             if dictionary is not None:
                 _check_tokens(part, dictionary)
-    if dictionary is not None and isinstance(dataset, MMapIndexedDataset) and len(dataset):
-        _warn_of_unknown(path, dataset, dictionary)
     return dataset
 
 
@@ -157,6 +155,7 @@ def _check_rows(data: Any) -> None:
 
 
 def _check_tokens(data: Any, dictionary: Any) -> None:
+    """Check that the dictionary has all tokens, and warn if many are unknown."""
     tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     for token in (tokens.min(), tokens.max()):
         if not 0 <= token < len(dictionary):
@@ -164,14 +163,10 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
                 f"{indexed_dataset.data_file_path(data._path)} holds token {token}, but the "
                 f"dictionary has {len(dictionary)}: binarize with this dictionary"
             )
-
-
-def _warn_of_unknown(path: str, data: Any, dictionary: Any) -> None:
-    tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
         logger.warning(
-            f"{path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
+            f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
             "prepare' for subwords and vocabulary change that"
         )
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_posattn.scoring.ranking import METRICS, Impression, score
+from fairseq_posattn.scoring.ranking import METRICS, Impression, sum_scores
 from fairseq_posattn.training.criterions.sentences import SummedCriterion
 
 
@@ -59,12 +59,10 @@ def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:
 
 def _rankings(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sums of :data:`METRICS` and the counts of scored and skipped impressions: [6]."""
-    sums = [0.0] * len(METRICS) + [0, 0]
+    impressions = []
     for ranked, labels in zip(scores.tolist(), target.tolist(), strict=True):
         shown = [place for place, label in enumerate(labels) if label >= 0]
-        chosen = [labels[place] for place in shown], [ranked[place] for place in shown]
-        result = score(Impression("", *chosen)) or {}
-        sums[-2 if result else -1] += 1
-        for name, number in result.items():
-            sums[METRICS.index(name)] += number
+        sides = ([values[place] for place in shown] for values in (labels, ranked))
+        impressions.append(Impression("", *sides))
+    sums = [*sum_scores(impressions).values()]
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)
