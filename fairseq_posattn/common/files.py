@@ -29,10 +29,7 @@ SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split na
 
 @contextmanager
 def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Yield a file to write to, which gets its name when the ``with`` block ends without error.
-
-    Text is in UTF-8 with ``\\n`` line ends. A file that cannot be written is a UsageError.
-    """
+    """Yield a file, text in UTF-8, that gets its name at the end; failing is a UsageError."""
     check_writable(path)
     part = None
     try:

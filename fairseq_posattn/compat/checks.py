@@ -341,10 +341,7 @@ def metrics_of(criterion: str | None) -> tuple[str, ...]:
 
 
 def check_metric(settings: Mapping[str, Any]) -> None:
-    """Raise a :class:`UsageError` for a metric that is not logged, or in the wrong direction.
-
-    fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
-    """
+    """Raise UsageError for a metric that fairseq would miss, or maximize where it is minimized."""
     wanted, criterion = settings.get("best_checkpoint_metric"), settings.get("criterion")
     known = metrics_of(criterion)
     if wanted is None or not known or not is_known_task(settings.get("task")):

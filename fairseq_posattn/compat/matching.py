@@ -79,10 +79,7 @@ def complete(state: dict[str, Any]) -> None:
 
 
 def keep_trained_options(cfg: Any) -> None:
-    """Keep the options of the checkpoint that training resumes from, and log others that differ.
-
-    fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
-    """
+    """Keep the options of the resumed checkpoint, whatever presets say now; log others."""
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
     config = MODEL_DATACLASS_REGISTRY.get(name)
     if path is None or not getattr(config, "of_plugin", False):

@@ -146,10 +146,7 @@ def when_applied(step: Function) -> Function:
 
 
 def around(owner: object, name: str) -> Function:
-    """Replace ``owner.name`` by the decorated function, which is given the original first.
-
-    ``owner`` is a module or a class, or a partial that returns one, or None to patch nothing.
-    """
+    """Replace ``owner.name``, of a class, module or partial of it; the original comes first."""
 
     def decorate(patch: Function) -> Function:
         def step() -> None:

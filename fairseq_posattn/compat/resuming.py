@@ -133,10 +133,7 @@ def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 class Entry(NamedTuple):
-    """An entry of a saved state: ``get(owner)`` returns its value, ``put(owner, value)`` loads it.
-
-    A value of None is not saved.
-    """
+    """A saved state's entry, unless None, by ``get(owner)``; ``put(owner, value)`` loads it."""
 
     key: str
     get: Callable[[Any], Any]

@@ -126,10 +126,7 @@ def lock_save_dir(init: Function, self: Any, cfg: Any, *args: Any, **kwargs: Any
 
 
 def lock(folder: str) -> None:
-    """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
-
-    filelock's lock would be inherited by processes that load data, which outlive a killed training.
-    """
+    """Lock a folder without filelock, whose locks data loaders inherit; remove incomplete files."""
     folder = os.path.realpath(folder)
     if folder in _held:
         return

@@ -49,10 +49,7 @@ class Exported(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Contents of an exported folder, and functions that score lines by both models.
-
-    Their second argument are the second sentences of pairs, or the target tokens.
-    """
+    """A folder's contents, and scores of lines and second sentences or targets by both models."""
 
     kind: type[PreTrainedModel]
     config: hf.PosAttnTextConfig | hf.PosAttnSeq2SeqConfig

@@ -27,10 +27,7 @@ Forms = tuple[dict[str, Form], Callable[[list[Any]], str]]  # and the measure of
 def compare(
     exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
 ) -> list[str]:
-    """Return lines of quality, agreement and speed of the model and its int8 form or graphs.
-
-    Texts are plain, pairs separated by a TAB; ``labels`` are names of classes, or right outputs.
-    """
+    """Return lines of quality, agreement and speed of the model, int8 form and graphs."""
     if not lines:
         raise UsageError("--text: there is no line to compare on")
     batches = _batches(exported, lines)

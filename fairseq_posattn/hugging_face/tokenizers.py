@@ -26,10 +26,7 @@ MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_tok
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON.
-
-    A subclass defines ``split``, which returns the subwords of a text, separated by spaces.
-    """
+    """Base of the tokenizers; a subclass's ``split`` returns subwords with spaces between."""
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"

@@ -65,11 +65,7 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def essentials(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings and shapes that averaged checkpoints must share, by name.
-
-    Settings that act in training only, such as dropout, are left out. Older models of fairseq have
-    a Namespace of all options, of which only those count that decide which weights exist.
-    """
+    """Return what averaged checkpoints must share: shapes, and settings that matter in use."""
     saved, model = _settings(state.get("cfg")), model_options(state)
     options = _settings(model)
     arch = options.get("_name") or options.get("arch")

@@ -209,10 +209,7 @@ class Predictor(LineReader):
     def encode(
         self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return the token ids of a text, of both sentences of a separate pair.
-
-        One that is too long is cut and added to ``notes``; without them it is a UsageError.
-        """
+        """Return token ids of a text; a long one is cut and noted, without notes a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
             raise UsageError(

@@ -66,11 +66,7 @@ class Line:
 
 
 class Lines:
-    """Tokenizer and detokenizer of a translation model's text.
-
-    Without preparation.json ``manifest`` is None: text is then subwords separated by spaces. A line
-    is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size`` (0: not).
-    """
+    """Tokenizer of a translation model's text, cut to ``longest``; prefixes to ``prefix_size``."""
 
     def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
         task, info = trained.task, trained.rules

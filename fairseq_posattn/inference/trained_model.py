@@ -94,11 +94,7 @@ class TrainedModel:
 
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
-    """Load a checkpoint, or the best or last one of a folder, onto the CPU, for evaluation.
-
-    ``data`` is the folder of its dictionaries: by default the checkpoint's, if training copied them
-    there, else that of the training data, whose sentences are needed with ``reads_data``.
-    """
+    """Load a checkpoint, or a folder's best, onto the CPU; ``data`` has its dictionaries."""
     path = find_checkpoint(path)
     if not Path(path).is_file():
         raise UsageError(f"{path}: no such checkpoint")

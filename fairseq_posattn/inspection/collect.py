@@ -66,10 +66,7 @@ def measure_batch(
 def watching(
     places: Sequence[Place], observe: Callable[[int, AttentionCall], None]
 ) -> Iterator[None]:
-    """Report the calls of the places within the context by index, without changing results.
-
-    Their modules' ``forward`` takes ``need_weights``, and then returns result and weights.
-    """
+    """Observe calls of places' ``forward``, which takes ``need_weights``; results stay the same."""
     needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
     calls: Counter[nn.Module] = Counter()
 

@@ -27,10 +27,7 @@ MEGABYTE = 1 << 20
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
-    """Return the attention to keys at most w tokens away, averaged over heads and queries.
-
-    Weights are ``[..., H, T, T]``, query by key, without padding; the result is ``[..., W]``.
-    """
+    """Return the mean attention ``[..., H, T, T]`` within each window: ``[..., W]``."""
     mean = weights.double().mean(-3)  # [..., T, T]
     positions = torch.arange(mean.size(-1))
     distances = (positions[:, None] - positions).abs()  # [T, T]

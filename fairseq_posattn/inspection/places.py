@@ -103,10 +103,7 @@ def stack_places(
 
 
 def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place]:
-    """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
-
-    A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
-    """
+    """Return a side's places; of recommenders' encoders, names begin with the level."""
     levels = getattr(trained.model, "levels", None) if side == "encoder" else None
     places = []
     for level, stack in (levels or {"": getattr(trained.model, side, None)}).items():

@@ -198,11 +198,7 @@ def marked_lines(lines: Sequence[str]) -> dict[str, int]:
 
 
 def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
-    """Return which of :data:`MARKS` a text has; only ``prepared`` if that is known.
-
-    SentencePiece marks every line; a single line of other text may have its mark, too. Byte pairs
-    mark half of the lines, or a tenth if there are several.
-    """
+    """Return which of MARKS text has: SentencePiece in each line, byte pairs in a tenth or half."""
     lines = list(filter(str.strip, lines))
     for kind, count in marked_lines(lines).items():
         share = 1 if kind == "sentencepiece" else 0.1 if count > 1 else 0.5

@@ -105,10 +105,7 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Kept:
-    """The statistics of a run, numbers for each sentence, as :class:`.Group` takes them.
-
-    In a file they are JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``.
-    """
+    """The statistics of a run: numbers for each sentence, as :class:`.Group` takes them."""
 
     test_set: str  # the fingerprint of the references
     metrics: Mapping[str, Statistics]  # by their names in ``posattn score --json``

@@ -106,10 +106,7 @@ def ignored_share(lines: Iterable[str]) -> float:
 
 
 def sentences(summary: str, eos: str = ".", rule: str = "rouge155") -> list[str]:
-    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge.
-
-    With the rule ``unicode`` and the default ``eos`` they also end at marks such as 。।؟.
-    """
+    """Return a summary's sentences, by ``eos`` as in files2rouge, or by marks such as 。।؟."""
     if rule == "unicode" and eos == ".":
         summary = END.sub(f" {eos} ", summary)
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]

@@ -134,10 +134,7 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
 
 
 def copy_companions(data: Path, folder: Path) -> None:
-    """Copy manifest, dictionaries and codes of data beside a checkpoint, so that it can move.
-
-    Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
-    """
+    """Copy manifest, dictionaries and codes beside a checkpoint; recommenders need more."""
     rules = manifest.read(data)
     if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):
         return

@@ -188,10 +188,7 @@ def learn_wordpiece(
     path: StrPath,
     accents: bool = False,
 ) -> None:
-    """Write at most ``vocabulary_size`` subwords like BERT's ``vocab.txt``, reproducibly.
-
-    ``lines()`` returns the text and is called twice; for ``cased`` see :func:`bert_tokenizer`.
-    """
+    """Write a vocabulary like BERT's ``vocab.txt``, reproducibly; ``lines()`` is read twice."""
     from tokenizers import trainers
 
     learner = bert_tokenizer(None, cased, accents)

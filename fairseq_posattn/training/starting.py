@@ -28,11 +28,7 @@ SCHEDULE = ("--lr", "--lr-scheduler", "--warmup-updates")
 
 
 class Start:
-    """A trained model whose weights a training starts from.
-
-    ``given`` is the checkpoint or its folder; a checkpoint in ``save_dir`` is resumed instead. One
-    that is missing, of other data or itself in ``save_dir`` is a UsageError.
-    """
+    """The trained model that a training starts from, or the checkpoint in ``save_dir``."""
 
     def __init__(self, given: Path, prepared: Prepared, save_dir: Path) -> None:
         self.name, last = f"--from {given}", save_dir / LAST

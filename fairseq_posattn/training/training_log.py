@@ -30,10 +30,7 @@ _PAIR = re.compile(r"(?: \| (\w+) |[ ,](\w+)=)([^ ,|]+)(?=,| \||$)")
 
 
 def read_line(line: str) -> tuple[str, Numbers] | None:
-    """Return the kind of a log line and its numbers by name; None if it has no measurements.
-
-    ``... | INFO | valid | {"epoch": 1, "valid_loss": "2"}`` is ("valid", {"epoch": 1, "loss": 2}).
-    """
+    """Return kind and numbers by name, ``("valid", {"loss": 2})``; None without measurements."""
     line = line.rstrip()
     text = _TEXT.search(line)
     if text is None:
@@ -113,10 +110,7 @@ class TrainingLog:
         return points
 
     def score(self) -> str | None:
-        """Return the main validation metric besides the loss, or None without validation.
-
-        It is the metric of the best checkpoint, else the first metric, else perplexity.
-        """
+        """Return the metric of the best checkpoint, else the first, else perplexity, or None."""
         named = dict.fromkeys(name for numbers in self._lines["valid"] for name in numbers)
         chosen = [name.removeprefix("best_") for name in named if name.startswith("best_")]
         scores = [*chosen, *scores_of(dict.fromkeys(named, 0.0))]

@@ -101,10 +101,7 @@ def rank(args: Namespace) -> Iterator[Impression]:
 
 
 def score_candidates(model: Any, task: Any, dataset: Any, batch_size: int) -> tuple[Any, Any]:
-    """Return the scores of all candidates ``[N]`` and the offsets of the impressions in them.
-
-    Titles are encoded once. Impressions of equal history length share a batch.
-    """
+    """Return all candidates' scores ``[N]`` and offsets; equal history lengths share a batch."""
     import numpy
     from tqdm import tqdm
 

@@ -92,11 +92,7 @@ def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> di
 
 
 def of_call(call: AttentionCall) -> dict[str, Any]:
-    """Return what a mechanism computes for this sentence besides weights.
-
-    That is nothing; or ``terms`` of each query; or, in thousandths, ``factors`` of each head, query
-    and key, or ``words``, a weight of each head and word.
-    """
+    """Return ``terms`` of queries, thousandths as ``factors`` or ``words``, or nothing."""
     owner = call.place.owner
     if isinstance(owner, DynamicMaskAttention):
         terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query

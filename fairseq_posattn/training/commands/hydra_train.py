@@ -116,10 +116,7 @@ def _assigned(name: str, value: object) -> str:
 
 
 def _read_settings(file: Path) -> dict[Any, Any]:
-    """Return the settings in a file; {"checkpoint": None} if Hydra cannot use it.
-
-    Raises UsageError for settings with which Hydra would run code or read other files.
-    """
+    """Return a file's settings, checkpoint None if unreadable; UsageError for dangerous ones."""
     from omegaconf import OmegaConf  # imported late: --help needs neither
 
     try:

@@ -174,10 +174,7 @@ def _values(words: Sequence[str]) -> dict[str, str]:
 
 
 def batches(size: Size, gpus: Sequence[int]) -> list[str]:
-    """Return flags for the device: batch, precision, workers.
-
-    An update has the size's number of tokens on any device, but a batch has no more than fit.
-    """
+    """Return flags for the device; an update has the size's tokens, in batches that fit."""
     device = ["--cpu", "--distributed-world-size", "1", "--num-workers", "0"]
     if gpus:
         import torch
@@ -250,10 +247,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
 
 
 class TrainingProgress:
-    """One line about a training that refreshes; without a terminal, a line for each validation.
-
-    ``command`` are the words of fairseq-train, ``metric`` is shown beside the loss.
-    """
+    """A line about a training that refreshes, or without a terminal one for each validation."""
 
     def __init__(
         self, command: Sequence[str], metric: str, clock: Callable[[], float] = time.monotonic

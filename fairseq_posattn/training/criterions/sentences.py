@@ -100,10 +100,7 @@ class SentenceCriterion(SummedCriterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the summed loss, the number of sentences, and the logging output.
-
-        The logged loss excludes the L2 penalty and the language model's loss.
-        """
+        """Return the summed loss, number of sentences, and log, whose loss has no penalties."""
         if self.head not in getattr(model, "classification_heads", {}):
             raise UsageError(
                 f"{type(model).__name__} has no classification head {self.head!r}; give one of "
@@ -191,10 +188,7 @@ class ClassificationConfig(SentenceCriterionConfig):
 
 
 class SentenceClassification(SentenceCriterion):
-    """Cross entropy of sentences' or pairs' classes.
-
-    Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
-    """
+    """Cross entropy of classes; logs ``loss`` in bits, accuracy and macro-F1 in per cent."""
 
     metrics = ("loss", "accuracy", "macro_f1")
     divisor = math.log(2)
@@ -238,10 +232,7 @@ class ScoreCriterionConfig(SentenceCriterionConfig):
 
 
 class RatingRegression(SentenceCriterion):
-    """Squared error of one number per sentence or pair, such as the stars of a review.
-
-    Logs ``loss``, the mean squared error, and ``rmse`` and ``mae``, in the targets' unit.
-    """
+    """Squared error of a number per sentence or pair; logs ``rmse`` and ``mae`` in its unit."""
 
     metrics = ("loss", "rmse", "mae")
     derived = {
@@ -299,11 +290,7 @@ def score_pairs(name: str, pairs: Tensor) -> float:
 
 
 class Relatedness(SentenceCriterion):
-    """Kullback-Leibler divergence between predicted and target distribution over scores 1 to K.
-
-    Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
-    scores, the means of the distributions.
-    """
+    """Divergence from a distribution over scores 1 to K (bits); metrics are of its mean."""
 
     metrics = ("loss", "pearson", "spearman", "mse")
     divisor = math.log(2)

@@ -24,11 +24,7 @@ class TaggingConfig(FairseqDataclass):
 
 
 class SequenceTagging(SummedCriterion):
-    """Cross entropy of the tags, averaged over words.
-
-    Logs ``loss`` in bits and ``accuracy`` of words in per cent; in validation also ``f1``,
-    ``precision``, ``recall`` and ``complete`` of the arguments in per cent, as srl-eval.pl.
-    """
+    """Cross entropy of the tags, per word, in bits; metrics in per cent, as srl-eval.pl."""
 
     tasks = ("sequence_tagging",)
     metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")

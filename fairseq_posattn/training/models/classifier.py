@@ -129,10 +129,7 @@ def _build_language_model(cfg: Namespace, dictionary: Any) -> Any:
 
 
 class PosAttnClassifier(LogitsModel):
-    """Classifier for ``--task sentence_prediction`` and ``sentence_pair_prediction``.
-
-    With ``encodes_pairs`` it encodes both sentences of a pair and classifies ``--pair-features``.
-    """
+    """Classifier of sentences, or of both of a pair by ``--pair-features``."""
 
     tasks = SENTENCE_TASKS
     checks_rows = True  # empty sentences are an error

@@ -44,11 +44,7 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
 
 
 class PosAttnTagger(LogitsModel):
-    """Tagger for ``--task sequence_tagging``.
-
-    The encoder's input is the concatenation of word and predicate embedding, times the square root
-    of its features, plus a learned bias. A linear layer maps its output to K = ``num_tags`` tags.
-    """
+    """Tagger: word and predicate embeddings, scaled, plus a bias, encoded to ``num_tags``."""
 
     tasks = ("sequence_tagging",)
 
