@@ -1,8 +1,4 @@
-"""Declaration of flags beside what reads them, without fairseq.
-
-A mechanism lists its flags in a dataclass, ``Mechanism.flags``; ``training/flags.py`` gives them to
-fairseq.
-"""
+"""Declaration of flags beside what reads them; ``training/flags.py`` gives them to fairseq."""
 
 from collections.abc import Collection
 from dataclasses import field

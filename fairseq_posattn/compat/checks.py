@@ -1,8 +1,4 @@
-"""Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names.
-
-fairseq finds most of them late: in a traceback, by the name of another file, after an epoch, or not
-at all.
-"""
+"""Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names."""
 
 import ast
 import glob

@@ -1,7 +1,4 @@
-"""Settings of fairseq's commands are checked before anything is read; mistakes are one line.
-
-fairseq checks few of them: ``--lr -1`` trains away from the data.
-"""
+"""Settings of fairseq's commands are checked before anything is read; mistakes are one line."""
 
 import ast
 import contextlib

@@ -1,6 +1,5 @@
 """Loading of checkpoints: no code runs, memory is bounded, and errors name the file."""
 
-import argparse
 import ast
 import contextlib
 import functools
@@ -122,12 +121,9 @@ def _count_parts(value: Any) -> int:
     return 1 + (0 if isinstance(value, (int, float, type(None))) else sum(map(_count_parts, parts)))
 
 
-OPERATIONS: dict[type, Callable[..., Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-    ast.Add: operator.add,
-}
-OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
+OPERATIONS: dict[type, Callable[..., Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+OPERATIONS |= {ast.Add: operator.add, ast.Sub: operator.sub}
+OPERATIONS |= {ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
@@ -190,15 +186,12 @@ class TooLarge(Exception):
 def check_declared_sizes(path: str, state: dict[str, Any]) -> None:
     """Raise UsageError if the settings describe a table that is larger than the file allows."""
     cfg = state.get("cfg") or {"args": state.get("args")}
-    groups = [
-        group if isinstance(group, dict) else vars(group or argparse.Namespace())
-        for group in map(cfg.get, ("args", "task", "model"))
-    ]
     length, width = 1.0, 1.0
-    for name, value in (item for group in groups for item in group.items()):
-        number = settings.as_number(value) or 0
-        length = max(length, number if str(name).endswith(LENGTHS) else 1)
-        width = max(width, number if str(name).endswith(WIDTHS) else 1)
+    for group in filter(None, map(cfg.get, ("args", "task", "model"))):
+        for name, value in (group if isinstance(group, dict) else vars(group)).items():
+            number = settings.as_number(value) or 0
+            length = max(length, number if str(name).endswith(LENGTHS) else 1)
+            width = max(width, number if str(name).endswith(WIDTHS) else 1)
     if 4 * length * width > TIMES * os.path.getsize(path) + EXTRA_BYTES:
         raise UsageError(f"{path} {REFUSED}")
 

@@ -1,7 +1,4 @@
-"""Updates of weights: without dummy batches, with fewer kernel launches and synchronizations.
-
-Results of the faster forms are equal up to rounding.
-"""
+"""Updates of weights: no dummy batches, fewer launches and syncs, equal up to rounding."""
 
 import math
 from collections import defaultdict

@@ -43,11 +43,7 @@ class Limits:
 
 
 class Refused(Exception):
-    """A request that is answered with an HTTP status and the reason."""
-
-    def __init__(self, status: int, reason: str):
-        super().__init__(reason)
-        self.status = status
+    """A request that is answered with an HTTP status and the reason, its arguments."""
 
 
 class Batches:
@@ -132,7 +128,8 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
         try:
             answer, status = await _translated(await _fields(request, limits.body), models), 200
         except Refused as error:
-            answer, status = {"error": str(error)}, error.status
+            status, reason = error.args
+            answer = {"error": reason}
         counts[f'requests_total{{status="{status}"}}'] += 1
         return JSONResponse(answer, status, {"Retry-After": "1"} if status == 429 else None)
 

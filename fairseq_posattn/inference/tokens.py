@@ -1,8 +1,4 @@
-"""Conversion between plain text and token ids, with a warning of many unknown tokens.
-
-Text with many of them is in another language, or tokenized in another way than the training data.
-Commands of posattn warn; fairseq's are silent.
-"""
+"""Conversion between plain text and token ids, with a warning of many unknown tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,8 +1,4 @@
-"""``preparation.json`` beside binarized data: how its text was made, and what it contains.
-
-Prediction, translation and export tokenize new text by the same rules as the training data.
-``posattn train`` chooses its settings by it.
-"""
+"""``preparation.json`` beside binarized data: how its text was made, and what it contains."""
 
 import json
 from collections.abc import Callable, Iterable

@@ -21,9 +21,6 @@ def register() -> None:
 
     ``--user-dir`` does this. A program that imports fairseq itself calls it first, or imports
     :mod:`fairseq_posattn` after fairseq.
-
-    Raises:
-        ImportError: fairseq is not installed, or PyTorch is too old.
     """
     from fairseq_posattn import compat
     from fairseq_posattn.common import errors

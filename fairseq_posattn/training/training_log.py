@@ -1,8 +1,4 @@
-"""Reader of fairseq's training logs: losses, scores and learning rates.
-
-It reads ``--log-format json``, ``simple`` and ``tqdm``, with the line heads of fairseq-train, of
-fairseq-hydra-train, or none, as in a ``--log-file``.
-"""
+"""Reader of logs of fairseq-train and -hydra-train, in the formats json, simple and tqdm."""
 
 import json
 import re

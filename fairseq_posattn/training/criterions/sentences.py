@@ -1,8 +1,4 @@
-"""Criterions of sentences and sentence pairs: classes, ratings, relatedness.
-
-Relatedness is that of Tai, Socher and Manning (2015), Improved semantic representations from
-tree-structured long short-term memory networks, section 4.2, for SICK.
-"""
+"""Criterions of sentences and pairs: classes, ratings, relatedness (Tai et al., 2015, for SICK)."""
 
 import functools
 import math
