@@ -121,10 +121,7 @@ def load_all_state(
 
 @around(distributed_utils, "_broadcast_object_slow")
 def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
-    """Allow the types of a checkpoint between the processes of one run, but not in files.
-
-    fairseq sends it by ``torch.load``, which since PyTorch 2.6 refuses its settings and metrics.
-    """
+    """Allow a checkpoint's types between processes, not in files: PyTorch 2.6 refuses them."""
     with replaced(torch, "load", functools.partial(torch.load, weights_only=False)):
         return broadcast(*args, **kwargs)
 
@@ -282,10 +279,7 @@ def save_place_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
 
 @around(EpochBatchIterator, "load_state_dict")
 def load_place_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
-    """Resume at the same place on another number of processes.
-
-    If it does not divide the batches taken, some are repeated; fairseq also skips some, or fails.
-    """
+    """Resume at the same place on another number of processes; fairseq skips batches, or fails."""
     if "num_batches" in state:
         taken = state["iterations_in_epoch"] * state["num_shards"]
         ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)

@@ -103,10 +103,7 @@ def find_best(
     pattern: str = r"checkpoint(\d+)\.pt",
     keep_match: bool = False,
 ) -> list[str]:
-    """Find all best checkpoints, and while there are fewer than N, a missing one as the worst.
-
-    fairseq 0.12 does not fill up to N, and never removes scores below zero, such as Pearson's r.
-    """
+    """Find best checkpoints with scores below 0, which fairseq 0.12 misses, and fill up to N."""
     if not pattern.startswith(BEST):
         return checkpoint_paths(path, pattern, keep_match)
     paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), keep_match)

@@ -63,12 +63,8 @@ class Parts(NamedTuple):
 def export(checkpoint: str, folder: str, data: str | None = None, **decoding: float) -> Exported:
     """Write a new or empty folder of weights, configuration, tokenizer and model card.
 
-    Args:
-        checkpoint: of a model that translates, summarizes or classifies, or its folder.
-        folder: to write.
-        data: folder of the dictionaries; by default the checkpoint's, else that of training.
-        decoding: defaults of ``generate``: ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
-            ``no_repeat_ngram_size``, with fairseq's meaning.
+    ``data`` has the dictionaries; by default the checkpoint's folder, else that of training.
+    ``decoding`` are defaults of ``generate`` with fairseq's names and meaning, such as ``beam``.
     """
     target = Path(folder)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):

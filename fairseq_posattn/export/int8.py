@@ -55,9 +55,8 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
         right = [known[label] for label in labels or ()]
         return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
 
-    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[int]:
-        classes: list[int] = onnx.run(session, inputs.values()).argmax(-1).tolist()
-        return classes
+    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> Any:
+        return onnx.run(session, inputs.values()).argmax(-1).tolist()
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()

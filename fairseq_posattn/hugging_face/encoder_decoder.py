@@ -155,10 +155,9 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     def prepare_inputs_for_generation(  # type: ignore[override]
         self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Pass all tokens so far: the decoder counts positions by them."""
-        inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
-        return inputs
+        return super().prepare_inputs_for_generation(input_ids, **kwargs)
 
     def _get_logits_processor(
         self, generation_config: GenerationConfig, *args: Any, **kwargs: Any

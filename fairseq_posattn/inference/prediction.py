@@ -117,10 +117,8 @@ def predictor_of(
         return RolePredictor(trained, function, lower, find_device(device), NOTHING)
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
-        raise UsageError(
-            f"{trained.path}: predicts {cfg.num_classes} numbers for each text; a score needs "
-            "--num-classes 1 or --task sentence_pair_prediction"
-        )
+        fix = "a score needs --num-classes 1 or --task sentence_pair_prediction"
+        raise UsageError(f"{trained.path}: predicts {cfg.num_classes} numbers for each text; {fix}")
     return Predictor(trained, function, find_device(device))
 
 
@@ -212,10 +210,8 @@ class Predictor(LineReader):
         """Return token ids of a text; a long one is cut and noted, without notes a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
-            raise UsageError(
-                f"the model needs {wanted}, not {len(sentences)}; separate the sentences of a line "
-                "with a TAB"
-            )
+            fix = "separate the sentences of a line with a TAB"
+            raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
         if not self.encodes_apart:  # concatenated as fairseq's sentence_prediction does
@@ -229,10 +225,8 @@ class Predictor(LineReader):
         if longest > cfg.max_positions and notes:
             notes.add("cut", number)
         elif longest > cfg.max_positions and cfg.shorten_method == "none":
-            raise UsageError(
-                f"{longest} tokens with the end symbol; the model was trained with "
-                f"--max-positions {cfg.max_positions}"
-            )
+            hint = f"the model was trained with --max-positions {cfg.max_positions}"
+            raise UsageError(f"{longest} tokens with the end symbol; {hint}")
         return [tokens[: cfg.max_positions] for tokens in sequences]
 
     def _encode_sentence(self, sentence: str) -> Tensor:

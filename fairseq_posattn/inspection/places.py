@@ -124,10 +124,9 @@ def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place
 
 def encoder_places(trained: TrainedModel) -> list[Place]:
     """Return the places of an encoder where tokens attend to tokens."""
-    if not isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
-        return sublayer_places(trained, "encoder")
-    places = [place for place in classifier_places(trained) if place.query]
-    return places or _refuse(trained)
+    if isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
+        return [one for one in classifier_places(trained) if one.query] or _refuse(trained)
+    return sublayer_places(trained, "encoder")
 
 
 def translation_places(trained: TrainedModel) -> list[Place]:
@@ -145,10 +144,8 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
     encoder: Any = trained.model.encoder
     cfg: Any = trained.config
     if encoder.sentences is not None:
-        raise UsageError(
-            f"{trained.path}: reads documents a sentence at a time; choose a model that reads all "
-            "words at once"
-        )
+        fix = "choose a model that reads all words at once"
+        raise UsageError(f"{trained.path}: reads documents a sentence at a time; {fix}")
     rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
     places: list[Place] = []
     for call, (row, prefix) in enumerate(rows):

@@ -87,10 +87,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     generated = read_generated(path)
     written, wanted = generated.hypotheses, generated.references
     if not written:
-        raise UsageError(
-            f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); give output of "
-            "fairseq-generate, or plain text with --hypotheses and --references"
-        )
+        fix = "give output of fairseq-generate, or plain text with --hypotheses and --references"
+        raise UsageError(f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); {fix}")
     restored = "" if references else unknown_words(wanted.values())
     if restored and (text := generated.text()):
         references, restored = text, f"{restored}: all are taken from {text}"

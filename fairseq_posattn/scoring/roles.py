@@ -79,9 +79,8 @@ def compare(
 ) -> Counts:
     """Return the counts for whole files, with predicates matched by position.
 
-    All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
-    excess predicted predicate is ignored. Each case warns once. Another number of sentences or
-    words is a UsageError.
+    Arguments of a missing predicate or another lemma are missed, excess predicates ignored; each
+    case warns once. Another number of sentences or words is a UsageError.
     """
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")

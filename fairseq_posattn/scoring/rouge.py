@@ -158,10 +158,8 @@ def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) ->
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
     if command is None:
-        raise UsageError(
-            "--implementation files2rouge: there is no command files2rouge; install it from "
-            "https://github.com/pltrdy/files2rouge, or use rouge-score"
-        )
+        fix = "install it from https://github.com/pltrdy/files2rouge, or use rouge-score"
+        raise UsageError(f"--implementation files2rouge: there is no command files2rouge; {fix}")
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("references", "summaries")]  # in its order
         for path, lines in zip(paths, (pairs.references, pairs.hypotheses), strict=True):

@@ -25,10 +25,8 @@ def check_folder(folder: StrPath) -> None:
     if not any(Path(folder, name).is_file() for name in WEIGHTS):
         missing.append(" or ".join(WEIGHTS))
     if missing:
-        raise UsageError(
-            f"--language-model {folder}: there is no {', no '.join(missing)}; put the files of "
-            "Hugging Face's openai-gpt there"
-        )
+        fix = "put the files of Hugging Face's openai-gpt there"
+        raise UsageError(f"--language-model {folder}: there is no {', no '.join(missing)}; {fix}")
 
 
 def read_vocabulary(folder: StrPath) -> dict[str, int]:

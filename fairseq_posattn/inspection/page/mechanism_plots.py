@@ -30,9 +30,8 @@ BIASES = (LinearBiasAttention, BucketBiasAttention, KernelBiasAttention, Functio
 def of_place(place: Place) -> dict[str, Any] | None:
     """Return a function of distance for each head, or None.
 
-    It has ``title``, ``about`` and ``lines``: each head's value at the key's position less the
-    query's, from -N to N, null where the query does not see the key. If ``sigmoid`` is true, the
-    value is the sigmoid of that and the query's term; without lines, :func:`of_call` has values.
+    ``lines`` have values from -N to N, null where the query does not see the key; if ``sigmoid``,
+    of the query's term and these. Without lines, :func:`of_call` has values.
     """
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()

@@ -221,10 +221,8 @@ def open_view(
         return TranslationView(trained, shown, **decoding)
     predictor = prediction.predictor_of(trained, device="cpu")
     if not isinstance(predictor, prediction.Predictor):
-        raise UsageError(
-            f"{checkpoint}: tags the roles of a predicate; the page shows models that translate, "
-            "summarize or classify"
-        )
+        fix = "the page shows models that translate, summarize or classify"
+        raise UsageError(f"{checkpoint}: tags the roles of a predicate; {fix}")
     predictor.words = RULES[predictor.rule_of_text()]
     shown = places.classifier_places(trained, predictor.encodes_apart)
     return ClassifierView(trained, places.choose(shown, layers, names), predictor)

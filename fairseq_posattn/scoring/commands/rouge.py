@@ -90,10 +90,8 @@ def score(options: argparse.Namespace) -> Result:
         lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
     elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
-        raise UsageError(
-            "--implementation files2rouge: has no --baseline, --statistics, --by-length or "
-            "several runs; use rouge-score"
-        )
+        problem = "has no --baseline, --statistics, --by-length or several runs; use rouge-score"
+        raise UsageError(f"--implementation files2rouge: {problem}")
     else:
         numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]

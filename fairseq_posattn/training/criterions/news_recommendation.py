@@ -18,9 +18,8 @@ def _mean(place: int, sums: Tensor) -> Tensor:
 class NewsRecommendation(SummedCriterion):
     """Softmax cross entropy of a click among sampled news (Wu et al., 2019, NRMS).
 
-    Validation ranks all candidates of an impression: ``auc``, ``mrr``, ``ndcg5`` and ``ndcg10`` are
-    means over impressions, from 0 to 1. Impressions without both clicks and non-clicks are counted
-    as ``skipped``. The validation loss is the mean over the clicks of an impression.
+    Validation ranks all candidates of an impression; metrics are means over impressions with clicks
+    and non-clicks, the loss the mean over clicks. Others are ``skipped``.
     """
 
     tasks = ("news_recommendation",)

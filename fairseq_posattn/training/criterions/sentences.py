@@ -85,10 +85,8 @@ class SentenceCriterion(SummedCriterion):
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
         if not hasattr(task.cfg, "num_classes"):
-            raise UsageError(
-                f"--criterion {cfg._name}: is for sentences; give --task sentence_prediction or "
-                "sentence_pair_prediction"
-            )
+            fix = "give --task sentence_prediction or sentence_pair_prediction"
+            raise UsageError(f"--criterion {cfg._name}: is for sentences; {fix}")
         self.head = cfg.classification_head_name
         self.l2, self.l2_all = cfg.l2, cfg.l2_all
         self.language_model_weight = cfg.language_model_weight
@@ -241,10 +239,8 @@ class RatingRegression(SentenceCriterion):
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if task.cfg.num_classes != 1:
-            raise UsageError(
-                f"--num-classes {task.cfg.num_classes}: rating_regression predicts one number; "
-                "give --num-classes 1"
-            )
+            problem = "rating_regression predicts one number; give --num-classes 1"
+            raise UsageError(f"--num-classes {task.cfg.num_classes}: {problem}")
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (logits.view(-1) - targets.float()).square().sum()

@@ -76,12 +76,7 @@ class UnitSizeDataset(FairseqDataset):
 
 
 class ClickDataset(UnitSizeDataset):
-    """Training data: each click with sampled news of its impression that were not clicked.
-
-    The sample depends on the seed, the epoch and the click's index. Impressions in which everything
-    was clicked are left out. ``titles`` is a :func:`title_table`, ``negatives`` the number of
-    sampled news per click.
-    """
+    """Training data: each click with ``negatives`` sampled by seed, epoch and the click's index."""
 
     def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int) -> None:
         self.impressions, self.titles = impressions, titles
