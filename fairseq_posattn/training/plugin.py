@@ -5,15 +5,13 @@ from functools import partial
 __all__ = ["register"]
 
 # Errors about the plugin's flags, in the form of compat.command_line.KNOWN.
-ERRORS = (
-    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
-    (
-        "InterpolationKeyError",
-        r"Interpolation key 'criterion\.classification_head_name' not found",
+ERRORS = {
+    r"ValueError: (impl='\w+' needs a GPU, .*)": "--attention-impl: {0}",
+    r"InterpolationKeyError: Interpolation key 'criterion\.classification_head_name' not found": (
         "--criterion does not support the task: to classify, give sentence_classification, "
-        "or for scores relatedness or rating_regression",
+        "or for scores relatedness or rating_regression"
     ),
-)
+}
 
 
 def register() -> None:
