@@ -159,16 +159,13 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
     tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     for token in (tokens.min(), tokens.max()):
         if not 0 <= token < len(dictionary):
-            raise UsageError(
-                f"{indexed_dataset.data_file_path(data._path)} holds token {token}, but the "
-                f"dictionary has {len(dictionary)}: binarize with this dictionary"
-            )
+            beyond = f"{token}, but the dictionary has {len(dictionary)}"
+            name = indexed_dataset.data_file_path(data._path)
+            raise UsageError(f"{name} holds token {beyond}: binarize with this dictionary")
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
-        logger.warning(
-            f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
-            "prepare' for subwords and vocabulary change that"
-        )
+        fix = "options of 'posattn prepare' for subwords and vocabulary change that"
+        logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
 KEY = "dictionaries"

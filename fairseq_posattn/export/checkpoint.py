@@ -251,8 +251,7 @@ def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) 
     expected = parts.scores(lines, others)
     difference = (parts.exported_scores(exported, lines, others) - expected).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        raise UsageError(
-            f"{trained.path}: cannot be exported: its scores would differ by up to "
-            f"{difference:.2g}; the exported model lacks an option, or computes it otherwise"
-        )
+        differ = f"cannot be exported: its scores would differ by up to {difference:.2g}"
+        reason = "the exported model lacks an option, or computes it otherwise"
+        raise UsageError(f"{trained.path}: {differ}; {reason}")
     return difference

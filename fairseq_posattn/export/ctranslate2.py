@@ -161,8 +161,6 @@ def _difference(exported: Exported, folder: Path) -> float:
         found = torch.tensor(scored.log_probs)
         largest = max(largest, (found - expected[: len(found)]).abs().max().item())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        raise UsageError(
-            f"--ctranslate2: its log-probabilities differ from the model's by up to {largest:.2g}; "
-            f"do not use {folder}"
-        )
+        differ = f"its log-probabilities differ from the model's by up to {largest:.2g}"
+        raise UsageError(f"--ctranslate2: {differ}; do not use {folder}")
     return largest

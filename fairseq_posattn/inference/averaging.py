@@ -98,7 +98,5 @@ def require_same(
         one, other = shared.get(name), first_shared.get(name)
         may_lack = not name.startswith(SHAPE)
         if str(one) != str(other) and not (may_lack and None in (one, other)):
-            raise UsageError(
-                f"{path}: {name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}; "
-                "average checkpoints of one training run"
-            )
+            differ = f"{name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}"
+            raise UsageError(f"{path}: {differ}; average checkpoints of one training run")

@@ -86,9 +86,8 @@ class RolePredictor(LineReader):
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
-            raise UsageError(
-                f"predicate {places!r}: outside the sentence of {len(words)} words, counted from 0"
-            )
+            outside = f"outside the sentence of {len(words)} words, counted from 0"
+            raise UsageError(f"predicate {places!r}: {outside}")
         return words, numbers
 
     def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
@@ -140,10 +139,9 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
             prediction = next(predictions, RolePrediction((), ()))
             places = [place for place, _ in prediction.tags]
             if places != [proposition.place] or len(prediction.words) != sentence.length:
-                raise UsageError(
-                    f"props file, line {sentence.line}: other predicates than those tagged; give "
-                    "the .roles and the .props of one split"
-                )
+                fix = "give the .roles and the .props of one split"
+                differ = f"line {sentence.line}: other predicates than those tagged"
+                raise UsageError(f"props file, {differ}; {fix}")
             spans = spans_of_tags(prediction.tags[0][1])
             propositions.append(replace(proposition, spans=spans))
         yield Sentence(sentence.length, propositions)

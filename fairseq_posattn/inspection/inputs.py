@@ -24,10 +24,9 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """Return the encoder; a tagger or recommender, which needs more input, is refused."""
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
-        raise UsageError(
-            f"{trained.path}: a {type(trained.model).__name__} needs more input than sentences; "
-            "only its parameters can be shown, without sentences"
-        )
+        fix = "only its parameters can be shown, without sentences"
+        name = type(trained.model).__name__
+        raise UsageError(f"{trained.path}: a {name} needs more input than sentences; {fix}")
     return encoder
 
 
@@ -92,10 +91,8 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
         batch = dataset.collater([dataset[number]])
         sentence = sentences[number + 1] = batch["net_input"]["src_tokens"][0]
         if len(sentence) > longest:
-            raise UsageError(
-                f"--split {split}:{number + 1}: {len(sentence)} tokens with the end symbol; the "
-                f"model takes {longest} at most"
-            )
+            long = f"{len(sentence)} tokens with the end symbol; the model takes {longest} at most"
+            raise UsageError(f"--split {split}:{number + 1}: {long}")
     return sentences
 
 

@@ -42,23 +42,18 @@ class Pairs:
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
-        blank = sum(not hypothesis.strip() for hypothesis in self.hypotheses)
-        return {
-            "scored": len(self.hypotheses),
-            "missing": self.missing,
-            "empty": blank - self.missing,
-            "skipped": self.skipped,
-        }
+        empty = sum(not hypothesis.strip() for hypothesis in self.hypotheses) - self.missing
+        counts = {"scored": len(self.hypotheses), "missing": self.missing, "empty": empty}
+        return counts | {"skipped": self.skipped}
 
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
     """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
     written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
-        raise UsageError(
-            f"{hypotheses}: {len(written):,} lines, but {len(wanted):,} in {references}; each "
-            "hypothesis needs its reference on the same line"
-        )
+        differ = f"{len(written):,} lines, but {len(wanted):,} in {references}"
+        fix = "each hypothesis needs its reference on the same line"
+        raise UsageError(f"{hypotheses}: {differ}; {fix}")
     require_known(wanted, references)
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 

@@ -87,10 +87,8 @@ def compare(
     counts, lacking, ignored = Counts(), 0, 0
     for wanted, given in zip(gold, predicted, strict=True):
         if wanted.length != given.length:
-            raise UsageError(
-                f"{names[1]}:{given.line}: a sentence of {given.length} words, but {wanted.length} "
-                f"at {names[0]}:{wanted.line}"
-            )
+            differ = f"of {given.length} words, but {wanted.length} at {names[0]}:{wanted.line}"
+            raise UsageError(f"{names[1]}:{given.line}: a sentence {differ}")
         by_place = {proposition.place: proposition for proposition in given.propositions}
         for proposition in wanted.propositions:
             same = by_place.pop(proposition.place, None)

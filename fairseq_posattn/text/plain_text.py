@@ -47,9 +47,8 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
                 f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
                 "copy it again"
             )
-    raise UsageError(
-        f"{folder}: has no {name}, beside {NAME} or in text/; copy it from the prepared data"
-    )
+    where = f"beside {NAME} or in text/; copy it from the prepared data"
+    raise UsageError(f"{folder}: has no {name}, {where}")
 
 
 def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:

@@ -98,10 +98,10 @@ def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentenc
         predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
         for number, row in enumerate(rows, start=first):
             if len(row) != len(predicates) + 1:
-                raise UsageError(
-                    f"{name}:{number}: {len(row)} columns; needs {len(predicates) + 1}, one and "
-                    "one more for each predicate of the sentence"
+                needs = (
+                    f"{len(predicates) + 1}, one and one more for each predicate of the sentence"
                 )
+                raise UsageError(f"{name}:{number}: {len(row)} columns; needs {needs}")
         propositions = []
         for column, (place, predicate) in enumerate(predicates, start=1):
             spans = spans_of_cells([row[column] for row in rows], name, first)

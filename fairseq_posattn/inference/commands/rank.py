@@ -86,9 +86,8 @@ def rank(args: Namespace) -> Iterator[Impression]:
     trained = trained_model.load(path, args.data)
     task = trained.task
     if not hasattr(task, "titles"):
-        raise UsageError(
-            f"{path}: not a recommender; it was not trained with --task news_recommendation"
-        )
+        reason = "it was not trained with --task news_recommendation"
+        raise UsageError(f"{path}: not a recommender; {reason}")
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
     model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))

@@ -152,10 +152,9 @@ def unmet(text: str, forced: dict[str, list[Any]], row: int) -> str:
         condition = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
     elif "prefixes" in forced:
         condition = f" that begins with {shortened(forced['prefixes'][row])}"
-    return (
-        f"answered with a blank line: no translation of {shortened(text)}{condition} within "
-        "--max-len-a, --max-len-b and --no-repeat-ngram-size"
-    )
+    limits = "--max-len-a, --max-len-b and --no-repeat-ngram-size"
+    nothing = f"no translation of {shortened(text)}{condition} within {limits}"
+    return f"answered with a blank line: {nothing}"
 
 
 def split_checkpoints(given: str) -> list[str]:

@@ -122,10 +122,9 @@ def run_parameters(args: argparse.Namespace) -> None:
     first, *others = runs = [load_mechanisms(path, args) for path in args.checkpoint]
     for path, places in zip(args.checkpoint[1:], others, strict=True):
         if parameters.layout(places) != parameters.layout(first):
-            raise UsageError(
-                f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
-                "checkpoints of one model with several seeds"
-            )
+            fix = "name checkpoints of one model with several seeds"
+            differ = f"layers, heads or mapping of DA differ from {args.checkpoint[0]}"
+            raise UsageError(f"{path}: {differ}; {fix}")
     if not others:
         [args.checkpoint] = args.checkpoint
     numbers = parameters.weight_numbers(*runs)
@@ -170,10 +169,8 @@ def load_mechanisms(path: str, args: argparse.Namespace) -> list["Place"]:
     if drawn := [place for place in chosen if isinstance(place.owner, DistanceAwareAttention)]:
         return drawn
     names = ", ".join(dict.fromkeys(place.name for place in chosen))
-    raise UsageError(
-        f"--plot weights: needs {DistanceAwareAttention.__name__}, but the chosen {args.side} "
-        f"sublayers of {path} are {names}"
-    )
+    chosen_are = f"the chosen {args.side} sublayers of {path} are {names}"
+    raise UsageError(f"--plot weights: needs {DistanceAwareAttention.__name__}, but {chosen_are}")
 
 
 def write(numbers: dict[str, Any], args: argparse.Namespace) -> None:

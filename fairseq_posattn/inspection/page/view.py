@@ -159,9 +159,8 @@ class TranslationView(View):
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
-            raise UsageError(
-                f"the translation has {len(written)} subwords; the model writes {longest} at most"
-            )
+            long = f"has {len(written)} subwords; the model writes {longest} at most"
+            raise UsageError(f"the translation {long}")
         before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
         batch = {"src_tokens": source[None], "src_lengths": torch.tensor([len(source)])}
         batch["prev_output_tokens"] = before[None]

@@ -49,10 +49,8 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
                 is_header = re.fullmatch(r"\d{1,19} \d{1,19}", line.strip()) is not None
                 width = int(line.split()[1]) if is_header else line.count(" ")
                 if width != dim:
-                    raise UsageError(
-                        f"{option}: has vectors of {width} numbers but --encoder-embed-dim is "
-                        f"{dim}; make them equal"
-                    )
+                    differ = f"{width} numbers but --encoder-embed-dim is {dim}; make them equal"
+                    raise UsageError(f"{option}: has vectors of {differ}")
                 if is_header:
                     continue
             if token in dictionary.indices:
@@ -61,10 +59,8 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     except OSError as error:
         raise UsageError(f"{option}: cannot be read: {error.strerror}") from None
     if not rows:
-        raise UsageError(
-            f"{option}: has a vector for none of the dictionary's {len(dictionary)} symbols; give "
-            "a file of the same language"
-        )
+        none = f"a vector for none of the dictionary's {len(dictionary)} symbols"
+        raise UsageError(f"{option}: has {none}; give a file of the same language")
     return rows, torch.from_numpy(numpy.stack(vectors))
 
 
