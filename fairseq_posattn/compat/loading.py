@@ -78,10 +78,9 @@ def read_literal(text: str) -> Any:
             raise ValueError
         return _evaluate(ast.parse(text.strip(), mode="eval").body)
     except UNREADABLE:
-        raise UsageError(
-            f"the setting {text[:80]!r} is refused: only numbers, strings, tuples, lists and "
-            "arithmetic such as [(512, 3)] * 20 are read, and no large ones"
-        ) from None
+        read = "numbers, strings, tuples, lists and arithmetic such as [(512, 3)] * 20 are read"
+        refused = f"the setting {text[:80]!r} is refused: only {read}, and no large ones"
+        raise UsageError(refused) from None
 
 
 def _evaluate(node: Any, depth: int = MAX_DEPTH) -> Any:

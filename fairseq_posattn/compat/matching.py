@@ -137,10 +137,9 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
             if LIKE not in what:
                 what += "; train with its settings, or give another --save-dir"
             raise UsageError(f"{filename} {what}") from None
-        raise UsageError(
-            f"{filename} cannot be trained on: its weights or optimizer state do not fit these "
-            f"flags ({in_one_line(error)}); for its weights alone, give --finetune-from-model"
-        ) from error
+        what = f"its weights or optimizer state do not fit these flags ({in_one_line(error)})"
+        fix = "for its weights alone, give --finetune-from-model"
+        raise UsageError(f"{filename} cannot be trained on: {what}; {fix}") from error
 
 
 def report_difference_in_use(

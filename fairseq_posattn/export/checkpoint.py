@@ -122,10 +122,9 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
     for name, buffer in model.named_buffers():
         if name not in stored and not torch.equal(buffer, buffers[name]):
-            raise UsageError(
-                f"{trained.path}: cannot be exported: the buffer {name} is not saved with the "
-                "weights; register it without persistent=False, or compute it in forward"
-            )
+            fix = "register it without persistent=False, or compute it in forward"
+            reason = f"the buffer {name} is not saved with the weights; {fix}"
+            raise UsageError(f"{trained.path}: cannot be exported: {reason}")
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, rules)

@@ -31,11 +31,9 @@ def last_checkpoints(
     paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
     if len(paths) < count:
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
-        raise UsageError(
-            f"{directory}: {len(paths)} {kind} checkpoints{bound}, fewer than "
-            f"--num-{kind}-checkpoints {count}; train with {KEPT[kind].format(count)} (for posattn "
-            "train after --)"
-        )
+        few = f"{len(paths)} {kind} checkpoints{bound}, fewer than --num-{kind}-checkpoints {count}"
+        fix = f"train with {KEPT[kind].format(count)} (for posattn train after --)"
+        raise UsageError(f"{directory}: {few}; {fix}")
     return paths[:count][::-1]
 
 

@@ -100,11 +100,9 @@ def predictor_of(
     """Return a predictor for a loaded model; see :func:`load`."""
     is_tagger = isinstance(trained.task, SequenceTaggingTask)
     if not is_tagger and not isinstance(trained.task, SentencePredictionTask):
-        raise UsageError(
-            f"{trained.path}: neither a classifier nor a tagger; it was trained with --task "
-            f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
-            "sequence_tagging"
-        )
+        tasks = "sentence_prediction, sentence_pair_prediction or sequence_tagging"
+        reason = f"it was trained with --task {trained.task_name}, not {tasks}"
+        raise UsageError(f"{trained.path}: neither a classifier nor a tagger; {reason}")
     cfg = trained.task.cfg
     info = trained.rules
     rule = (info.word_rule if info else "spaces") if words is None else words
@@ -149,10 +147,9 @@ class Predictor(LineReader):
             return [str(score) for score in range(1, cfg.num_classes + 1)]
         names = list_symbols(self.task.label_dictionary)
         if len(names) != cfg.num_classes:
-            raise UsageError(
-                f"{self.path}: has {cfg.num_classes} classes, but {cfg.data}/label/dict.txt has "
-                f"{len(names)}; name the folder of its training data with --data"
-            )
+            differ = f"{cfg.num_classes} classes, but {cfg.data}/label/dict.txt has {len(names)}"
+            fix = "name the folder of its training data with --data"
+            raise UsageError(f"{self.path}: has {differ}; {fix}")
         return names
 
     def __call__(

@@ -79,10 +79,8 @@ class RolePredictor(LineReader):
         except ValueError:
             separator = ""
         if not separator:
-            raise UsageError(
-                "a line needs the positions of the predicates, from 0, separated by commas, a TAB "
-                "and the sentence"
-            )
+            places = "the positions of the predicates, from 0, separated by commas"
+            raise UsageError(f"a line needs {places}, a TAB and the sentence")
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):

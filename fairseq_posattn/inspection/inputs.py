@@ -76,10 +76,9 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:
-        raise UsageError(
-            f"--split {split}: there is no such split in {task.cfg.data}; name another, or the "
-            "folder of the binarized data with --data"
-        ) from error
+        missing = f"--split {split}: there is no such split in {task.cfg.data}"
+        fix = "name another, or the folder of the binarized data with --data"
+        raise UsageError(f"{missing}; {fix}") from error
     return task.dataset(split)
 
 

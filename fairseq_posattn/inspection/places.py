@@ -110,11 +110,9 @@ def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place
         layers = getattr(stack, "layers", [])
         if not layers or not all(isinstance(one, EncoderLayer | DecoderLayer) for one in layers):
             why = trained.unread and f": {trained.unread}"
-            raise UsageError(
-                f"{trained.path}: the {side} of {type(trained.model).__name__} has no layers of "
-                f"sublayers{why}; choose a model of this plugin, such as posattn_transformer, or "
-                "fairseq's Transformer"
-            )
+            lacks = f"the {side} of {type(trained.model).__name__} has no layers of sublayers{why}"
+            fix = "choose a model of this plugin, such as posattn_transformer"
+            raise UsageError(f"{trained.path}: {lacks}; {fix}, or fairseq's Transformer")
         flag, decoder = f"{side}_sublayers", side == "decoder"
         text = getattr(trained.config, flag)
         names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
@@ -164,10 +162,8 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
 
 def _refuse(trained: TrainedModel) -> NoReturn:
     cfg: Any = trained.config
-    raise UsageError(
-        f"{trained.path}: --encoder {cfg.encoder} with --pooling {cfg.pooling} has no attention "
-        "between words to show"
-    )
+    flags = f"--encoder {cfg.encoder} with --pooling {cfg.pooling}"
+    raise UsageError(f"{trained.path}: {flags} has no attention between words to show")
 
 
 def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) -> Iterator[Place]:

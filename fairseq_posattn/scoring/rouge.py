@@ -143,11 +143,9 @@ def _score(
     words = RULES[rule][0].findall
     longest = [max((len(words(sentence)) for sentence in side), default=0) for side in sides]
     if prod(longest) > LARGEST_TABLE:
-        raise UsageError(
-            f"{name}: summary {number}: sentences of {longest[0]:,} words, and of {longest[1]:,} "
-            f"in its reference, are too long; end sentences by {eos!r} between spaces, or give "
-            "another --eos"
-        )
+        long = f"sentences of {longest[0]:,} words, and of {longest[1]:,} in its reference"
+        fix = f"end sentences by {eos!r} between spaces, or give another --eos"
+        raise UsageError(f"{name}: summary {number}: {long}, are too long; {fix}")
     hypothesis, reference = map("\n".join, sides)
     scores = scorer.score(reference, hypothesis)
     return {ours: scores[theirs].fmeasure for ours, theirs in METRICS.items()}

@@ -78,10 +78,9 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         if line.startswith(GZIPPED):
             raise UsageError("compressed; unpack the file: gzip -d") from None
-        raise UsageError(
-            f"not {encoding.upper()}: byte {error.start + 1} is 0x{line[error.start]:02x}; convert "
-            f"the file: iconv -f ITS-ENCODING -t {encoding.upper()}"
-        ) from None
+        name, wrong = encoding.upper(), f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+        fix = f"convert the file: iconv -f ITS-ENCODING -t {name}"
+        raise UsageError(f"not {name}: {wrong}; {fix}") from None
 
 
 def file_lines(path: StrPath, allow_empty: bool = False) -> Iterator[str]:

@@ -146,10 +146,8 @@ def train_sentencepiece(
         least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if least is None:
             raise
-        raise UsageError(
-            f"--vocabulary-size {vocabulary_size}: the characters of the text and SentencePiece's "
-            f"symbols are {least[1]} already; give more"
-        ) from None
+        many = f"the characters of the text and SentencePiece's symbols are {least[1]} already"
+        raise UsageError(f"--vocabulary-size {vocabulary_size}: {many}; give more") from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     trained = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     with writing(f"{prefix}.vocab") as vocabulary:
@@ -215,10 +213,8 @@ def read_vocabulary(path: StrPath) -> list[str]:
     """Return the subwords of a file such as BERT's ``vocab.txt``; UsageError for other files."""
     subwords = read_file(path)
     if UNKNOWN not in subwords or any(len(one.split()) != 1 for one in subwords):
-        raise UsageError(
-            f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
-            "them, like BERT's vocab.txt"
-        )
+        form = f"one subword per line, {UNKNOWN} among them, like BERT's vocab.txt"
+        raise UsageError(f"{path}: no vocabulary of WordPiece, which has {form}")
     return subwords
 
 

@@ -84,10 +84,9 @@ def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
     if several and isinstance(checkpoint, dict):
         save_dir = given.get(SAVE_DIR, str(checkpoint.get("save_dir", "checkpoints")))
         if "${" not in save_dir and "," not in save_dir:
-            raise UsageError(
-                f"-m: all trainings would share {save_dir}, each resuming the one before; "
-                f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
-            )
+            fix = f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
+            shared = f"all trainings would share {save_dir}, each resuming the one before"
+            raise UsageError(f"-m: {shared}; {fix}")
     # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
     if USER_DIR not in given:

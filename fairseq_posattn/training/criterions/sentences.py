@@ -96,11 +96,10 @@ class SentenceCriterion(SummedCriterion):
     ) -> tuple[Tensor, int, dict[str, Any]]:
         """Return the summed loss, number of sentences, and log, whose loss has no penalties."""
         if self.head not in getattr(model, "classification_heads", {}):
-            raise UsageError(
-                f"{type(model).__name__} has no classification head {self.head!r}; give one of "
-                "the _classifier architectures and --task sentence_prediction or "
-                "sentence_pair_prediction"
-            )
+            tasks = "--task sentence_prediction or sentence_pair_prediction"
+            fix = f"give one of the _classifier architectures and {tasks}"
+            name = type(model).__name__
+            raise UsageError(f"{name} has no classification head {self.head!r}; {fix}")
         is_auxiliary = self.language_model_weight and model.training
         inputs = {**sample["net_input"], "classification_head_name": self.head}
         if is_auxiliary:
@@ -196,10 +195,9 @@ class SentenceClassification(SentenceCriterion):
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if cfg.regression_target:
-            raise UsageError(
-                "--regression-target: sentence_classification predicts classes; for scores use "
-                "--criterion rating_regression or relatedness"
-            )
+            fix = "for scores use --criterion rating_regression or relatedness"
+            problem = "sentence_classification predicts classes"
+            raise UsageError(f"--regression-target: {problem}; {fix}")
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return F.cross_entropy(logits, targets, reduction="sum")

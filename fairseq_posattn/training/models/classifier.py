@@ -110,10 +110,8 @@ def _build_language_model(cfg: Namespace, dictionary: Any) -> Any:
     if not (cfg.language_model or cfg.language_model_config):
         return None
     if cfg.encoder_embed_path or cfg.hierarchical or cfg.word_ngrams > 1:
-        raise UsageError(
-            "--language-model: does not go with --encoder-embed-path, --hierarchical and "
-            "--word-ngrams; remove them"
-        )
+        others = "--encoder-embed-path, --hierarchical and --word-ngrams"
+        raise UsageError(f"--language-model: does not go with {others}; remove them")
     try:
         from fairseq_posattn.model.language_model import PretrainedLanguageModel, read_config
     except ImportError:
