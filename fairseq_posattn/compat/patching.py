@@ -146,11 +146,15 @@ def when_applied(step: Function) -> Function:
 
 
 def around(owner: object, name: str) -> Function:
-    """Replace ``owner.name``, of a class, module or partial of it; the original comes first."""
+    """Replace ``owner.name`` by the decorated function, which is given the original first.
+
+    ``owner`` is a module or a class, or a function that returns one, or None to patch nothing.
+    """
 
     def decorate(patch: Function) -> Function:
         def step() -> None:
-            place = owner() if isinstance(owner, functools.partial) else owner
+            is_function = callable(owner) and not isinstance(owner, type)
+            place = owner() if is_function else owner
             if place is not None:
                 wrap(place, name, patch)
 
