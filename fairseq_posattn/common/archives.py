@@ -52,14 +52,10 @@ def damage_reported(name: object) -> Iterator[None]:
 
 
 def decompressed(stream: Any, name: object) -> IO[bytes]:
-    """Return a binary stream's content from its start, decompressed if needed.
-
-    Damage is a :class:`UsageError` that names the file ``name``.
-    """
+    """Return a stream's content, decompressed if needed; damage is a UsageError of ``name``."""
     peekable = stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-    start = peekable.peek(6)
     for magic, opener in COMPRESSIONS.items():
-        if start.startswith(magic):
+        if peekable.peek(6).startswith(magic):
             return checked(opener(peekable, "rb"), name)
     return peekable
 
@@ -129,7 +125,6 @@ def _target(path: StrPath, member: tarfile.TarInfo, folder: StrPath) -> str:
     parts = member.name.split("/")
     plain = (member.isreg() or member.isdir()) and len(parts) <= DEEPEST
     if not plain or ".." in parts or member.name.startswith("/"):
-        problem = "is a link or a device, leads out of the folder or is too deep"
-        advice = "pack files and folders alone"
-        raise UsageError(f"{path} is refused: {member.name[:80]!r} {problem}; {advice}")
+        problem = "is a link or a device, leads out of the folder or is too deep; pack files and "
+        raise UsageError(f"{path} is refused: {member.name[:80]!r} {problem}folders alone")
     return os.path.join(folder, member.name)

@@ -5,7 +5,8 @@ import itertools
 import os
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError, shown
@@ -22,32 +23,24 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Help formatter that refills paragraphs; indented lines and columns stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        wrapper = textwrap.TextWrapper(
-            min(width, WIDEST), break_long_words=False, break_on_hyphens=False
-        )
+        unbroken = {"break_long_words": False, "break_on_hyphens": False}
+        wrapper = textwrap.TextWrapper(min(width, WIDEST), **unbroken)
         lines: list[str] = []
-        for is_paragraph, block in itertools.groupby(text.splitlines(), _is_in_paragraph):
+        fills = lambda line: line[:1] not in ("", " ") and "  " not in line  # noqa: E731
+        for is_paragraph, block in itertools.groupby(text.splitlines(), fills):
             some = list(block)
             lines += wrapper.wrap(" ".join(some)) if is_paragraph else some
         return "\n".join(lines)
 
 
-def _is_in_paragraph(line: str) -> bool:
-    return line[:1] not in ("", " ") and "  " not in line
-
-
-def natural(text: str) -> int:
-    """Return a number that may be 0, as an argparse type."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+def natural(text: str, least: int = 0, kind: str = "whole") -> int:
+    """Return a number that is at least ``least``, as an argparse type."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a {kind} number")
     return int(text)
 
 
-def positive(text: str) -> int:
-    """Return a number above 0, as an argparse type."""
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive whole number")
-    return int(text)
+positive = partial(natural, least=1, kind="positive whole")
 
 
 def number_list(text: str) -> list[int]:
@@ -70,6 +63,15 @@ def value_of(words: Sequence[str], *flags: str) -> str:
     return value
 
 
+def without(words: Sequence[str], flags: Collection[str]) -> list[str]:
+    """Return the words of a command without flags and their values."""
+    kept, is_kept = [], True
+    for word in words:
+        is_kept = word not in flags if word.startswith("--") else is_kept
+        kept += [word] if is_kept else []
+    return kept
+
+
 def add_count(
     parser: argparse._ActionsContainer,
     flag: str,
@@ -77,10 +79,7 @@ def add_count(
     about: str,
     otherwise: str = "all",
 ) -> None:
-    """Add an option whose value is a positive number, with its default in the help.
-
-    ``otherwise`` describes the default None.
-    """
+    """Add an option of a positive number, default in the help; ``otherwise`` describes None."""
     about += f" (default: {otherwise if default is None else default})"
     parser.add_argument(flag, type=positive, default=default, metavar="N", help=about)
 
@@ -117,10 +116,7 @@ def run(
     work: Callable[[argparse.Namespace], object],
     arguments: Sequence[str] | None = None,
 ) -> int:
-    """Call ``work`` with the options of a command line; return the exit status of :func:`end`.
-
-    ``work`` imports PyTorch, so that ``--help`` need not. Its ArgumentErrors are errors of usage.
-    """
+    """Call ``work``, which imports PyTorch, with the options; return the status of :func:`end`."""
     options = parser.parse_args(arguments)
 
     def checked() -> object:
@@ -133,11 +129,7 @@ def run(
 
 
 def end(prog: str, work: Callable[[], object], unnamed: object = "standard output") -> int:
-    """Run the command ``prog``, print user errors as one line, and return the exit status.
-
-    It is 0 or what ``work`` returns; 1 after an error, 130 after Ctrl-C. System errors that name no
-    file name ``unnamed``.
-    """
+    """Run ``prog``, print user errors (of no file: ``unnamed``) in one line; return the status."""
     try:
         status = work()
         print(end="", flush=True)  # errors of printing are raised here, not when Python ends

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 Explain = Callable[[BaseException, TracebackType | None], str | None]
 
@@ -19,6 +20,17 @@ def as_usage_error() -> Iterator[None]:
         yield
     except ValueError as error:
         raise UsageError(str(error)) from error
+
+
+@contextmanager
+def explained(message: str) -> Iterator[None]:
+    """Raise an error of the block as UsageError: its line stands for ``{}`` in the message."""
+    try:
+        yield
+    except (UsageError, OSError):
+        raise
+    except Exception as error:
+        raise UsageError(message.replace("{}", in_one_line(error))) from error
 
 
 def in_one_line(error: BaseException) -> str:
@@ -39,17 +51,12 @@ def shown(message: str) -> str:
 
 
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:
-    """Print an uncaught :class:`UsageError` as one line; calling it again changes nothing.
-
-    ``explain`` returns the line for another error and its traceback, or None to print both.
-    """
-    otherwise = sys.excepthook
+    """Print an uncaught UsageError, and errors that ``explain`` has a line for, as one line."""
+    otherwise: Any = sys.excepthook
     if hasattr(otherwise, "shows_usage_errors"):
         return
 
-    def show(
-        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-    ) -> None:
+    def show(kind: Any, error: BaseException, traceback: TracebackType | None) -> None:
         line = str(error) if isinstance(error, UsageError) else explain(error, traceback)
         if line is None:
             otherwise(kind, error, traceback)

@@ -39,10 +39,7 @@ def can_draw() -> bool:
 
 
 def check_picture(path: str | None, instead: str = "", option: str = "--output") -> None:
-    """Raise UsageError if the picture of an option cannot be drawn or written.
-
-    ``instead`` is what to do without matplotlib.
-    """
+    """Raise UsageError if a picture cannot be drawn, with what to do ``instead``, or written."""
     if path is None:
         return
     if Path(path).suffix.lower() not in SUFFIXES:

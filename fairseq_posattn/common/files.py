@@ -29,10 +29,7 @@ SEPARATORS = {",": "fairseq-preprocess", ":": "fairseq-train"}  # which split na
 
 @contextmanager
 def writing(path: StrPath, *, binary: bool = False) -> Iterator[IO[Any]]:
-    """Yield a file to write to, which gets its name when the ``with`` block ends without error.
-
-    Text is in UTF-8 with ``\\n`` line ends. A file that cannot be written is a UsageError.
-    """
+    """Yield a file, text in UTF-8, that gets its name at the end; failing is a UsageError."""
     check_writable(path)
     part = None
     try:
@@ -80,10 +77,7 @@ def _remove_stale_parts(target: Path) -> None:
 
 
 def check_writable(path: StrPath, option: str = "") -> None:
-    """Raise UsageError if a file cannot be written, before the work that produces its content.
-
-    ``option`` is the flag that names it, for the message.
-    """
+    """Raise UsageError if a file, perhaps of ``option``, cannot be written, before the work."""
     named = f"{option} {path}".strip()
     target = Path(os.path.realpath(path))
     if target.is_dir():
@@ -156,11 +150,7 @@ def locked(
     tell: Callable[[str], object] | None = None,
     meanwhile: Callable[[], object] = lambda: None,
 ) -> Iterator[None]:
-    """Hold the lock file ``path``; a second run waits until the first one ends.
-
-    While it waits, ``tell`` prints once that ``work`` is busy (default: :func:`say`), and
-    ``meanwhile`` is called every second; it may raise to give up.
-    """
+    """Hold a lock file; while another has it, ``tell`` of the ``work``, and call ``meanwhile``."""
     lock, is_waiting = FileLock(path), False
     while not lock.is_locked:
         try:

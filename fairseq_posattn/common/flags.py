@@ -1,8 +1,4 @@
-"""Declaration of flags beside what reads them, without fairseq.
-
-A mechanism lists its flags in a dataclass, ``Mechanism.flags``; ``training/flags.py`` gives them to
-fairseq.
-"""
+"""Declaration of flags beside what reads them; ``training/flags.py`` gives them to fairseq."""
 
 from collections.abc import Collection
 from dataclasses import field
@@ -31,17 +27,8 @@ def flag(
         free: it changes no result of a trained model, so that training may continue with another
             value and checkpoints that differ in it may be averaged.
     """
-    if readers:
-        metadata["readers"] = readers
-        help = f"{', '.join(readers)}: {help}"
-    if choices is not None:
-        metadata["choices"] = tuple(choices)
-    if at_least is not None:
-        metadata["at_least"] = at_least
-    if more_than is not None:
-        metadata["more_than"] = more_than
-    if structural:
-        metadata["structural"] = True
-    if free:
-        metadata["free"] = True
+    metadata |= {"readers": readers, "at_least": at_least, "more_than": more_than}
+    metadata |= {"structural": structural, "free": free}
+    metadata |= {"choices": tuple(choices)} if choices else {}
+    help = f"{', '.join(readers)}: {help}" if readers else help
     return field(default=default, metadata={**metadata, "help": help})

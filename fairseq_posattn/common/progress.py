@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from itertools import islice
-from types import TracebackType
 from typing import Any, TypeVar
 
 from tqdm import tqdm
@@ -35,11 +34,7 @@ def say(message: str) -> None:
 
 
 class Progress:
-    """A progress bar, and one line with the rate at the end.
-
-    Without a terminal, as in a job's log, it prints one line per minute. The count at the ``start``
-    does not enter the rate.
-    """
+    """A progress bar, without a terminal a line per minute, and a line with the rate at the end."""
 
     def __init__(
         self, title: str, unit: str = "lines", total: int | None = None, start: int = 0
@@ -77,12 +72,7 @@ class Progress:
     def __enter__(self) -> "Progress":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *unused: object) -> None:
         self.bar.close()
         if kind is None:
             seconds = max(time.monotonic() - self.started, 1e-3)
@@ -156,11 +146,7 @@ def map_chunks(
     jobs: int,
     method: str = "fork",
 ) -> Iterator[list[Result]]:
-    """Yield the results of the lines of each chunk, in order; see :func:`map_lines`.
-
-    By default processes are forked, so that the function is not pickled; no other thread may run
-    here. With ``method`` "spawn" they start anew, as PyTorch needs.
-    """
+    """Yield each chunk's results as :func:`map_lines`; ``method`` "spawn" is for PyTorch."""
     if jobs == 1:
         yield from ([function(line) for line in chunk] for chunk in chunks)
         return
@@ -190,4 +176,4 @@ def _start_worker(function: Callable[[Any], Any]) -> None:
 
 
 def _work(chunk: list[Any]) -> list[Any]:
-    return [_function(line) for line in chunk]
+    return list(map(_function, chunk))

@@ -1,8 +1,4 @@
-"""Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names.
-
-fairseq finds most of them late: in a traceback, by the name of another file, after an epoch, or not
-at all.
-"""
+"""Settings that fairseq's commands refuse: numbers out of range, conflicts, unknown names."""
 
 import ast
 import glob
@@ -165,25 +161,20 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
 def check(settings: Mapping[str, Any]) -> None:
     """Check a command's settings, by the names of their flags; UsageError for the first mistake."""
     check_ranges(settings)
-    subsets: tuple[str, ...] = ()
     if "max_update" in settings:
         check_names(settings)
         for mistake in training_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        subsets = ("train_subset",)
-        if not settings.get("disable_validation"):
+        validates = not settings.get("disable_validation")
+        if validates:
             check_metric(settings)
-            subsets += ("valid_subset",)
+        check_data(settings, ("train_subset", "valid_subset")[: 1 + validates])
     elif "path" in settings:
         for mistake in generation_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        if "beam" not in settings and "context_window" not in settings:
-            subsets = ("valid_subset",)
-        elif "buffer_size" not in settings:
-            subsets = ("gen_subset",)
-    else:
-        return
-    check_data(settings, subsets)
+        is_validation = "beam" not in settings and "context_window" not in settings
+        subset = "valid_subset" if is_validation else "gen_subset"
+        check_data(settings, () if "buffer_size" in settings else (subset,))
 
 
 def check_ranges(settings: Mapping[str, Any]) -> None:
@@ -341,10 +332,7 @@ def metrics_of(criterion: str | None) -> tuple[str, ...]:
 
 
 def check_metric(settings: Mapping[str, Any]) -> None:
-    """Raise a :class:`UsageError` for a metric that is not logged, or in the wrong direction.
-
-    fairseq reports an unknown one after an epoch, and of a wrong direction keeps the worst model.
-    """
+    """Raise UsageError for a metric that fairseq would miss, or maximize where it is minimized."""
     wanted, criterion = settings.get("best_checkpoint_metric"), settings.get("criterion")
     known = metrics_of(criterion)
     if wanted is None or not known or not is_known_task(settings.get("task")):

@@ -1,7 +1,4 @@
-"""Settings of fairseq's commands are checked before anything is read; mistakes are one line.
-
-fairseq checks few of them: ``--lr -1`` trains away from the data.
-"""
+"""Settings of fairseq's commands are checked before anything is read; mistakes are one line."""
 
 import ast
 import contextlib
@@ -14,6 +11,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from itertools import product
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any, NoReturn
@@ -185,85 +183,60 @@ def _exit_in_one_line(parser: ArgumentParser, message: str) -> NoReturn:
 # --- Errors by which fairseq's commands report a user's mistake -----------------------------------
 # Others may be bugs, and keep their traceback.
 
-# The type of an error, the beginning of its message, and the line, with the groups of the pattern;
-# names of settings after -- become flags. Other errors of fairseq that name a flag are their line.
-KNOWN = (
-    ("AssertionError", r"Must set task\.num_classes", "--num-classes must be 1 or more"),
-    (
-        "AssertionError",
-        r"world size is (\d+) but have (\d+) available devices",
-        "--distributed-world-size {0}: there are {1} GPUs to train on; on a CPU give 1",
+# The line for an error by its type and the beginning of its message, whose groups it has; names of
+# settings after -- become flags. Other errors of fairseq that name a flag are their line.
+KNOWN = {
+    r"AssertionError: Must set task\.num_classes": "--num-classes must be 1 or more",
+    r"AssertionError: world size is (\d+) but have (\d+) available devices": (
+        "--distributed-world-size {0}: there are {1} GPUs to train on; on a CPU give 1"
     ),
-    (
-        "AssertionError",
-        r"min_len cannot be larger than max_len",
+    r"AssertionError: min_len cannot be larger than max_len": (
         "--min-len is more than --max-len-a times the source's length plus --max-len-b: lower it, "
-        "or raise those",
+        "or raise those"
     ),
-    ("ValueError", r"shard_id must be between", "--shard-id must be less than --num-shards"),
-    (
-        "AssertionError",
-        r"Sentences lengths should not exceed max_tokens=(\d+)",
+    r"ValueError: shard_id must be between": "--shard-id must be less than --num-shards",
+    r"AssertionError: Sentences lengths should not exceed max_tokens=(\d+)": (
         "--max-tokens (or --max-tokens-valid) {0} is too small for a sentence: raise it, or leave "
-        "out long sentences with --skip-invalid-size-inputs-valid-test and --max-source-positions",
+        "out long sentences with --skip-invalid-size-inputs-valid-test and --max-source-positions"
     ),
-    (
-        "Exception",
-        r"Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip",
+    r"Exception: Size of sample #(\d+) is invalid \(=(.*)\) since max_positions=(.*), skip": (
         "sentence {0}, counted from 0, is too long: it has {1} tokens and the model takes "
         "{2}; train with a greater --max-source-positions and --max-target-positions (language "
         "models: --tokens-per-sample), cut sources of binarized data to N tokens with "
         "--truncate-source --max-source-positions N, or leave it out with "
-        "--skip-invalid-size-inputs-valid-test",
+        "--skip-invalid-size-inputs-valid-test"
     ),
-    (
-        "Exception",
-        r"The dataset is empty",
-        "no sentence is left: all are too long, or there is none",
+    r"Exception: The dataset is empty": "no sentence is left: all are too long, or there is none",
+    r"FileExistsError: (.*\bdict\.[\w-]+\.txt)$": (
+        "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir"
     ),
-    (
-        "FileExistsError",
-        r"(.*\bdict\.[\w-]+\.txt)$",
-        "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir",
+    r"OSError: Model file not found: (.*)": "{0}: there is no such checkpoint",
+    r"ValueError: Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other",
+    r"FloatingPointError: (gradients are Nan/Inf|Minimum loss scale reached)": (
+        "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm"
     ),
-    ("OSError", r"Model file not found: (.*)", "{0}: there is no such checkpoint"),
-    ("ValueError", r"Cannot combine --fp16 and --tpu", "--fp16 and --bf16 exclude each other"),
-    (
-        "FloatingPointError",
-        r"(gradients are Nan/Inf|Minimum loss scale reached)",
-        "the training has diverged ({0}): lower --lr, raise --warmup-updates or give --clip-norm",
+    r"UnicodeDecodeError: 'utf-8' codec can't decode byte (\w+) in position (\d+)": (
+        "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first"
     ),
-    (
-        "UnicodeDecodeError",
-        r"'utf-8' codec can't decode byte (\w+) in position (\d+)",
-        "the text is not UTF-8 (byte {0} at offset {1} of the buffer): convert it first",
-    ),
-    ("ConfigCompositionException", r"Error merging override \w+\.(\w+)=null", "--{0} is missing"),
-    (
-        "ConfigAttributeError",  # fairseq gives defaults on command lines only
-        r"Missing key \w+\s+full_key: (\w+\.\w+)",
+    r"ConfigCompositionException: Error merging override \w+\.(\w+)=null": "--{0} is missing",
+    # fairseq gives defaults on command lines only
+    r"ConfigAttributeError: Missing key \w+\s+full_key: (\w+\.\w+)": (
         "{0} is missing in the YAML file, where it has no default; that of optimizer.lr is "
-        "${{optimization.lr}}",
+        "${{optimization.lr}}"
     ),
-    ("ConfigKeyError", r"Key '(.*)' not in '(\w+)'", "--{0}: {1} has no such setting"),
-    ("MissingMandatoryValue", r"Missing mandatory value: (?:\w+\.)*(\w+)", "--{0} is missing"),
-    (
-        "InterpolationKeyError",
-        r"Interpolation key '(\w+)\.(\w+)' not found(?s:.*)object_type=(\w+?)(?:Config|$)",
-        "--{0} does not support the task: {2} needs one with --{1}",
+    r"ConfigKeyError: Key '(.*)' not in '(\w+)'": "--{0}: {1} has no such setting",
+    r"MissingMandatoryValue: Missing mandatory value: (?:\w+\.)*(\w+)": "--{0} is missing",
+    r"InterpolationKeyError: Interpolation key '(\w+)\.(\w+)' not found(?s:.*)"
+    r"object_type=(\w+?)(?:Config|$)": (
+        "--{0} does not support the task: {2} needs one with --{1}"
     ),
-)
+}
 
 
 def explain(
-    error: BaseException,
-    traceback: TracebackType | None,
-    first: Sequence[tuple[str, str, str]] = (),
+    error: BaseException, traceback: TracebackType | None, first: Mapping[str, str] = {}
 ) -> str | None:
-    """Return the line for an error that ends one of fairseq's commands; None if it is unknown.
-
-    ``first`` are errors in the form of :data:`KNOWN` that precede those.
-    """
+    """Return the line for an error that ends a command of fairseq, by ``first`` and KNOWN."""
     files = [frame.f_code.co_filename for frame, _ in walk_tb(traceback)]
     if all(os.path.basename(os.path.dirname(file)) != "fairseq_cli" for file in files):
         return None
@@ -280,8 +253,8 @@ def explain(
         if file:
             return f"{file[2]}: {file[1]}"
     text = re.sub(r"np\.\w+\((\d+)\)", r"\1", text)  # NumPy 2 prints the type, too
-    for name, pattern, line in (*first, *KNOWN):
-        if name in names and (match := re.match(pattern, text)):
+    for (pattern, line), name in product((*first.items(), *KNOWN.items()), names):
+        if match := re.match(pattern, f"{name}: {text}"):
             line = line.format(*match.groups())
             return re.sub(r"(?<!\S)--\w+", lambda name: flag(name[0][2:]), line)
     is_from_fairseq = re.search(r"[\\/]fairseq(_cli)?[\\/]", files[-1].partition("\n")[0])

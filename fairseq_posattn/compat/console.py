@@ -13,8 +13,8 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from fairseq_cli import validate
 
+from fairseq_posattn.common.errors import explained
 from fairseq_posattn.common.files import write_text
-from fairseq_posattn.compat.loading import name_checkpoint_of_validation
 from fairseq_posattn.compat.patching import Function, around, when_applied
 from fairseq_posattn.compat.saving import end_in_one_line
 
@@ -71,11 +71,8 @@ def set_up_log() -> None:
 def hide_settings() -> None:
     """Leave the line of all settings, some 5,000 characters, to ``--log-file``."""
     for handler in logging.getLogger().handlers:
-        handler.addFilter(_is_no_settings)
-
-
-def _is_no_settings(record: logging.LogRecord) -> bool:
-    return not isinstance(record.msg, Mapping)  # the model stays: recipes read its word vectors
+        # the model stays: recipes read its word vectors
+        handler.addFilter(lambda record: not isinstance(record.msg, Mapping))
 
 
 # Warnings about fairseq's use of Hydra and PyTorch, about 30 lines in each command. Filters of
@@ -141,17 +138,15 @@ def add_predictions(
 
 @around(validate, "main")
 def write_predictions(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> None:
-    """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores.
-
-    A line is an example: the prediction, a tab, the expected answer.
-    """
+    """Write ``predictions-SUBSET.txt`` to ``--results-path FOLDER``, which fairseq ignores."""
     global _predictions
     folder = cfg.common_eval.results_path
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
         _predictions = {}
     try:
-        with name_checkpoint_of_validation(cfg.common_eval.path):
+        reason = "cannot be validated with the criterion and the task of its settings ({})"
+        with explained(f"{cfg.common_eval.path} {reason}"):  # fairseq names no file
             main(cfg, *args, **kwargs)
         for subset, lines in (_predictions or {}).items():
             text = "".join(lines[number] for number in sorted(lines))

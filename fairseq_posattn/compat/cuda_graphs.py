@@ -5,12 +5,14 @@ longer than the kernels themselves unless batches are large. A graph serves one 
 with ``--required-seq-len-multiple 8`` there are few.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import contextlib
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from fairseq_posattn.compat.patching import replaced
 
 # Criterions that ask the host nothing and log what counts_of returns.
 LOSSES = ("cross_entropy", "label_smoothed_cross_entropy")
@@ -79,7 +81,10 @@ class Graphs:
     def _record(self, sample: dict[str, Any]) -> Recorded:
         inputs = {name: tensor.clone() for name, tensor in sample["net_input"].items()}
         fixed = {**sample, "net_input": inputs, "target": sample["target"].clone()}
-        with self._scale_on_device():
+        scaled: Any = contextlib.nullcontext()
+        if self.scaler is not None:  # a graph reads a tensor anew at each replay
+            scaled = replaced(self.scaler, "loss_scale", self.loss_scale)
+        with scaled:
             graph, (loss, logged) = record(lambda: self._run(fixed), self.first)
         self.first = self.first or graph
         return Recorded(fixed, graph, loss, logged)
@@ -96,24 +101,9 @@ class Graphs:
             torch._foreach_copy_(present(self.gradients), present(new))
         return loss.detach(), logged
 
-    @contextmanager
-    def _scale_on_device(self) -> Iterator[None]:
-        """Let the loss be scaled by a tensor, which a graph reads anew at each replay."""
-        if self.scaler is None:
-            yield
-            return
-        number, self.scaler.loss_scale = self.scaler.loss_scale, self.loss_scale
-        try:
-            yield
-        finally:
-            self.scaler.loss_scale = number
-
 
 def graphs_of(model: Any, criterion: Any, optimizer: Any, sample: dict[str, Any]) -> Graphs | None:
-    """Return the graphs that train a batch; None for a first batch of its shape.
-
-    Models whose attribute ``trains_by_graphs`` is true have them, and the optimizer stores them.
-    """
+    """Return the graphs of a model that ``trains_by_graphs``; None for a shape's first batch."""
     if not getattr(model, "trains_by_graphs", False):
         return None
     if not hasattr(optimizer, "graphs"):
@@ -123,10 +113,7 @@ def graphs_of(model: Any, criterion: Any, optimizer: Any, sample: dict[str, Any]
 
 
 def record(run: Callable[[], Any], other: Any = None) -> tuple[Any, Any]:
-    """Record a function in a graph; return the graph and the function's result.
-
-    The graph shares the memory of another one, which must be kept; they do not run at a time.
-    """
+    """Return a function's graph and result; the graph shares the memory of ``other``, kept."""
     graph = torch.cuda.CUDAGraph()
     pool = None if other is None else other.pool()
     # Threads that load data may use the device meanwhile.

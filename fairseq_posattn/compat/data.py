@@ -31,8 +31,8 @@ from fairseq.data.iterators import BackgroundConsumer
 from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
-from fairseq_posattn.common.errors import UsageError, in_one_line
-from fairseq_posattn.compat.patching import Function, around, when_applied
+from fairseq_posattn.common.errors import UsageError, explained, in_one_line
+from fairseq_posattn.compat.patching import Function, around, replaced, when_applied
 from fairseq_posattn.text.lines import read_file
 from fairseq_posattn.text.manifest import LIKE, check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
@@ -58,12 +58,8 @@ def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
         raise UsageError(f"{file} is not a dictionary: it has more than {MAX_DICTIONARY:,} bytes")
     check_size(file)
     before = len(self)
-    try:
+    with explained(f"{file} is not a dictionary ({{}})"):
         add_from_file(self, file)
-    except OSError:
-        raise
-    except Exception as error:
-        raise UsageError(f"{file} is not a dictionary ({in_one_line(error)})") from error
     if len(self) == before:
         raise UsageError(f"{file} is a dictionary without words: prepare the data again")
 
@@ -130,11 +126,7 @@ def close_open_files(close: Function, self: Any) -> None:
 def check_binarized(
     load: Function, path: str, dictionary: Any = None, *args: Any, **kwargs: Any
 ) -> Any:
-    """Name damaged binarized data, and refuse it where fairseq reads other rows silently.
-
-    Tokens beyond the dictionary fail in the embedding, on a GPU by an abort. Many unknown tokens
-    are a warning.
-    """
+    """Refuse damaged data, which fairseq may read silently; many unknown tokens are a warning."""
     for file in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
         check_size(file)
     try:
@@ -149,8 +141,6 @@ def check_binarized(
             _check_rows(part)
             if dictionary is not None:
                 _check_tokens(part, dictionary)
-    if dictionary is not None and isinstance(dataset, MMapIndexedDataset) and len(dataset):
-        _warn_of_unknown(path, dataset, dictionary)
     return dataset
 
 
@@ -165,23 +155,17 @@ def _check_rows(data: Any) -> None:
 
 
 def _check_tokens(data: Any, dictionary: Any) -> None:
+    """Check that the dictionary has all tokens, and warn if many are unknown."""
     tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
     for token in (tokens.min(), tokens.max()):
         if not 0 <= token < len(dictionary):
-            raise UsageError(
-                f"{indexed_dataset.data_file_path(data._path)} holds token {token}, but the "
-                f"dictionary has {len(dictionary)}: binarize with this dictionary"
-            )
-
-
-def _warn_of_unknown(path: str, data: Any, dictionary: Any) -> None:
-    tokens = numpy.frombuffer(data._bin_buffer, data._index.dtype)
+            beyond = f"{token}, but the dictionary has {len(dictionary)}"
+            name = indexed_dataset.data_file_path(data._path)
+            raise UsageError(f"{name} holds token {beyond}: binarize with this dictionary")
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
-        logger.warning(
-            f"{path}: {share:.1%} of {len(tokens):,} tokens are unknown: options of 'posattn "
-            "prepare' for subwords and vocabulary change that"
-        )
+        fix = "options of 'posattn prepare' for subwords and vocabulary change that"
+        logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
 KEY = "dictionaries"
@@ -317,11 +301,8 @@ def check_split(task: Any, split: str, combine: bool = False) -> None:
 
 
 def _load(path: Path, dictionary: Any, combine: bool) -> Any:
-    data_utils.logger.disabled = True  # the task reports what it loads
-    try:
+    with replaced(data_utils.logger, "disabled", True):  # the task reports what it loads
         return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
-    finally:
-        data_utils.logger.disabled = False
 
 
 def _require_equal(path: Path, rows: Sized, other: Path, expected: Sized) -> None:
@@ -360,10 +341,7 @@ def _check_labels(
 def _check_scores(
     path: Path, expected: tuple[Path, Any], num_classes: int, encodes_pairs: bool
 ) -> None:
-    """Check that each row has a number, or ``num_classes`` numbers, as fairseq's task.
-
-    Models that encode pairs separately predict a distribution over the scores 1 to ``num_classes``.
-    """
+    """Check that each row has ``num_classes`` numbers, or of separate pairs one from 1 to that."""
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
     check_size(path)

@@ -143,10 +143,7 @@ def replace_unknown(
     align_dict: Mapping[str, str],
     unk: str,
 ) -> str:
-    """Return a translation with its unknown words replaced by aligned source words.
-
-    ``alignment`` has pairs of places (source, translation), which fairseq misreads.
-    """
+    """Replace unknown words by source words; fairseq misreads the pairs (source, translation)."""
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
     for place, aligned in alignment:
         if words[aligned] == unk:
@@ -156,11 +153,7 @@ def replace_unknown(
 
 @around(data_utils, "post_process")
 def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
-    """Join subwords for ``--post-process sentencepiece`` and ``wordpiece``.
-
-    fairseq joins neither SentencePiece's bytes nor BERT's WordPiece: it knows only the first
-    paper's, whose words begin with an underscore.
-    """
+    """Join SentencePiece's subwords with bytes and BERT's WordPiece, which fairseq misreads."""
     if symbol == "sentencepiece":
         return whole_words(sentence, symbol)
     underscores = any(len(one) > 1 and one.startswith("_") for one in sentence.split())
@@ -174,10 +167,7 @@ def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
 
 @instead(file_utils, "load_archive_file")
 def load_archive_file(archive_file: str) -> str | None:
-    """Return the folder of a model: as given, or ``model.tar.gz.unpacked`` of an archive.
-
-    fairseq unpacks wherever ``..``, absolute names and links in an archive point to.
-    """
+    """Return a model's folder, of an archive ``NAME.unpacked``, where fairseq leaves the folder."""
     try:
         path = file_utils.cached_path(archive_file, cache_dir=None)
     except OSError:
@@ -215,10 +205,7 @@ def _unpack_into(folder: str, path: str, parent: str) -> None:
 
 @around(GeneratorHubInterface, "__init__")
 def tokenize_by_manifest(init: Function, self: Any, cfg: Any, task: Any, models: Any) -> None:
-    """Tokenize plain text by the data's manifest, if neither tokenizer nor bpe is named.
-
-    fairseq tokenizes only if tokenizer, codes and languages are named again.
-    """
+    """Tokenize plain text by the data's manifest, where fairseq wants tokenizer and codes named."""
     init(self, cfg, task, models)
     if isinstance(task, TranslationTask) and self.tokenizer is None and self.bpe is None:
         folder = Path(utils.split_paths(task.cfg.data)[0])

@@ -5,6 +5,7 @@ all following pairs of parallel files.
 """
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from fairseq import file_chunker_utils, utils
@@ -39,11 +40,6 @@ def end_lines_at_line_feeds() -> None:
 @instead(interactive_loop, "buffered_read")
 def read_groups(input: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield groups of lines of a file or of standard input, ``"-"``, without white space around."""
-    group = []
-    for line in file_lines(input, allow_empty=True):
-        group.append(line.strip())
-        if len(group) >= buffer_size:
-            yield group
-            group = []
-    if group:
+    lines = (line.strip() for line in file_lines(input, allow_empty=True))
+    while group := list(islice(lines, buffer_size)):
         yield group

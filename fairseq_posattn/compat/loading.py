@@ -1,6 +1,5 @@
 """Loading of checkpoints: no code runs, memory is bounded, and errors name the file."""
 
-import argparse
 import ast
 import contextlib
 import functools
@@ -79,10 +78,9 @@ def read_literal(text: str) -> Any:
             raise ValueError
         return _evaluate(ast.parse(text.strip(), mode="eval").body)
     except UNREADABLE:
-        raise UsageError(
-            f"the setting {text[:80]!r} is refused: only numbers, strings, tuples, lists and "
-            "arithmetic such as [(512, 3)] * 20 are read, and no large ones"
-        ) from None
+        read = "numbers, strings, tuples, lists and arithmetic such as [(512, 3)] * 20 are read"
+        refused = f"the setting {text[:80]!r} is refused: only {read}, and no large ones"
+        raise UsageError(refused) from None
 
 
 def _evaluate(node: Any, depth: int = MAX_DEPTH) -> Any:
@@ -122,22 +120,16 @@ def _count_parts(value: Any) -> int:
     return 1 + (0 if isinstance(value, (int, float, type(None))) else sum(map(_count_parts, parts)))
 
 
-OPERATIONS: dict[type, Callable[..., Any]] = {
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-    ast.Add: operator.add,
-}
-OPERATIONS |= {ast.Sub: operator.sub, ast.Mult: _multiply, ast.Div: operator.truediv}
+OPERATIONS: dict[type, Callable[..., Any]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
+OPERATIONS |= {ast.Add: operator.add, ast.Sub: operator.sub}
+OPERATIONS |= {ast.Mult: _multiply, ast.Div: operator.truediv}
 
 
 @instead(checkpoint_utils, "load_checkpoint_to_cpu")
 def load_checkpoint_to_cpu(
     path: str, arg_overrides: dict[str, Any] | None = None, load_on_all_ranks: bool = False
 ) -> Any:
-    """Load a checkpoint by :func:`read_checkpoint`, with checked settings.
-
-    Since PyTorch 2.6 ``torch.load`` refuses the settings in fairseq's checkpoints.
-    """
+    """Load a checkpoint with checked settings, which ``torch.load`` refuses since PyTorch 2.6."""
     path = find_checkpoint(PathManager.get_local_path(path))
     state = read_checkpoint(path)
     overrides = arg_overrides or {}
@@ -193,15 +185,12 @@ class TooLarge(Exception):
 def check_declared_sizes(path: str, state: dict[str, Any]) -> None:
     """Raise UsageError if the settings describe a table that is larger than the file allows."""
     cfg = state.get("cfg") or {"args": state.get("args")}
-    groups = [
-        group if isinstance(group, dict) else vars(group or argparse.Namespace())
-        for group in map(cfg.get, ("args", "task", "model"))
-    ]
     length, width = 1.0, 1.0
-    for name, value in (item for group in groups for item in group.items()):
-        number = settings.as_number(value) or 0
-        length = max(length, number if str(name).endswith(LENGTHS) else 1)
-        width = max(width, number if str(name).endswith(WIDTHS) else 1)
+    for group in filter(None, map(cfg.get, ("args", "task", "model"))):
+        for name, value in (group if isinstance(group, dict) else vars(group)).items():
+            number = settings.as_number(value) or 0
+            length = max(length, number if str(name).endswith(LENGTHS) else 1)
+            width = max(width, number if str(name).endswith(WIDTHS) else 1)
     if 4 * length * width > TIMES * os.path.getsize(path) + EXTRA_BYTES:
         raise UsageError(f"{path} {REFUSED}")
 
@@ -281,18 +270,6 @@ def require_finite(path: str, weights: Iterable[tuple[str, Tensor]]) -> None:
         if not weight.isfinite().all():
             reason = "its training has diverged; use an earlier checkpoint"
             raise UsageError(f"{path}: the weight {name} is not finite: {reason}")
-
-
-@contextlib.contextmanager
-def name_checkpoint_of_validation(path: str) -> Iterator[None]:
-    """Name the checkpoint in errors of ``fairseq-validate``, where fairseq names no file."""
-    try:
-        yield
-    except (UsageError, OSError):
-        raise
-    except Exception as error:
-        reason = f"with the criterion and the task of its settings ({in_one_line(error)})"
-        raise UsageError(f"{path} cannot be validated {reason}") from error
 
 
 @around(BaseFairseqModel, "load_state_dict")

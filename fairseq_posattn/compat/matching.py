@@ -79,10 +79,7 @@ def complete(state: dict[str, Any]) -> None:
 
 
 def keep_trained_options(cfg: Any) -> None:
-    """Keep the options of the checkpoint that training resumes from, and log others that differ.
-
-    fairseq builds the model before it opens the checkpoint: a preset that has changed changes it.
-    """
+    """Keep the options of the resumed checkpoint, whatever presets say now; log others."""
     path, name = file_to_train_on(cfg.checkpoint), getattr(cfg.model, "_name", None)
     config = MODEL_DATACLASS_REGISTRY.get(name)
     if path is None or not getattr(config, "of_plugin", False):
@@ -140,31 +137,25 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
             if LIKE not in what:
                 what += "; train with its settings, or give another --save-dir"
             raise UsageError(f"{filename} {what}") from None
-        raise UsageError(
-            f"{filename} cannot be trained on: its weights or optimizer state do not fit these "
-            f"flags ({in_one_line(error)}); for its weights alone, give --finetune-from-model"
-        ) from error
+        what = f"its weights or optimizer state do not fit these flags ({in_one_line(error)})"
+        fix = "for its weights alone, give --finetune-from-model"
+        raise UsageError(f"{filename} cannot be trained on: {what}; {fix}") from error
 
 
 def report_difference_in_use(
-    load: Any,
-    filenames: Sequence[str],
-    arg_overrides: dict[str, Any] | None = None,
-    task: Any = None,
-    *args: Any,
-    **kwargs: Any,
+    load: Any, filenames: Sequence[str], overrides: dict[str, Any] | None, task: Any, *args: Any
 ) -> Any:
     """Report the file of an ensemble that differs, which fairseq does not name."""
     try:
-        return load(filenames, arg_overrides, task, *args, **kwargs)
+        return load(filenames, overrides, task, *args)
     except RuntimeError as error:
         if "Error(s) in loading state_dict" not in str(error):
             raise
         if len(filenames) > 1:
             for filename in filenames:  # one of them fails again, and is named
-                report_difference_in_use(load, [filename], arg_overrides, task, *args, **kwargs)
-        settings = arg_overrides or {} if task is None else task.cfg
-        what = describe_difference(filenames[0], str(error), settings, arg_overrides or {})
+                report_difference_in_use(load, [filename], overrides, task, *args)
+        settings = overrides or {} if task is None else task.cfg
+        what = describe_difference(filenames[0], str(error), settings, overrides or {})
         raise UsageError(f"{filenames[0]} {what}") from None
 
 

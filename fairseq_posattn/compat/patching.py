@@ -16,7 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -101,40 +101,36 @@ def settings_on_demand() -> Iterator[None]:
         place = self.repo if group is None else self.repo.setdefault(group, {})
         place[f"{name}.yaml"] = Node(f"{name}.yaml", node, group, provider)
 
-    before = ConfigStore.store
-    setattr(ConfigStore, "store", store)  # noqa: B010, mypy refuses the assignment
-    try:
+    with replaced(ConfigStore, "store", store):
         yield
-    finally:
-        setattr(ConfigStore, "store", before)  # noqa: B010
 
 
 # The modules of fairseq's commands are not imported here, because their import sets up the log.
 
 
-def training_loop() -> ModuleType | None:
-    """Return the loaded module of fairseq-train, or None."""
-    return _loaded("fairseq_cli.train", "validate_and_save")
-
-
-def generation_loop() -> ModuleType | None:
-    """Return the loaded module of fairseq-generate, or None."""
-    return _loaded("fairseq_cli.generate", "get_symbols_to_strip_from_output")
-
-
-def interactive_loop() -> ModuleType | None:
-    """Return the loaded module of fairseq-interactive, or None."""
-    return _loaded("fairseq_cli.interactive", "buffered_read")
-
-
-def preprocessing() -> ModuleType | None:
-    """Return the loaded module of fairseq-preprocess, or None."""
-    return _loaded("fairseq_cli.preprocess", "_align_files")
-
-
 def _loaded(command: str, function: str) -> ModuleType | None:
+    """Return the loaded module of a command, known by one of its functions, or None."""
     modules = (sys.modules.get(name) for name in (command, "__main__"))  # it may run as a script
     return next((module for module in modules if hasattr(module, function)), None)
+
+
+training_loop = functools.partial(_loaded, "fairseq_cli.train", "validate_and_save")
+generation_loop = functools.partial(
+    _loaded, "fairseq_cli.generate", "get_symbols_to_strip_from_output"
+)
+interactive_loop = functools.partial(_loaded, "fairseq_cli.interactive", "buffered_read")
+preprocessing = functools.partial(_loaded, "fairseq_cli.preprocess", "_align_files")
+
+
+@contextlib.contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Give ``owner.name`` another value within the context."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
 
 
 def apply(module: str) -> None:
@@ -157,7 +153,8 @@ def around(owner: object, name: str) -> Function:
 
     def decorate(patch: Function) -> Function:
         def step() -> None:
-            place = owner() if isinstance(owner, FunctionType) else owner
+            is_function = callable(owner) and not isinstance(owner, type)
+            place = owner() if is_function else owner
             if place is not None:
                 wrap(place, name, patch)
 
@@ -183,11 +180,7 @@ def instead(owner: object, name: str) -> Function:
 
 
 def wrap(owner: object, name: str, patch: Function) -> None:
-    """Replace ``owner.name`` by ``patch(original, ...)`` at once.
-
-    The same patch is applied once, also if the plugin has been imported under another name since.
-    Static methods, class methods and properties stay so.
-    """
+    """Replace ``owner.name`` by ``patch(original, ...)``, once, and keep its kind of method."""
     original = inspect.getattr_static(owner, name)
     function: Any = original
     kind: Function = lambda patched: patched  # noqa: E731

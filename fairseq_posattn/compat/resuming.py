@@ -4,15 +4,12 @@ The defects are those of fairseq 0.12. Checkpoints without the added state are r
 """
 
 import argparse
-import collections
+import functools
 import logging
 import os
-import typing
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy
-import omegaconf
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
@@ -28,7 +25,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import KEY, check_in_training, fingerprints
 from fairseq_posattn.compat.matching import LAST, report_difference_in_training
-from fairseq_posattn.compat.patching import Function, around, training_loop
+from fairseq_posattn.compat.patching import Function, around, replaced, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -124,20 +121,8 @@ def load_all_state(
 
 @around(distributed_utils, "_broadcast_object_slow")
 def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
-    """Allow the types of a checkpoint between the processes of one run, but not in files.
-
-    fairseq sends it by ``torch.load``, which since PyTorch 2.6 refuses its settings and metrics.
-    """
-    number, array = numpy.float64(0), numpy.zeros(1)
-    dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
-    types = [
-        distributed_utils._TensorPlaceholder,
-        *(argparse.Namespace, omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.AnyNode),
-        *(omegaconf.base.ContainerMetadata, omegaconf.base.Metadata, collections.defaultdict),
-        *(dict, list, int, (typing.Any, "typing.Any")),
-        *(numpy.ndarray, numpy.dtype, *dtypes, number.__reduce__()[0], array.__reduce__()[0]),
-    ]
-    with torch.serialization.safe_globals(types):
+    """Allow a checkpoint's types between processes, not in files: PyTorch 2.6 refuses them."""
+    with replaced(torch, "load", functools.partial(torch.load, weights_only=False)):
         return broadcast(*args, **kwargs)
 
 
@@ -145,10 +130,7 @@ def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
 
 
 class Entry(NamedTuple):
-    """An entry of a saved state: ``get(owner)`` returns its value, ``put(owner, value)`` loads it.
-
-    A value of None is not saved.
-    """
+    """A saved state's entry, unless None, by ``get(owner)``; ``put(owner, value)`` loads it."""
 
     key: str
     get: Callable[[Any], Any]
@@ -235,10 +217,7 @@ _save_too(ReduceLROnPlateauLRSchedule, *map(_counter, ("num_bad_epochs", "cooldo
 
 @around(Trainer, "state_dict")
 def save_all_state(state_dict: Function, self: Any) -> dict[str, Any]:
-    """Save dictionaries' fingerprints, the state of ``--patience`` and that of averaged weights.
-
-    fairseq saves none of them. Both readers of a checkpoint, task and trainer, get fingerprints.
-    """
+    """Save what fairseq does not: dictionaries' fingerprints, ``--patience``, averaged weights."""
     state, entry = state_dict(self), {KEY: fingerprints(self.task)}
     state |= {name: state[name] | entry for name in ("task_state", "extra_state")}
     if self.cfg.ema.store_ema:
@@ -293,20 +272,14 @@ def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
 
 @around(EpochBatchIterator, "state_dict")
 def save_place_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
-    """Save the epoch of the batches, and the numbers of processes and batches.
-
-    fairseq counts only the batches that each process took.
-    """
+    """Save the batches' epoch and the numbers of processes and batches; fairseq saves neither."""
     state = state_dict(self) | ({EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {})
     return state | {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
 
 
 @around(EpochBatchIterator, "load_state_dict")
 def load_place_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
-    """Resume at the same place on another number of processes.
-
-    If it does not divide the batches taken, some are repeated; fairseq also skips some, or fails.
-    """
+    """Resume at the same place on another number of processes; fairseq skips batches, or fails."""
     if "num_batches" in state:
         taken = state["iterations_in_epoch"] * state["num_shards"]
         ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)

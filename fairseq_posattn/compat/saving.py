@@ -35,9 +35,8 @@ logger = logging.getLogger(__name__)
 
 BEST, SCORE, ANY_SCORE = r"checkpoint\.best_", r"(\d+\.?\d*)", r"(-?\d+\.?\d*)"
 _best = SimpleNamespace(number=0, highest=False)  # of --keep-best-checkpoints
-_held: dict[
-    str, Any
-] = {}  # locks: closing a file, even another of the same name, would release its lock
+# Locks: closing a file, even another of the same name, would release its lock.
+_held: dict[str, Any] = {}
 
 
 @around(checkpoint_utils, "torch_persistent_save")
@@ -104,10 +103,7 @@ def find_best(
     pattern: str = r"checkpoint(\d+)\.pt",
     keep_match: bool = False,
 ) -> list[str]:
-    """Find all best checkpoints, and while there are fewer than N, a missing one as the worst.
-
-    fairseq 0.12 does not fill up to N, and never removes scores below zero, such as Pearson's r.
-    """
+    """Find best checkpoints with scores below 0, which fairseq 0.12 misses, and fill up to N."""
     if not pattern.startswith(BEST):
         return checkpoint_paths(path, pattern, keep_match)
     paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), keep_match)
@@ -127,10 +123,7 @@ def lock_save_dir(init: Function, self: Any, cfg: Any, *args: Any, **kwargs: Any
 
 
 def lock(folder: str) -> None:
-    """Lock a folder for this process, and remove incomplete checkpoints of a killed one.
-
-    filelock's lock would be inherited by processes that load data, which outlive a killed training.
-    """
+    """Lock a folder without filelock, whose locks data loaders inherit; remove incomplete files."""
     folder = os.path.realpath(folder)
     if folder in _held:
         return
@@ -188,19 +181,12 @@ def _receive(number: int, frame: FrameType | None) -> None:
 
 
 @around(training_loop, "validate_and_save")
-def validate_and_save(
-    validate: Function,
-    cfg: Any,
-    trainer: Any,
-    task: Any,
-    epoch_itr: Any,
-    valid_subsets: Any,
-    end_of_epoch: bool,
-) -> tuple[Any, bool]:
+def validate_and_save(validate: Function, cfg: Any, trainer: Any, *rest: Any) -> tuple[Any, bool]:
     """Save after the last epoch, also if ``--save-interval`` does not divide it; obey signals."""
+    _, epoch_itr, _, end_of_epoch = rest
     if end_of_epoch and 0 < cfg.optimization.max_epoch <= epoch_itr.epoch:
         cfg.dataset.validate_interval = cfg.checkpoint.save_interval = 1
-    losses, should_stop = validate(cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch)
+    losses, should_stop = validate(cfg, trainer, *rest)
     if not should_stop:
         stop_after_signal(cfg, trainer, epoch_itr, losses[0])
     return losses, should_stop
@@ -262,10 +248,7 @@ def end_in_one_line() -> Iterator[None]:
 
 @around(torch.multiprocessing, "spawn")
 def pass_on_sigterm(spawn: Function, fn: Any, *args: Any, **kwargs: Any) -> Any:
-    """Pass SIGTERM on to the processes of a training on several GPUs, and wait for them.
-
-    fairseq-train ends alone, and a scheduler then kills the others while they save.
-    """
+    """Pass SIGTERM on to all processes, which fairseq leaves to be killed as they save."""
     if fn is not distributed_utils.distributed_main:
         return spawn(fn, *args, **kwargs)
     received = []

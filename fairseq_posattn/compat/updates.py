@@ -1,7 +1,4 @@
-"""Updates of weights: without dummy batches, with fewer kernel launches and synchronizations.
-
-Results of the faster forms are equal up to rounding.
-"""
+"""Updates of weights: no dummy batches, fewer launches and syncs, equal up to rounding."""
 
 import math
 from collections import defaultdict
@@ -21,7 +18,7 @@ from torch.nn import Module
 from torch.optim.adamw import adamw
 
 from fairseq_posattn.compat.cuda_graphs import graphs_of
-from fairseq_posattn.compat.patching import Function, around, instead, when_applied
+from fairseq_posattn.compat.patching import Function, around, instead, replaced, when_applied
 
 
 @around(FairseqTask, "train_step")
@@ -36,10 +33,7 @@ def train_batch(
     ignore_grad: bool = False,
     **options: Any,
 ) -> tuple[Any, Any, dict[str, Any]]:
-    """Train by a CUDA graph, if the model wants that and the batch has one.
-
-    Exclude dummy batches of processes that have a batch less, whose tokens fairseq counts.
-    """
+    """Train by a CUDA graph if wanted; exclude dummy batches, whose tokens fairseq counts."""
     if not ignore_grad and (graphs := graphs_of(model, criterion, optimizer, sample)):
         return graphs.train(sample)
     loss, sample_size, logged = train_step(
@@ -143,11 +137,8 @@ def copy_norm_to_host(clip_grad_norm: Function, self: Any, *args: Any, **kwargs:
 @around(Trainer, "_reduce_and_log_stats")
 def log_without_sync(reduce_and_log_stats: Function, self: Any, *args: Any, **kwargs: Any) -> Any:
     """Skip rounding of ignored statistics, each a synchronization, as fairseq does on TPUs."""
-    tpu, self.tpu = self.tpu, True
-    try:
+    with replaced(self, "tpu", True):
         return reduce_and_log_stats(self, *args, **kwargs)
-    finally:
-        self.tpu = tpu
 
 
 # --- Copies to and from half precision ------------------------------------------------------------
@@ -194,13 +185,9 @@ def zero_gradients(zero_grad: Function, self: Any) -> None:
     if self.has_flat_params or _use_stock_copies(self):
         zero_grad(self)
         return
-    exact = self.fp32_params
-    torch._foreach_zero_([one.grad for one in exact])
-    self.fp32_params = []  # fairseq does the rest
-    try:
+    torch._foreach_zero_([one.grad for one in self.fp32_params])
+    with replaced(self, "fp32_params", []):  # fairseq does the rest
         zero_grad(self)
-    finally:
-        self.fp32_params = exact
 
 
 def _fp32_parts(optimizer: Any, part: str) -> list[Tensor]:
@@ -218,10 +205,7 @@ def _fp32_parts(optimizer: Any, part: str) -> list[Tensor]:
 
 @instead(NanDetector, "add_hooks")
 def watch_backward_of_leaves(self: Any, module: Module) -> None:
-    """Watch the gradients of modules without children, which return tensors.
-
-    PyTorch raises StopIteration for an encoder's output, a dictionary of lists.
-    """
+    """Watch gradients of modules without children: a dictionary of outputs raises StopIteration."""
     if self.forward:
         self.fhooks.append(module.register_forward_hook(self.fhook_fn))
     if self.backward and not any(module.children()):

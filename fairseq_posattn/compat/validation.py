@@ -11,7 +11,7 @@ from fairseq.tasks.fairseq_task import FairseqTask
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.compat.patching import Function, around
+from fairseq_posattn.compat.patching import Function, around, replaced
 from fairseq_posattn.text.languages import tokenizer_of
 from fairseq_posattn.text.moses import rules_warning
 
@@ -39,14 +39,11 @@ def tokenize_by_language(
 
     If no hypothesis has a word, fairseq logs no BLEU, and a best checkpoint by it is a KeyError.
     """
-    original = sacrebleu.corpus_bleu
     tokenizer = tokenizer_of(self.cfg.target_lang)[0]
     # force: no warning about tokenized text.
-    sacrebleu.corpus_bleu = partial(original, tokenize=tokenizer, force=True)
-    try:
+    by_language = partial(sacrebleu.corpus_bleu, tokenize=tokenizer, force=True)
+    with replaced(sacrebleu, "corpus_bleu", by_language):
         bleu = inference_with_bleu(self, *args, **kwargs)
-    finally:
-        sacrebleu.corpus_bleu = original
     bleu.totals[0] = max(bleu.totals[0], LEAST)
     return bleu
 

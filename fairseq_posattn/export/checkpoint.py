@@ -30,10 +30,7 @@ from fairseq_posattn.training.models.classifier import (
     find_marks,
 )
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.models.seq2seq import (
-    PosAttnTransformer,
-    PosAttnTransformerConfig,
-)
+from fairseq_posattn.training.models.seq2seq import PosAttnTransformer, PosAttnTransformerConfig
 from fairseq_posattn.training.registered import TranslationTask
 
 __all__ = ["Exported", "export"]
@@ -44,10 +41,7 @@ UNREAD = ("encoder.version", "decoder.version")  # buffers of fairseq that no mo
 
 
 class Exported(NamedTuple):
-    """Model and tokenizer of an exported folder, as ``transformers`` loads them.
-
-    ``difference`` is the largest between its scores and the checkpoint's, on generated lines.
-    """
+    """An exported folder as ``transformers`` loads it; ``difference`` of scores is the largest."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizer
@@ -55,10 +49,7 @@ class Exported(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """Contents of an exported folder, and functions that score lines by both models.
-
-    Their second argument are the second sentences of pairs, or the target tokens.
-    """
+    """A folder's contents, and scores of lines and second sentences or targets by both models."""
 
     kind: type[PreTrainedModel]
     config: hf.PosAttnTextConfig | hf.PosAttnSeq2SeqConfig
@@ -72,15 +63,8 @@ class Parts(NamedTuple):
 def export(checkpoint: str, folder: str, data: str | None = None, **decoding: float) -> Exported:
     """Write a new or empty folder of weights, configuration, tokenizer and model card.
 
-    Args:
-        checkpoint: of a model that translates, summarizes or classifies, or its folder.
-        data: folder of the dictionaries; default: the checkpoint's, if training copied them there,
-            else where they were in training.
-        decoding: defaults of ``generate``: ``beam``, ``lenpen``, ``max_len_b``, ``min_len`` and
-            ``no_repeat_ngram_size``, with fairseq's meaning.
-
-    Raises:
-        UsageError: the checkpoint cannot be exported, or the folder not be written.
+    ``data`` has the dictionaries; by default the checkpoint's folder, else that of training.
+    ``decoding`` are defaults of ``generate`` with fairseq's names and meaning, such as ``beam``.
     """
     target = Path(folder)
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
@@ -138,10 +122,9 @@ def _write(trained: TrainedModel, parts: Parts, folder: Path) -> Exported:
     stored, buffers = model.state_dict().keys(), dict(loaded.named_buffers())
     for name, buffer in model.named_buffers():
         if name not in stored and not torch.equal(buffer, buffers[name]):
-            raise UsageError(
-                f"{trained.path}: cannot be exported: the buffer {name} is not saved with the "
-                "weights; register it without persistent=False, or compute it in forward"
-            )
+            fix = "register it without persistent=False, or compute it in forward"
+            reason = f"the buffer {name} is not saved with the weights; {fix}"
+            raise UsageError(f"{trained.path}: cannot be exported: {reason}")
     difference = _difference(trained, parts, loaded)
     tokenizer.save_pretrained(folder)
     card.write(folder, trained, loaded.config, rules)
@@ -171,18 +154,15 @@ def _classifier(trained: TrainedModel) -> Parts:
     rules: dict[str, Any] = {"words": predictor.rule_of_text(), "lower": predictor.lower}
     rules |= {"apart": apart, "before": before}
 
-    def scores(lines: Tensor, others: Tensor) -> Tensor:
+    def scores(lines: Tensor, others: Tensor) -> Any:
         pairs = others if model.encodes_pairs else None
-        logits: Tensor = model(lines, classification_head_name=name, pair_tokens=pairs)[0]
-        return logits
+        return model(lines, classification_head_name=name, pair_tokens=pairs)[0]
 
-    def exported_scores(exported: PreTrainedModel, lines: Tensor, others: Tensor) -> Tensor:
-        inputs, types = lines, None
-        if model.encodes_pairs:
-            inputs = torch.cat([lines, others], 1)
-            types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
-        logits: Tensor = exported(inputs, token_type_ids=types).logits
-        return logits
+    def exported_scores(exported: PreTrainedModel, lines: Tensor, others: Tensor) -> Any:
+        if not model.encodes_pairs:
+            return exported(lines).logits
+        types = torch.cat([torch.zeros_like(lines), torch.ones_like(others)], 1)
+        return exported(torch.cat([lines, others], 1), token_type_ids=types).logits
 
     return Parts(
         hf.PosAttnForSequenceClassification,
@@ -270,8 +250,7 @@ def _difference(trained: TrainedModel, parts: Parts, exported: PreTrainedModel) 
     expected = parts.scores(lines, others)
     difference = (parts.exported_scores(exported, lines, others) - expected).abs().max().item()
     if not difference <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        raise UsageError(
-            f"{trained.path}: cannot be exported: its scores would differ by up to "
-            f"{difference:.2g}; the exported model lacks an option, or computes it otherwise"
-        )
+        differ = f"cannot be exported: its scores would differ by up to {difference:.2g}"
+        reason = "the exported model lacks an option, or computes it otherwise"
+        raise UsageError(f"{trained.path}: {differ}; {reason}")
     return difference

@@ -6,7 +6,6 @@ from typing import Any
 import ctranslate2
 import torch
 from ctranslate2.specs import common_spec, transformer_spec
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError
@@ -29,12 +28,7 @@ ACTIVATIONS = {
 
 
 def write(exported: Exported, folder: Path) -> float:
-    """Write ``ctranslate2/`` in a folder; return the largest difference of log-probabilities.
-
-    Raises:
-        UsageError: the model has parts that CTranslate2 lacks, all of which are named; or it scores
-            generated lines otherwise.
-    """
+    """Write ``ctranslate2/``; return the largest difference of log-probabilities."""
     model: Any = exported.model
     tokenizer = exported.tokenizer
     if problems := list_problems(model.config.options):
@@ -116,13 +110,11 @@ def _side(config: Any, name: str, module: Any) -> Any:
     return spec
 
 
-def _positions(module: Any, longest: int) -> Tensor:
+def _positions(module: Any, longest: int) -> Any:
     """Return the embeddings of the first positions, ``[longest, C]``; zero for a model without."""
     if module.embed_positions is None:
         return torch.zeros(longest, module.embed_tokens.embedding_dim)
-    tokens = torch.full((1, longest), module.padding_idx + 1)
-    positions: Tensor = module.embed_positions(tokens)[0]
-    return positions
+    return module.embed_positions(torch.full((1, longest), module.padding_idx + 1))[0]
 
 
 def _attend(spec: Any, residual: Any, *projections: str) -> None:
@@ -143,9 +135,8 @@ def _multiply(spec: Any, linear: nn.Linear) -> None:
     spec.weight, spec.bias = _array(linear.weight), _array(linear.bias)
 
 
-def _array(tensor: Tensor) -> NDArray[Any]:
-    array: NDArray[Any] = tensor.detach().contiguous().numpy()
-    return array
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().contiguous().numpy()
 
 
 @torch.inference_mode()
@@ -170,8 +161,6 @@ def _difference(exported: Exported, folder: Path) -> float:
         found = torch.tensor(scored.log_probs)
         largest = max(largest, (found - expected[: len(found)]).abs().max().item())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        raise UsageError(
-            f"--ctranslate2: its log-probabilities differ from the model's by up to {largest:.2g}; "
-            f"do not use {folder}"
-        )
+        differ = f"its log-probabilities differ from the model's by up to {largest:.2g}"
+        raise UsageError(f"--ctranslate2: {differ}; do not use {folder}")
     return largest

@@ -27,12 +27,7 @@ Forms = tuple[dict[str, Form], Callable[[list[Any]], str]]  # and the measure of
 def compare(
     exported: Exported, folder: Path, lines: Sequence[str], labels: Sequence[str] | None = None
 ) -> list[str]:
-    """Compare a model with its int8 form, and a classifier with its graphs in ``folder``.
-
-    Returns a line for each: its quality, the share of lines with the model's output, and lines per
-    second without tokenization. ``lines`` are plain text, pairs separated by a TAB; ``labels`` are
-    names of the right classes, or the right outputs.
-    """
+    """Return lines of quality, agreement and speed of the model, int8 form and graphs."""
     if not lines:
         raise UsageError("--text: there is no line to compare on")
     batches = _batches(exported, lines)
@@ -60,9 +55,8 @@ def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None)
         right = [known[label] for label in labels or ()]
         return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
 
-    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> list[int]:
-        classes: list[int] = onnx.run(session, inputs.values()).argmax(-1).tolist()
-        return classes
+    def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> Any:
+        return onnx.run(session, inputs.values()).argmax(-1).tolist()
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()

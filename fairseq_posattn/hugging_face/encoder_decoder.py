@@ -98,19 +98,14 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **unused: Any,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
-        """Compute logits of the next tokens.
+        """Compute logits of the next tokens, ``[B, T, V]``, and ``loss`` if there are labels.
 
         Args:
             input_ids: ``[B, S]``, padded on either side, with ``</s>`` at the end.
             attention_mask: ``[B, S]``, 0 where padded; default: where tokens are padding.
-            decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far, also with
-                ``past_key_values``; default: the labels shifted right.
+            decoder_input_ids: ``[B, T]``, ``</s>`` and all tokens so far; default: shifted labels.
             past_key_values: cache of an earlier call; only the last position is computed.
             labels: ``[B, T]``, -100 or the padding symbol where ignored.
-
-        Returns:
-            ``logits`` ``[B, T, V]`` (with ``use_cache`` ``[B, 1, V]``), ``past_key_values``, the
-            encoder's output, and ``loss`` if there are labels.
         """
         pad = self.config.pad_token_id
         if attention_mask is None and input_ids is not None:
@@ -160,10 +155,9 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
 
     def prepare_inputs_for_generation(  # type: ignore[override]
         self, input_ids: Tensor, next_sequence_length: int | None = None, **kwargs: Any
-    ) -> dict[str, Any]:
+    ) -> Any:
         """Pass all tokens so far: the decoder counts positions by them."""
-        inputs: dict[str, Any] = super().prepare_inputs_for_generation(input_ids, **kwargs)
-        return inputs
+        return super().prepare_inputs_for_generation(input_ids, **kwargs)
 
     def _get_logits_processor(
         self, generation_config: GenerationConfig, *args: Any, **kwargs: Any

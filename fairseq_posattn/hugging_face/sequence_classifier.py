@@ -46,20 +46,13 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         return_dict: bool | None = None,
         **unused: Any,
     ) -> SequenceClassifierOutput | tuple[Any, ...]:
-        """Classify sentences, documents or pairs.
+        """Classify sentences, documents or pairs: logits ``[B, classes]``, and ``loss`` by labels.
 
         Args:
             input_ids: ``[B, T]``, padded on either side, with ``</s>`` after each sentence.
             attention_mask: ``[B, T]``, 0 where padded; default: where tokens are padding.
             token_type_ids: ``[B, T]``, 1 in the second sentence of pairs.
             labels: ``[B]``, classes, or scores if the model has one output.
-
-        Returns:
-            ``logits`` ``[B, classes]``, and ``loss`` if there are labels.
-
-        Raises:
-            UsageError: a sentence is empty or longer than ``max_positions``.
-            ValueError: ``token_type_ids`` of pairs are missing.
         """
         pad = self.config.pad_token_id
         if attention_mask is not None:
@@ -67,9 +60,8 @@ class PosAttnForSequenceClassification(PreTrainedModel):
         pairs = None
         if self.config.encodes_pairs:
             if token_type_ids is None:
-                raise ValueError(
-                    "token_type_ids: missing for a model of pairs; give 1 in the second sentence"
-                )
+                missing = "missing for a model of pairs; give 1 in the second sentence"
+                raise ValueError(f"token_type_ids: {missing}")
             is_second = token_type_ids.eq(1)
             pairs = _narrow(input_ids.masked_fill(~is_second, pad), pad)
             input_ids = _narrow(input_ids.masked_fill(is_second, pad), pad)

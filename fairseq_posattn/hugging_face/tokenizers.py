@@ -26,10 +26,7 @@ MARKS = {"bos_token": "<s>", "pad_token": "<pad>", "eos_token": "</s>", "unk_tok
 
 
 class DictionaryTokenizer(PreTrainedTokenizer):
-    """Base of the tokenizers; ``vocab_file`` has the source subwords and their indices in JSON.
-
-    A subclass defines ``split``, which returns the subwords of a text, separated by spaces.
-    """
+    """Base of the tokenizers; a subclass's ``split`` returns subwords with spaces between."""
 
     vocab_files_names = {"vocab_file": "vocab.json"}
     padding_side = "right"
@@ -101,10 +98,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
 
 
 class PosAttnClassifierTokenizer(DictionaryTokenizer):
-    """Tokenizer of sentences and pairs, as in ``posattn predict``.
-
-    ``words`` names the rule that splits text. With ``apart`` pairs have ``token_type_ids``.
-    """
+    """Tokenizer by the rule ``words``; with ``apart`` pairs have ``token_type_ids``."""
 
     marks = DictionaryTokenizer.marks | {"<mask>"}
     vocab_files_names = DictionaryTokenizer.vocab_files_names | RULES_FILES

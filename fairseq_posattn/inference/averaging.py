@@ -31,20 +31,14 @@ def last_checkpoints(
     paths = [path for path, number in numbered if upper_bound is None or number <= upper_bound]
     if len(paths) < count:
         bound = "" if upper_bound is None else f" up to {kind} {upper_bound}"
-        raise UsageError(
-            f"{directory}: {len(paths)} {kind} checkpoints{bound}, fewer than "
-            f"--num-{kind}-checkpoints {count}; train with {KEPT[kind].format(count)} (for posattn "
-            "train after --)"
-        )
+        few = f"{len(paths)} {kind} checkpoints{bound}, fewer than --num-{kind}-checkpoints {count}"
+        fix = f"train with {KEPT[kind].format(count)} (for posattn train after --)"
+        raise UsageError(f"{directory}: {few}; {fix}")
     return paths[:count][::-1]
 
 
 def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
-    """Return a checkpoint with the mean weights of ``paths``, which end with the newest.
-
-    Means are computed in float64 and stored in the weights' precision, at least float32. Integer
-    buffers are the newest checkpoint's.
-    """
+    """Return the mean of checkpoints, in float64; integer buffers are the newest's."""
     sums: dict[str, torch.Tensor] = {}
     first = None
     for path in paths:
@@ -69,11 +63,7 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
 
 
 def essentials(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings and shapes that averaged checkpoints must share, by name.
-
-    Settings that act in training only, such as dropout, are left out. Older models of fairseq have
-    a Namespace of all options, of which only those count that decide which weights exist.
-    """
+    """Return what averaged checkpoints must share: shapes, and settings that matter in use."""
     saved, model = _settings(state.get("cfg")), model_options(state)
     options = _settings(model)
     arch = options.get("_name") or options.get("arch")
@@ -106,7 +96,5 @@ def require_same(
         one, other = shared.get(name), first_shared.get(name)
         may_lack = not name.startswith(SHAPE)
         if str(one) != str(other) and not (may_lack and None in (one, other)):
-            raise UsageError(
-                f"{path}: {name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}; "
-                "average checkpoints of one training run"
-            )
+            differ = f"{name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}"
+            raise UsageError(f"{path}: {differ}; average checkpoints of one training run")

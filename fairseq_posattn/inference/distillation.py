@@ -7,7 +7,7 @@ one folder, so that a run that was killed goes on, and several machines can shar
 import math
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,11 +27,7 @@ Pair = tuple[str, str]  # source and target in subwords
 
 
 class Settings(NamedTuple):
-    """A teacher and its search.
-
-    ``best_of_beam`` takes the hypothesis of the beam with the best sentence BLEU against the
-    reference (sequence-level interpolation, section 3.3), not the most probable one.
-    """
+    """A teacher and its search; ``best_of_beam`` is sequence-level interpolation (section 3.3)."""
 
     teachers: Sequence[str]  # checkpoints of an ensemble
     data: str  # prepared folder with their dictionaries
@@ -79,32 +75,22 @@ class Teacher:
             fix = "name data of its languages"
             raise UsageError(f"{translator.path}: is a model of {given}, --data of {wanted}; {fix}")
         translator.lines.split = str.strip  # the text is in subwords
-        self.score = _sentence_bleu(settings.languages[1])
+        from sacrebleu.metrics.bleu import BLEU  # slow to import
+
+        tokenizer = tokenizer_of(settings.languages[1])[0]
+        self.metric = BLEU(tokenize=tokenizer, effective_order=True)
         return translator
 
     def _choose(self, translation: "Translation", target: str) -> str:
         best, *others = translation.hypotheses
         if others and self.translator:
-            reference = self.translator.lines.plain(target)
-            best = max((best, *others), key=lambda one: self.score(one.text, reference))
+            reference, score = [self.translator.lines.plain(target)], self.metric.sentence_score
+            best = max((best, *others), key=lambda one: float(score(one.text, reference).score))
         return best.pieces
 
 
-def _sentence_bleu(language: str) -> Callable[[str, str], float]:
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU(tokenize=tokenizer_of(language)[0], effective_order=True)
-    return lambda text, reference: float(metric.sentence_score(text, [reference]).score)
-
-
 class Parts:
-    """The translated parts of a training set in a folder.
-
-    Args:
-        folder: of the parts.
-        files: source and target of the training set in subwords.
-        count: their number of lines.
-    """
+    """The translated parts in a folder of a training set, ``files`` of ``count`` lines."""
 
     def __init__(self, folder: Path, files: Sequence[Path], count: int) -> None:
         self.folder, self.files, self.count = folder, files, count

@@ -19,16 +19,11 @@ class Alignment:
     """Attention weights of the last decoder layer to the encoder, means over heads and models.
 
     Weights of a source word's subwords are summed, those of a target word's subwords averaged.
-
-    Attributes:
-        source: words of the sentence, and the end symbol.
-        target: words of the translation.
-        weights: ``[T, S]``; each row sums to 1.
     """
 
-    source: tuple[str, ...]
-    target: tuple[str, ...]
-    weights: Tensor = field(repr=False)
+    source: tuple[str, ...]  # words of the sentence, and the end symbol
+    target: tuple[str, ...]  # words of the translation
+    weights: Tensor = field(repr=False)  # [T, S]; each row sums to 1
 
     def as_json(self) -> dict[str, Any]:
         """Return the fields as lists, numbers rounded to four digits."""
@@ -38,38 +33,23 @@ class Alignment:
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One hypothesis of the beam search.
-
-    Attributes:
-        text: plain text.
-        score: length-normalized log-probability, base 2, as fairseq's commands print it.
-        pieces: the subwords, separated by spaces.
-        alignment: attention to the words of the source, if requested.
-    """
+    """One hypothesis of the beam search."""
 
     text: str
-    score: float
-    pieces: str
-    alignment: Alignment | None = field(default=None, compare=False)
+    score: float  # length-normalized log-probability, base 2, as fairseq's commands print it
+    pieces: str  # the subwords, separated by spaces
+    alignment: Alignment | None = field(default=None, compare=False)  # if requested
 
     def as_json(self) -> dict[str, Any]:
         """Return a dictionary for JSON."""
-        fields: dict[str, Any] = {
-            "text": self.text,
-            "score": round(self.score, 6),
-            "pieces": self.pieces,
-        }
-        return fields | ({"attention": self.alignment.as_json()} if self.alignment else {})
+        attention = {"attention": self.alignment.as_json()} if self.alignment else {}
+        score = round(self.score, 6)
+        return {"text": self.text, "score": score, "pieces": self.pieces, **attention}
 
 
 @dataclass(frozen=True)
 class Translation:
-    """The hypotheses of a line, best first; none for a blank line.
-
-    Attributes:
-        hypotheses: ``nbest`` of them.
-        failed: no hypothesis satisfies the prefix or the constraints.
-    """
+    """``nbest`` hypotheses, best first; none for a blank line, or if forced words ``failed``."""
 
     hypotheses: tuple[Hypothesis, ...] = ()
     failed: bool = False
@@ -106,10 +86,7 @@ def align(
     kind: str | None,
     plain: Callable[[str], str] = str,
 ) -> Alignment:
-    """Return the alignment of words from the attention ``[T, S + 1]`` between subwords.
-
-    ``kind`` is a key of :data:`BEGINS`; ``plain`` returns a word as it is shown.
-    """
+    """Return the words' alignment from subwords' attention ``[T, S + 1]``, by ``kind``."""
     source_places, source_words = _words(source, kind)
     target_places, target_words = _words(target, kind)
     columns = one_hot(torch.tensor([*source_places, len(source_words)])).to(weights)  # [S + 1, _]

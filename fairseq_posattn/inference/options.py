@@ -11,14 +11,8 @@ from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
-DECODING: dict[str, Any] = {
-    "beam": 5,
-    "lenpen": 1.0,
-    "max_len_a": 0,
-    "max_len_b": 200,
-    "min_len": 1,
-}
-DECODING |= {"no_repeat_ngram_size": 0, "attention": "words"}
+DECODING: dict[str, Any] = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
+DECODING |= {"min_len": 1, "no_repeat_ngram_size": 0, "attention": "words"}
 SEARCH: dict[str, tuple[Callable[[str], float], str]] = {
     "--beam": (positive, "beam size"),
     "--lenpen": (float, "length penalty: above 1 favors longer outputs, below 1 shorter ones"),

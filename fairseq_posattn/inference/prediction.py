@@ -41,18 +41,11 @@ SENTENCE_SEPARATOR = "<sep>"  # between the sentences of a document
 
 @dataclass(frozen=True)
 class Prediction:
-    """The prediction for one text; all fields are empty for a blank line.
+    """The prediction for one text; all fields are empty for a blank line."""
 
-    Attributes:
-        label: the most probable class; None where the model predicts scores.
-        score: the score, or the mean of a distribution over scores (``--criterion relatedness``);
-            None where the model predicts classes.
-        probabilities: by the name of the class or score; empty where the model predicts a number.
-    """
-
-    label: str | None
-    score: float | None
-    probabilities: dict[str, float]
+    label: str | None  # the most probable class; None where the model predicts scores
+    score: float | None  # or the mean of a distribution over scores; None for classes
+    probabilities: dict[str, float]  # by name of the class or score; empty for a number
 
     def __str__(self) -> str:
         if self.label is not None:
@@ -87,15 +80,10 @@ def load(
 
     Args:
         checkpoint: the file, or a folder with checkpoint_best.pt or checkpoint_last.pt.
-        data: folder with the dictionaries, ``input0/dict.txt`` and ``label/dict.txt``; by default
-            the checkpoint's, else the folder of the training data.
+        data: folder with the dictionaries; by default the checkpoint's, else the training data's.
         words: tokenizer, a function that returns the words with spaces between, or the name of one
-            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's. Text is
-            lower-cased if the training data is.
+            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's.
         device: by default a GPU if there is one.
-
-    Raises:
-        UsageError: the checkpoint or its dictionaries cannot be used.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
     predictor = predictor_of(trained, words=words, device=device)
@@ -112,11 +100,9 @@ def predictor_of(
     """Return a predictor for a loaded model; see :func:`load`."""
     is_tagger = isinstance(trained.task, SequenceTaggingTask)
     if not is_tagger and not isinstance(trained.task, SentencePredictionTask):
-        raise UsageError(
-            f"{trained.path}: neither a classifier nor a tagger; it was trained with --task "
-            f"{trained.task_name}, not sentence_prediction, sentence_pair_prediction or "
-            "sequence_tagging"
-        )
+        tasks = "sentence_prediction, sentence_pair_prediction or sequence_tagging"
+        reason = f"it was trained with --task {trained.task_name}, not {tasks}"
+        raise UsageError(f"{trained.path}: neither a classifier nor a tagger; {reason}")
     cfg = trained.task.cfg
     info = trained.rules
     rule = (info.word_rule if info else "spaces") if words is None else words
@@ -129,10 +115,8 @@ def predictor_of(
         return RolePredictor(trained, function, lower, find_device(device), NOTHING)
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
-        raise UsageError(
-            f"{trained.path}: predicts {cfg.num_classes} numbers for each text; a score needs "
-            "--num-classes 1 or --task sentence_pair_prediction"
-        )
+        fix = "a score needs --num-classes 1 or --task sentence_pair_prediction"
+        raise UsageError(f"{trained.path}: predicts {cfg.num_classes} numbers for each text; {fix}")
     return Predictor(trained, function, find_device(device))
 
 
@@ -163,10 +147,9 @@ class Predictor(LineReader):
             return [str(score) for score in range(1, cfg.num_classes + 1)]
         names = list_symbols(self.task.label_dictionary)
         if len(names) != cfg.num_classes:
-            raise UsageError(
-                f"{self.path}: has {cfg.num_classes} classes, but {cfg.data}/label/dict.txt has "
-                f"{len(names)}; name the folder of its training data with --data"
-            )
+            differ = f"{cfg.num_classes} classes, but {cfg.data}/label/dict.txt has {len(names)}"
+            fix = "name the folder of its training data with --data"
+            raise UsageError(f"{self.path}: has {differ}; {fix}")
         return names
 
     def __call__(
@@ -189,7 +172,7 @@ class Predictor(LineReader):
         for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
                 sentences = [text] if isinstance(text, str) else text
-                encoded.append(self._encode(sentences, number, notes))
+                encoded.append(self.encode(sentences, number, notes))
             except UsageError as error:
                 raise UsageError(f"text {number}: {error}") from None
         for message in notes.warnings(self.path):
@@ -197,10 +180,7 @@ class Predictor(LineReader):
         return self.predict(encoded, batch_size)
 
     def rule_of_text(self) -> str:
-        """Return the tokenization rule for plain text: the training data's, by default Moses'.
-
-        Documents are also split into sentences.
-        """
+        """Return the rule for plain text: the training data's, else documents' or Moses'."""
         if self.rules:
             return self.rules.word_rule
         return "documents" if SENTENCE_SEPARATOR in self.dictionary else "moses"
@@ -209,32 +189,26 @@ class Predictor(LineReader):
         """Return the model's input for a line, or None if it has no words; a TAB splits a pair."""
         try:
             if self.expects_pairs:
-                return self._encode(text.split("\t"), number, self.notes)
-            encoded = self._encode([text.replace("\t", " ")], number, self.notes)
+                return self.encode(text.split("\t"), number, self.notes)
+            encoded = self.encode([text.replace("\t", " ")], number, self.notes)
         except EmptySentenceError:
             return None
         if "\t" in text.strip():
             self.notes.add("tab", number)
         return encoded
 
-    def encode(self, sentences: Sequence[str]) -> list[Tensor]:
-        """Return the model's input for one text: token ids, two sequences for a separate pair."""
-        return self._encode(sentences)
-
     def _notes(self, unit: str = "line") -> LineNotes:
         read = f"{self.task.cfg.max_positions:,} tokens"
         return LineNotes(read, "train with a larger --max-positions", unit)
 
-    def _encode(
+    def encode(
         self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return the model's input; without ``notes`` a text that is too long is a UsageError."""
+        """Return token ids of a text; a long one is cut and noted, without notes a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
-            raise UsageError(
-                f"the model needs {wanted}, not {len(sentences)}; separate the sentences of a line "
-                "with a TAB"
-            )
+            fix = "separate the sentences of a line with a TAB"
+            raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
         if not self.encodes_apart:  # concatenated as fairseq's sentence_prediction does
@@ -248,10 +222,8 @@ class Predictor(LineReader):
         if longest > cfg.max_positions and notes:
             notes.add("cut", number)
         elif longest > cfg.max_positions and cfg.shorten_method == "none":
-            raise UsageError(
-                f"{longest} tokens with the end symbol; the model was trained with "
-                f"--max-positions {cfg.max_positions}"
-            )
+            hint = f"the model was trained with --max-positions {cfg.max_positions}"
+            raise UsageError(f"{longest} tokens with the end symbol; {hint}")
         return [tokens[: cfg.max_positions] for tokens in sequences]
 
     def _encode_sentence(self, sentence: str) -> Tensor:

@@ -22,12 +22,7 @@ from fairseq_posattn.training.registered import data_utils
 
 @dataclass(frozen=True)
 class RolePrediction:
-    """The roles of a sentence.
-
-    Attributes:
-        words: of the sentence.
-        tags: for each predicate its position and a tag for each word.
-    """
+    """The words of a sentence, and for each predicate its position and a tag for each word."""
 
     words: tuple[str, ...]
     tags: tuple[tuple[int, tuple[str, ...]], ...]
@@ -84,16 +79,13 @@ class RolePredictor(LineReader):
         except ValueError:
             separator = ""
         if not separator:
-            raise UsageError(
-                "a line needs the positions of the predicates, from 0, separated by commas, a TAB "
-                "and the sentence"
-            )
+            places = "the positions of the predicates, from 0, separated by commas"
+            raise UsageError(f"a line needs {places}, a TAB and the sentence")
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
-            raise UsageError(
-                f"predicate {places!r}: outside the sentence of {len(words)} words, counted from 0"
-            )
+            outside = f"outside the sentence of {len(words)} words, counted from 0"
+            raise UsageError(f"predicate {places!r}: {outside}")
         return words, numbers
 
     def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
@@ -137,10 +129,7 @@ class RolePredictor(LineReader):
 
 
 def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) -> Iterator[Sentence]:
-    """Yield the predictions for the predicates of ``gold`` as sentences of a props file.
-
-    Raise UsageError if the predicates differ.
-    """
+    """Yield the predictions for the predicates of ``gold``; UsageError if the predicates differ."""
     predictions = iter(predictions)
     for sentence in gold:
         propositions = []
@@ -148,10 +137,9 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
             prediction = next(predictions, RolePrediction((), ()))
             places = [place for place, _ in prediction.tags]
             if places != [proposition.place] or len(prediction.words) != sentence.length:
-                raise UsageError(
-                    f"props file, line {sentence.line}: other predicates than those tagged; give "
-                    "the .roles and the .props of one split"
-                )
+                fix = "give the .roles and the .props of one split"
+                differ = f"line {sentence.line}: other predicates than those tagged"
+                raise UsageError(f"props file, {differ}; {fix}")
             spans = spans_of_tags(prediction.tags[0][1])
             propositions.append(replace(proposition, spans=spans))
         yield Sentence(sentence.length, propositions)

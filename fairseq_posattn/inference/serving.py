@@ -35,43 +35,22 @@ METRICS = {  # by name: its kind for Prometheus, and its description
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of a server.
+    """Limits of a server."""
 
-    Attributes:
-        batch: lines that are translated together, at most, unless one request has more.
-        waiting: lines of all requests that wait for their translation.
-        body: bytes of a request.
-    """
-
-    batch: int = 32
-    waiting: int = 1024
-    body: int = 1 << 20
+    batch: int = 32  # lines that are translated together, unless one request has more
+    waiting: int = 1024  # lines of all requests that wait for their translation
+    body: int = 1 << 20  # bytes of a request
 
 
 class Refused(Exception):
-    """A request that is answered with an HTTP status and the reason."""
-
-    def __init__(self, status: int, reason: str):
-        super().__init__(reason)
-        self.status = status
+    """A request that is answered with an HTTP status and the reason, its arguments."""
 
 
 class Batches:
-    """Queue of a model. Requests that wait at the same time share a batch.
-
-    Args:
-        translator: the model; its ``nbest`` bounds the alternatives of a request.
-        pool: threads that translate.
-        limits: of the server.
-        counts: metrics to count in.
-    """
+    """Queue of a model; requests that wait at the same time share a batch in the ``pool``."""
 
     def __init__(
-        self,
-        translator: Translator,
-        pool: ThreadPoolExecutor,
-        limits: Limits,
-        counts: Counter[str],
+        self, translator: Translator, pool: ThreadPoolExecutor, limits: Limits, counts: Counter[str]
     ):
         self.translator, self.pool, self.limits, self.counts = translator, pool, limits, counts
         self.queue: asyncio.Queue[tuple[list[Line], asyncio.Future[list[Translation]]]]
@@ -85,9 +64,8 @@ class Batches:
         lines = await asyncio.to_thread(self.translator.encode, texts)
         for text, line in zip(texts, lines, strict=True):
             if line.cut:
-                raise Refused(
-                    400, f"q: {text[:40]!r}... has over {longest - 1} subwords; split the text"
-                )
+                reason = f"has over {longest - 1} subwords; split the text"
+                raise Refused(400, f"q: {text[:40]!r}... {reason}")
         if self.counts["waiting"] + len(lines) > most:
             raise Refused(429, "too many texts are waiting; try again later")
         result: asyncio.Future[list[Translation]] = asyncio.get_running_loop().create_future()
@@ -134,11 +112,7 @@ class Batches:
 
 
 def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
-    """Return the application that serves models of different pairs of languages.
-
-    Raises:
-        UsageError: two models have the same languages.
-    """
+    """Return the application of models; two of the same languages are a UsageError."""
     counts: Counter[str] = Counter()
     pool = ThreadPoolExecutor(1)  # PyTorch uses all cores for one batch
     models: dict[tuple[str, str], Batches] = {}
@@ -154,7 +128,8 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
         try:
             answer, status = await _translated(await _fields(request, limits.body), models), 200
         except Refused as error:
-            answer, status = {"error": str(error)}, error.status
+            status, reason = error.args
+            answer = {"error": reason}
         counts[f'requests_total{{status="{status}"}}'] += 1
         return JSONResponse(answer, status, {"Retry-After": "1"} if status == 429 else None)
 
@@ -162,12 +137,6 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
         codes = sorted({code for pair in models for code in pair})
         targets = {code: sorted(end for start, end in models if start == code) for code in codes}
         return JSONResponse([{"code": c, "name": name_of(c), "targets": targets[c]} for c in codes])
-
-    async def health(request: Request) -> JSONResponse:
-        return JSONResponse({"status": "ok"})
-
-    async def metrics(request: Request) -> PlainTextResponse:
-        return PlainTextResponse("".join(_exposition(counts)))
 
     @contextlib.asynccontextmanager
     async def running(app: Starlette) -> AsyncIterator[None]:
@@ -180,8 +149,8 @@ def application(translators: Iterable[Translator], limits: Limits) -> Starlette:
     routes = [
         Route("/translate", translate, methods=["POST"]),
         Route("/languages", languages),
-        Route("/health", health),
-        Route("/metrics", metrics),
+        Route("/health", lambda request: JSONResponse({"status": "ok"})),
+        Route("/metrics", lambda request: PlainTextResponse("".join(_exposition(counts)))),
     ]
     return Starlette(routes=routes, lifespan=running)
 

@@ -1,8 +1,4 @@
-"""Conversion between plain text and token ids, with a warning of many unknown tokens.
-
-Text with many of them is in another language, or tokenized in another way than the training data.
-Commands of posattn warn; fairseq's are silent.
-"""
+"""Conversion between plain text and token ids, with a warning of many unknown tokens."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -66,11 +62,7 @@ class Line:
 
 
 class Lines:
-    """Tokenizer and detokenizer of a translation model's text.
-
-    Without preparation.json ``manifest`` is None: text is then subwords separated by spaces. A line
-    is cut to ``longest`` subwords with the end symbol, a prefix to ``prefix_size`` (0: not).
-    """
+    """Tokenizer of a translation model's text, cut to ``longest``; prefixes to ``prefix_size``."""
 
     def __init__(self, trained: TrainedModel, longest: int, prefix_size: int = 0):
         task, info = trained.task, trained.rules
@@ -81,12 +73,10 @@ class Lines:
         self.longest, self.prefix_size = longest, prefix_size or None
         if info and info.longest:
             self.longest = min(longest, info.longest + 1)
-        self.unknown = UnknownTokens(share=MANY_UNKNOWN)
+        kind, hint = ("subwords" if self.kind else "words"), UnknownTokens.hint
         if info is None:
-            self.unknown.kind = "tokens"
-            self.unknown.hint += ", and tokenized as its training data was"
-        elif info.subwords:
-            self.unknown.kind = "subwords"
+            kind, hint = "tokens", f"{hint}, and tokenized as its training data was"
+        self.unknown = UnknownTokens(share=MANY_UNKNOWN, kind=kind, hint=hint)
 
     def notes(self, unit: str = "line") -> LineNotes:
         """Return empty notes about lines that are cut."""

@@ -94,17 +94,7 @@ class TrainedModel:
 
 
 def load(path: str, data: str | None = None, *, reads_data: bool = False) -> TrainedModel:
-    """Load a checkpoint onto the CPU, for evaluation.
-
-    Args:
-        path: the checkpoint, or a folder with checkpoint_best.pt or checkpoint_last.pt.
-        data: folder of its dictionaries; by default the checkpoint's, if training copied
-            them there, else the folder of the training data.
-        reads_data: the caller also reads sentences of the training data, which are not copied.
-
-    Raises:
-        UsageError: the checkpoint or its dictionaries are missing or do not match.
-    """
+    """Load a checkpoint, or a folder's best, onto the CPU; ``data`` has its dictionaries."""
     path = find_checkpoint(path)
     if not Path(path).is_file():
         raise UsageError(f"{path}: no such checkpoint")

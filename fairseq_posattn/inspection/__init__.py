@@ -1,5 +1,1 @@
-"""Attention and learned parameters of trained models.
-
-A figure is made by two functions of one file: the numbers, as plain lists and dictionaries that
-``--json`` writes, and a drawing of these numbers.
-"""
+"""Attention and learned parameters of trained models, as numbers and as pictures of these."""

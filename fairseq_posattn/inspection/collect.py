@@ -33,17 +33,6 @@ class AttentionCall:
         """Return the weights to show, see :meth:`.Place.weights`."""
         return self.place.weights(self.result)
 
-    def query_terms(self) -> Tensor:
-        """Return DMAN's ``h W`` of every query, ``[B T]``."""
-        terms: Tensor = self.args[0] @ self.place.owner.query_weight
-        return terms.flatten()
-
-    def source2token(self) -> Tensor:
-        """Return MTSA's source2token weights, averaged over features: ``[B, H, T]``."""
-        hidden, _, key, value = self.args
-        weights: Tensor = self.place.owner.token_source_weights(key, value, hidden=hidden)
-        return weights
-
 
 def batches_of_one_length(sentences: Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield batches ``[B, T]`` with every sentence ``[T]`` once, shortest first, none padded."""
@@ -62,10 +51,7 @@ def measure_batch(
     batch: Tensor,
     measure: Callable[[AttentionCall], Measured],
 ) -> list[Measured]:
-    """Return ``measure`` of each place's :class:`AttentionCall`, in a batch ``[B, T]``, unpadded.
-
-    It is called during the run, so that weights need not be stored.
-    """
+    """Return ``measure`` of each place's call, made during the run, in a batch ``[B, T]``."""
     measured: dict[int, Measured] = {}
 
     def observe(index: int, call: AttentionCall) -> None:
@@ -80,10 +66,7 @@ def measure_batch(
 def watching(
     places: Sequence[Place], observe: Callable[[int, AttentionCall], None]
 ) -> Iterator[None]:
-    """Report the calls of the places within the context by index, without changing results.
-
-    Their modules' ``forward`` takes ``need_weights``, and then returns result and weights.
-    """
+    """Observe calls of places' ``forward``, which takes ``need_weights``; results stay the same."""
     needed: list[bool] = []  # whether the model itself needs the weights, of the calls under way
     calls: Counter[nn.Module] = Counter()
 

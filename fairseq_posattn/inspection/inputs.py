@@ -24,19 +24,14 @@ def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:
     """Return the encoder; a tagger or recommender, which needs more input, is refused."""
     encoder = getattr(trained.model, "encoder", None)
     if not isinstance(encoder, FairseqEncoder | SentenceEncoder):
-        raise UsageError(
-            f"{trained.path}: a {type(trained.model).__name__} needs more input than sentences; "
-            "only its parameters can be shown, without sentences"
-        )
+        fix = "only its parameters can be shown, without sentences"
+        name = type(trained.model).__name__
+        raise UsageError(f"{trained.path}: a {name} needs more input than sentences; {fix}")
     return encoder
 
 
 def read_file(path: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the sentences of a text (``-``: standard input) by line, each ``[T]``.
-
-    Text is plain if the model's data has preparation.json, else tokens separated by spaces. Blank
-    lines are left out.
-    """
+    """Return the sentences of plain text or tokens (``-``: standard input) by line."""
     encode, unknown, notes = _text_reader(trained)
     sentences = {}
     for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
@@ -81,10 +76,9 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
     try:
         task.load_dataset(split)
     except FileNotFoundError as error:
-        raise UsageError(
-            f"--split {split}: there is no such split in {task.cfg.data}; name another, or the "
-            "folder of the binarized data with --data"
-        ) from error
+        missing = f"--split {split}: there is no such split in {task.cfg.data}"
+        fix = "name another, or the folder of the binarized data with --data"
+        raise UsageError(f"{missing}; {fix}") from error
     return task.dataset(split)
 
 
@@ -96,10 +90,8 @@ def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
         batch = dataset.collater([dataset[number]])
         sentence = sentences[number + 1] = batch["net_input"]["src_tokens"][0]
         if len(sentence) > longest:
-            raise UsageError(
-                f"--split {split}:{number + 1}: {len(sentence)} tokens with the end symbol; the "
-                f"model takes {longest} at most"
-            )
+            long = f"{len(sentence)} tokens with the end symbol; the model takes {longest} at most"
+            raise UsageError(f"--split {split}:{number + 1}: {long}")
     return sentences
 
 

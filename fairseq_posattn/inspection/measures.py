@@ -27,10 +27,7 @@ MEGABYTE = 1 << 20
 
 
 def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
-    """Return the attention to keys at most w tokens away, averaged over heads and queries.
-
-    Weights are ``[..., H, T, T]``, query by key, without padding; the result is ``[..., W]``.
-    """
+    """Return the mean attention ``[..., H, T, T]`` within each window: ``[..., W]``."""
     mean = weights.double().mean(-3)  # [..., T, T]
     positions = torch.arange(mean.size(-1))
     distances = (positions[:, None] - positions).abs()  # [T, T]
@@ -41,11 +38,7 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
 def locality(
     encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor], windows: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13).
-
-    :func:`attention_within` is averaged over sentences ``[T]``. All tokens that the encoder attends
-    to count; classifiers do not see ``</s>``.
-    """
+    """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13)."""
     total = torch.zeros(len(places), len(windows), dtype=torch.float64)
     with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
         for batch in batches_of_one_length(sentences):
@@ -106,10 +99,7 @@ def inference_seconds(
 
 
 def update_megabytes(model: PosAttnClassifier, device: torch.device) -> float:
-    """Return the peak memory of a forward and backward pass of the encoder.
-
-    It goes from token embeddings to sentence vectors; gradients count, parameters do not.
-    """
+    """Return the peak memory of the encoder's forward and backward pass, without parameters."""
     encoder = model.encoder.words.train()
     vectors = torch.randn(SENTENCES, WORDS, model.encoder.embed_tokens.embedding_dim)
     vectors = vectors.to(device).requires_grad_()

@@ -30,11 +30,7 @@ def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]
 
 
 def weight_numbers(*runs: Sequence[Place]) -> dict[str, Any]:
-    """Return the learned numbers of DA's sublayers in a run, or their means over several.
-
-    Each of ``sublayers`` has ``parameters`` by name: ``head`` and ``value``, by ascending value.
-    Heads of several runs have no common order: there it is ``rank`` and the mean ``value``.
-    """
+    """Return DA's sorted numbers by sublayer, of several runs the means by ``rank``."""
     sublayers = []
     for same in zip(*runs, strict=True):
         learned = [head_parameters(place.owner) for place in same]

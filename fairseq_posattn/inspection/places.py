@@ -53,10 +53,7 @@ class Place:
         return 2 if result.dim() == 5 else None  # of MPSAN's [B, K, S, T, T]
 
     def weights(self, result: Tensor) -> Tensor:
-        """Return the weights to show: ``[B, H, T, T]``, query by key, or ``[B, H, T]`` of pooling.
-
-        The module's weights of each feature are averaged.
-        """
+        """Return weights to show, means over features: ``[B, H, T, T]``; pooling ``[B, H, T]``."""
         axis = self._feature_axis(result)
         if axis is None:
             return result
@@ -70,13 +67,12 @@ class Place:
                 "them by a weight of the word attended to (source2token)."
             )
         axis = self._feature_axis(result)
-        features = 1 if axis is None else result.size(axis)
-        if features == 1:
+        if axis is None or result.size(axis) == 1:
             return ""
         whom = "word" if isinstance(self.owner, Source2TokenPooling) else "pair of words"
         return (
-            f"The model has a weight for each {whom} and each of {features} features: shown is the "
-            "mean over the features."
+            f"The model has a weight for each {whom} and each of {result.size(axis)} features: "
+            "shown is the mean over the features."
         )
 
     def head_note(self, head: int) -> str:
@@ -93,10 +89,7 @@ def stack_places(
     kind: type[Any] = MultiheadSelfAttention,
     **page: Any,
 ) -> list[Place]:
-    """Return the places of an encoder's or decoder's layers, in the order of computation.
-
-    Each layer has sublayers of these names; ``page`` are attributes of the places.
-    """
+    """Return the places of layers with sublayers of these names; ``page`` are their attributes."""
     numbered = [
         f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
         for index, name in enumerate(names)
@@ -110,21 +103,16 @@ def stack_places(
 
 
 def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place]:
-    """Return the places of a model's ``encoder`` or ``decoder``; ``page`` as :func:`stack_places`.
-
-    A recommender has two encoders: names of their sublayers begin with ``words.`` and ``clicks.``.
-    """
+    """Return a side's places; of recommenders' encoders, names begin with the level."""
     levels = getattr(trained.model, "levels", None) if side == "encoder" else None
     places = []
     for level, stack in (levels or {"": getattr(trained.model, side, None)}).items():
         layers = getattr(stack, "layers", [])
         if not layers or not all(isinstance(one, EncoderLayer | DecoderLayer) for one in layers):
             why = trained.unread and f": {trained.unread}"
-            raise UsageError(
-                f"{trained.path}: the {side} of {type(trained.model).__name__} has no layers of "
-                f"sublayers{why}; choose a model of this plugin, such as posattn_transformer, or "
-                "fairseq's Transformer"
-            )
+            lacks = f"the {side} of {type(trained.model).__name__} has no layers of sublayers{why}"
+            fix = "choose a model of this plugin, such as posattn_transformer"
+            raise UsageError(f"{trained.path}: {lacks}; {fix}, or fairseq's Transformer")
         flag, decoder = f"{side}_sublayers", side == "decoder"
         text = getattr(trained.config, flag)
         names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
@@ -134,10 +122,9 @@ def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place
 
 def encoder_places(trained: TrainedModel) -> list[Place]:
     """Return the places of an encoder where tokens attend to tokens."""
-    if not isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
-        return sublayer_places(trained, "encoder")
-    places = [place for place in classifier_places(trained) if place.query]
-    return places or _refuse(trained)
+    if isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
+        return [one for one in classifier_places(trained) if one.query] or _refuse(trained)
+    return sublayer_places(trained, "encoder")
 
 
 def translation_places(trained: TrainedModel) -> list[Place]:
@@ -151,17 +138,12 @@ def translation_places(trained: TrainedModel) -> list[Place]:
 
 
 def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
-    """Return the places of a classifier: encoder and pooling.
-
-    If sentences of a pair are encoded ``apart``, each has its places.
-    """
+    """Return a classifier's places: encoder and pooling, of each sentence of pairs ``apart``."""
     encoder: Any = trained.model.encoder
     cfg: Any = trained.config
     if encoder.sentences is not None:
-        raise UsageError(
-            f"{trained.path}: reads documents a sentence at a time; choose a model that reads all "
-            "words at once"
-        )
+        fix = "choose a model that reads all words at once"
+        raise UsageError(f"{trained.path}: reads documents a sentence at a time; {fix}")
     rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
     places: list[Place] = []
     for call, (row, prefix) in enumerate(rows):
@@ -180,10 +162,8 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
 
 def _refuse(trained: TrainedModel) -> NoReturn:
     cfg: Any = trained.config
-    raise UsageError(
-        f"{trained.path}: --encoder {cfg.encoder} with --pooling {cfg.pooling} has no attention "
-        "between words to show"
-    )
+    flags = f"--encoder {cfg.encoder} with --pooling {cfg.pooling}"
+    raise UsageError(f"{trained.path}: {flags} has no attention between words to show")
 
 
 def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) -> Iterator[Place]:

@@ -98,10 +98,7 @@ def detokenize_lines(lines: Sequence[str], language: str) -> list[str]:
 def running_text(
     pairs: Pairs, sides: Sides, language: str | None, raw_references: Sequence[str] | None = None
 ) -> Pairs:
-    """Return the pairs as detokenized text, by the rules of a language, by default English.
-
-    ``sides`` are detokenized if they are Moses' tokens; ``raw_references`` replace the references.
-    """
+    """Return the pairs detokenized where ``sides`` say; ``raw_references`` replace references."""
     hypotheses, references = pairs.hypotheses, pairs.references
     if raw_references is not None:
         references = list(raw_references)

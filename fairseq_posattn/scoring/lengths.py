@@ -1,5 +1,6 @@
 """Scores by the length of sentences: one result for each range of lengths."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -24,15 +25,12 @@ def length_of(line: str) -> int:
 
 def divide(lengths: Sequence[int], limits: Sequence[int]) -> dict[str, list[int]]:
     """Return the indices of the sentences in each range of lengths; limits are inclusive."""
-    ranges = zip([0, *(limit + 1 for limit in limits)], [*limits, None], strict=True)
-    return {
-        f"{least} to {most}" if most is not None else f"{least} or more": [
-            place
-            for place, length in enumerate(lengths)
-            if least <= length and (most is None or length <= most)
-        ]
-        for least, most in ranges
-    }
+    bounds = zip([0, *(limit + 1 for limit in limits)], limits, strict=False)
+    names = [*(f"{least} to {most}" for least, most in bounds), f"{limits[-1] + 1} or more"]
+    ranges: dict[str, list[int]] = {name: [] for name in names}
+    for place, length in enumerate(lengths):
+        ranges[names[bisect_left(limits, length)]].append(place)
+    return ranges
 
 
 def measure(
@@ -45,9 +43,8 @@ def measure(
 ) -> list[Bucket]:
     """Return the scores ``names`` in each range of lengths of ``texts``, for JSON.
 
-    A bucket has ``length``, ``sentences``, ``length_ratio`` (words of the hypotheses over those of
-    the references), and by name of the score ``scores`` and ``significance``; p is also corrected
-    for the number of buckets (Holm). Scores of empty buckets are left out.
+    ``length_ratio`` is of words of hypotheses and references; p is also corrected for the number of
+    ranges (Holm). Empty ranges have no scores.
     """
     buckets = []
     for name, places in divide(list(map(length_of, texts)), limits).items():
@@ -78,10 +75,7 @@ def measure(
 def statistics(
     texts: Sequence[str], limits: Sequence[int], groups: Mapping[str, Group]
 ) -> dict[str, Group]:
-    """Return the groups of each range of lengths by name, "bleu 13 to 24".
-
-    Their statistics are those of all sentences: others than of the range add nothing to a sum.
-    """
+    """Return groups by range, "bleu 13 to 24"; sentences outside of it add zero to its sums."""
     named = {}
     for name, places in divide(list(map(length_of, texts)), limits).items():
         for metric, group in groups.items() if places else ():

@@ -42,23 +42,18 @@ class Pairs:
 
     def counts(self) -> dict[str, int]:
         """Return the numbers of scored, missing, empty and skipped hypotheses."""
-        blank = sum(not hypothesis.strip() for hypothesis in self.hypotheses)
-        return {
-            "scored": len(self.hypotheses),
-            "missing": self.missing,
-            "empty": blank - self.missing,
-            "skipped": self.skipped,
-        }
+        empty = sum(not hypothesis.strip() for hypothesis in self.hypotheses) - self.missing
+        counts = {"scored": len(self.hypotheses), "missing": self.missing, "empty": empty}
+        return counts | {"skipped": self.skipped}
 
 
 def from_files(hypotheses: StrPath, references: StrPath, marks: str = "auto") -> Pairs:
     """Read pairs from two files, line by line; UsageError if their numbers of lines differ."""
     written, wanted = read_file(hypotheses), read_file(references)
     if len(written) != len(wanted):
-        raise UsageError(
-            f"{hypotheses}: {len(written):,} lines, but {len(wanted):,} in {references}; each "
-            "hypothesis needs its reference on the same line"
-        )
+        differ = f"{len(written):,} lines, but {len(wanted):,} in {references}"
+        fix = "each hypothesis needs its reference on the same line"
+        raise UsageError(f"{hypotheses}: {differ}; {fix}")
     require_known(wanted, references)
     return Pairs(remove_marks(written, marks), remove_marks(wanted, marks))
 
@@ -87,10 +82,8 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
     generated = read_generated(path)
     written, wanted = generated.hypotheses, generated.references
     if not written:
-        raise UsageError(
-            f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); give output of "
-            "fairseq-generate, or plain text with --hypotheses and --references"
-        )
+        fix = "give output of fairseq-generate, or plain text with --hypotheses and --references"
+        raise UsageError(f"{path}: no hypotheses (lines such as H-0<TAB>-0.5<TAB>text); {fix}")
     restored = "" if references else unknown_words(wanted.values())
     if restored and (text := generated.text()):
         references, restored = text, f"{restored}: all are taken from {text}"
@@ -198,11 +191,7 @@ def marked_lines(lines: Sequence[str]) -> dict[str, int]:
 
 
 def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
-    """Return which of :data:`MARKS` a text has; only ``prepared`` if that is known.
-
-    SentencePiece marks every line; a single line of other text may have its mark, too. Byte pairs
-    mark half of the lines, or a tenth if there are several.
-    """
+    """Return which of MARKS text has: SentencePiece in each line, byte pairs in a tenth or half."""
     lines = list(filter(str.strip, lines))
     for kind, count in marked_lines(lines).items():
         share = 1 if kind == "sentencepiece" else 0.1 if count > 1 else 0.5
@@ -212,10 +201,7 @@ def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
 
 
 def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
-    """Yield warnings about text that makes scores differ from those of the translations.
-
-    ``marks`` were removed; with ``auto`` those that are left may be text or not.
-    """
+    """Yield warnings about text that makes scores differ; ``marks`` of subwords were removed."""
     yield from filter(None, [pairs.restored])
     sides = {"hypotheses": pairs.hypotheses, "references": pairs.references}
     unknown = [sum(UNKNOWN in line for line in lines) for lines in sides.values()]

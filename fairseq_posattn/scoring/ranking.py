@@ -68,15 +68,21 @@ def score(impression: Impression) -> dict[str, float] | None:
     return dict(zip(METRICS, values, strict=True))
 
 
-def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
-    """Return the means, as fractions, and the numbers of impressions ``scored`` and ``skipped``."""
-    sums, counts = dict.fromkeys(METRICS, 0.0), {"scored": 0, "skipped": 0}
+def sum_scores(impressions: Iterable[Impression]) -> dict[str, float]:
+    """Return the sums of all metrics, and the numbers of impressions ``scored`` and ``skipped``."""
+    sums = dict.fromkeys(METRICS, 0.0) | {"scored": 0, "skipped": 0}
     for impression in impressions:
         scores = score(impression)
-        counts["scored" if scores else "skipped"] += 1
+        sums["scored" if scores else "skipped"] += 1
         for name, value in (scores or {}).items():
             sums[name] += value
-    return {**{name: total / max(counts["scored"], 1) for name, total in sums.items()}, **counts}
+    return sums
+
+
+def mean_scores(impressions: Iterable[Impression]) -> dict[str, float]:
+    """Return the means, as fractions, and the numbers of impressions ``scored`` and ``skipped``."""
+    sums = sum_scores(impressions)
+    return sums | {name: sums[name] / max(sums["scored"], 1) for name in METRICS}
 
 
 def read_scores(lines: Iterable[str], name: str) -> Iterator[Impression]:
@@ -114,10 +120,8 @@ def read_column(data: Path, split: str, column: str) -> Iterator[list[str]]:
     """Yield the words of each line of ``text/{split}.{column}`` of a prepared folder."""
     path = data / "text" / f"{split}.{column}"
     if not path.is_file():
-        raise UsageError(
-            f"{path}: no such file; name a folder of `posattn prepare recommendation` and one of "
-            "its splits"
-        )
+        fix = "name a folder of `posattn prepare recommendation` and one of its splits"
+        raise UsageError(f"{path}: no such file; {fix}")
     yield from map(str.split, file_lines(path, allow_empty=True))
 
 

@@ -34,10 +34,7 @@ class Result:
     def compare(
         self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
     ) -> None:
-        """Add comparisons with a baseline's scores of the same names, the main score first.
-
-        Scores that are not in ``called``, by which they are printed, are in JSON only.
-        """
+        """Add comparisons with a baseline, the main score first; ``called`` are printed, too."""
         compared = {name: compare(groups[name], one) for name, one in baselines.items()}
         name, first = next(iter(compared.items()))
         tests = tests_of(groups[name], baselines[name])
@@ -108,10 +105,7 @@ def total_counts(runs: Sequence[Pairs]) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Kept:
-    """The statistics of a run, numbers for each sentence, as :class:`.Group` takes them.
-
-    In a file they are JSON: ``{"test set": fingerprint, "metrics": {name: [[...], ...]}}``.
-    """
+    """The statistics of a run: numbers for each sentence, as :class:`.Group` takes them."""
 
     test_set: str  # the fingerprint of the references
     metrics: Mapping[str, Statistics]  # by their names in ``posattn score --json``

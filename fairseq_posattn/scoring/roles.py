@@ -79,19 +79,16 @@ def compare(
 ) -> Counts:
     """Return the counts for whole files, with predicates matched by position.
 
-    All arguments of a gold predicate are missed if the prediction lacks it or has another lemma; an
-    excess predicted predicate is ignored. Each case warns once. Another number of sentences or
-    words is a UsageError.
+    Arguments of a missing predicate or another lemma are missed, excess predicates ignored; each
+    case warns once. Another number of sentences or words is a UsageError.
     """
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
     counts, lacking, ignored = Counts(), 0, 0
     for wanted, given in zip(gold, predicted, strict=True):
         if wanted.length != given.length:
-            raise UsageError(
-                f"{names[1]}:{given.line}: a sentence of {given.length} words, but {wanted.length} "
-                f"at {names[0]}:{wanted.line}"
-            )
+            differ = f"of {given.length} words, but {wanted.length} at {names[0]}:{wanted.line}"
+            raise UsageError(f"{names[1]}:{given.line}: a sentence {differ}")
         by_place = {proposition.place: proposition for proposition in given.propositions}
         for proposition in wanted.propositions:
             same = by_place.pop(proposition.place, None)

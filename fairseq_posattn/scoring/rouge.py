@@ -64,10 +64,7 @@ LARGEST_TABLE = 5_000**2  # product of two sentences' words, a number each in ro
 
 @cache
 def stemmer() -> Callable[[str], str]:
-    """Return ROUGE's function from a lower-cased word to its stem; words beyond ASCII have none.
-
-    It has WordNet's irregular forms and Porter's algorithm with the changes of his later programs.
-    """
+    """Return ROUGE's stemmer: WordNet's irregular forms, and Porter's later program."""
     from nltk.stem.porter import PorterStemmer  # NLTK is optional
 
     class RougeStemmer(PorterStemmer):  # type: ignore[misc]  # NLTK has no types
@@ -109,10 +106,7 @@ def ignored_share(lines: Iterable[str]) -> float:
 
 
 def sentences(summary: str, eos: str = ".", rule: str = "rouge155") -> list[str]:
-    """Return the sentences of a summary, which end at ``eos`` between spaces, as in files2rouge.
-
-    With the rule ``unicode`` and the default ``eos`` they also end at marks such as 。।؟.
-    """
+    """Return a summary's sentences, by ``eos`` as in files2rouge, or by marks such as 。।؟."""
     if rule == "unicode" and eos == ".":
         summary = END.sub(f" {eos} ", summary)
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
@@ -131,11 +125,7 @@ def rouge_of_each(
     name: object = "text",
     rule: str = "rouge155",
 ) -> dict[str, list[float]]:
-    """Return F1 in percent: for each metric a list over summaries.
-
-    ``eos`` ends a sentence within a line. Sentences that are too long are a UsageError of ``name``.
-    ``rule`` is a key of :data:`RULES`.
-    """
+    """Return each summary's F1 in percent by metric; a long one is a UsageError of ``name``."""
     from rouge_score.rouge_scorer import RougeScorer  # only here: --help does not wait for it
 
     scorer = RougeScorer(list(METRICS.values()), tokenizer=Tokenizer(rule, stemming))
@@ -153,11 +143,9 @@ def _score(
     words = RULES[rule][0].findall
     longest = [max((len(words(sentence)) for sentence in side), default=0) for side in sides]
     if prod(longest) > LARGEST_TABLE:
-        raise UsageError(
-            f"{name}: summary {number}: sentences of {longest[0]:,} words, and of {longest[1]:,} "
-            f"in its reference, are too long; end sentences by {eos!r} between spaces, or give "
-            "another --eos"
-        )
+        long = f"sentences of {longest[0]:,} words, and of {longest[1]:,} in its reference"
+        fix = f"end sentences by {eos!r} between spaces, or give another --eos"
+        raise UsageError(f"{name}: summary {number}: {long}, are too long; {fix}")
     hypothesis, reference = map("\n".join, sides)
     scores = scorer.score(reference, hypothesis)
     return {ours: scores[theirs].fmeasure for ours, theirs in METRICS.items()}
@@ -168,10 +156,8 @@ def rouge_by_files2rouge(pairs: Pairs, eos: str = ".", stemming: bool = True) ->
     folders = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     command = shutil.which("files2rouge", path=folders)
     if command is None:
-        raise UsageError(
-            "--implementation files2rouge: there is no command files2rouge; install it from "
-            "https://github.com/pltrdy/files2rouge, or use rouge-score"
-        )
+        fix = "install it from https://github.com/pltrdy/files2rouge, or use rouge-score"
+        raise UsageError(f"--implementation files2rouge: there is no command files2rouge; {fix}")
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / name for name in ("references", "summaries")]  # in its order
         for path, lines in zip(paths, (pairs.references, pairs.hypotheses), strict=True):

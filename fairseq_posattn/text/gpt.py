@@ -25,10 +25,8 @@ def check_folder(folder: StrPath) -> None:
     if not any(Path(folder, name).is_file() for name in WEIGHTS):
         missing.append(" or ".join(WEIGHTS))
     if missing:
-        raise UsageError(
-            f"--language-model {folder}: there is no {', no '.join(missing)}; put the files of "
-            "Hugging Face's openai-gpt there"
-        )
+        fix = "put the files of Hugging Face's openai-gpt there"
+        raise UsageError(f"--language-model {folder}: there is no {', no '.join(missing)}; {fix}")
 
 
 def read_vocabulary(folder: StrPath) -> dict[str, int]:
@@ -61,10 +59,7 @@ def read_tokenizer(folder: StrPath) -> Any:
 
 
 def splitter(tokenizer: Any) -> Callable[[str], str]:
-    """Return a function from a line of words to its subwords, with spaces between.
-
-    ``tokenizer`` is that of :func:`read_tokenizer`, or its file; another file is a ValueError.
-    """
+    """Return a function from words to subwords by a tokenizer or its file; else a ValueError."""
     if isinstance(tokenizer, Path):
         from tokenizers import Tokenizer
 

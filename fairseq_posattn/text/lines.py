@@ -59,11 +59,7 @@ def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[
 
 
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
-    """Yield ``(FILE:LINE, fields)`` of each row of CSV lines; fields may hold line breaks.
-
-    ``dialect`` are options of :func:`csv.reader`. Unmatched quotation marks are UsageErrors. A lone
-    carriage return, which it refuses, becomes a space.
-    """
+    """Yield ``(FILE:LINE, fields)`` of CSV lines; unmatched quotation marks are UsageErrors."""
     csv.field_size_limit(LONGEST)
     texts = (line.replace("\r", " ") + "\n" for line in lines)
     rows, begin = csv.reader(texts, strict=True, **dialect), 1
@@ -82,10 +78,9 @@ def decoded(line: bytes, encoding: str = "utf-8") -> str:
     except UnicodeDecodeError as error:
         if line.startswith(GZIPPED):
             raise UsageError("compressed; unpack the file: gzip -d") from None
-        raise UsageError(
-            f"not {encoding.upper()}: byte {error.start + 1} is 0x{line[error.start]:02x}; convert "
-            f"the file: iconv -f ITS-ENCODING -t {encoding.upper()}"
-        ) from None
+        name, wrong = encoding.upper(), f"byte {error.start + 1} is 0x{line[error.start]:02x}"
+        fix = f"convert the file: iconv -f ITS-ENCODING -t {name}"
+        raise UsageError(f"not {name}: {wrong}; {fix}") from None
 
 
 def file_lines(path: StrPath, allow_empty: bool = False) -> Iterator[str]:

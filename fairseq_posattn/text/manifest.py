@@ -1,14 +1,10 @@
-"""``preparation.json`` beside binarized data: how its text was made, and what it contains.
-
-Prediction, translation and export tokenize new text by the same rules as the training data.
-``posattn train`` chooses its settings by it.
-"""
+"""``preparation.json`` beside binarized data: how its text was made, and what it contains."""
 
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath, read_limited
@@ -83,7 +79,7 @@ def read(folder: StrPath) -> Manifest | None:
     known = {one.name: one.type for one in fields(Manifest)}  # a newer version may write more
     content = {name: value for name, value in content.items() if name in known}
     for name, value in content.items():
-        if not _CHECKS[known[name]](value):
+        if not _fits(value, known[name]) or (type(value) is int and value < 1):
             raise UsageError(f"{path}: {name} is {value!r}; {FIX}")
     return Manifest(**{**content, "languages": tuple(content.get("languages", ()))})
 
@@ -103,22 +99,13 @@ def check_size(file: StrPath) -> None:
             raise UsageError(f"{path}: has {actual:,} bytes, its preparation {size:,}; {FIX}")
 
 
-def _all(kind: Any, values: Iterable[Any]) -> bool:
-    return all(isinstance(value, kind) for value in values)
-
-
-# By the type of a field.
-_CHECKS: dict[Any, Callable[[Any], bool]] = {
-    str: lambda value: isinstance(value, str),
-    bool: lambda value: isinstance(value, bool),
-    str | None: lambda value: value is None or isinstance(value, str),
-    int | None: lambda value: value is None or type(value) is int and value > 0,
-    tuple[str, ...]: lambda value: isinstance(value, list) and _all(str, value),
-    dict[str, str]: lambda value: isinstance(value, dict) and _all(str, value.values()),
-    dict[str, dict[str, float]]: lambda value: (
-        isinstance(value, dict)
-        and _all(dict, value.values())
-        and _all(int | float, (number for one in value.values() for number in one.values()))
-    ),
-    dict[str, int]: lambda value: isinstance(value, dict) and _all(int, value.values()),
-}
+def _fits(value: Any, kind: Any) -> bool:
+    """Return whether a value from JSON is of a field's type."""
+    parts = get_args(kind)
+    if isinstance(kind, UnionType):
+        return any(_fits(value, part) for part in parts)
+    if get_origin(kind) is dict:
+        return isinstance(value, dict) and all(_fits(one, parts[1]) for one in value.values())
+    if get_origin(kind) is tuple:
+        return isinstance(value, list) and all(_fits(one, parts[0]) for one in value)
+    return type(value) is kind or (kind is float and type(value) is int)

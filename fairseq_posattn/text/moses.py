@@ -21,26 +21,16 @@ MARK_IN_WORD = regex.compile(r"(?V1)(?<=[\p{L}\p{M}])[[\p{M}\u200c\u200d]--[\ufe
 
 
 class Tokenizer:
-    """Moses tokenizer: a function from a line to its tokens, with spaces between.
-
-    Args:
-        language: selects abbreviations and quotation marks.
-        lower: lower-case the line first, as for Multi30k.
-        normalize: unify quotation marks, dashes and spaces first, and replace characters that
-            cannot be printed by spaces.
-        split_hyphens: ``a-b`` becomes ``a @-@ b``.
-        escape: write ``&``, ``|``, quotation marks and some brackets as ``&amp;`` and so on.
-        keep_marks: do not split words at combining marks and joiners, as Moses does.
-    """
+    """Moses tokenizer: a function from a line to its tokens, with spaces between."""
 
     def __init__(
         self,
         language: str,
-        normalize: bool = False,
-        split_hyphens: bool = False,
-        escape: bool = True,
-        lower: bool = False,
-        keep_marks: bool = False,
+        normalize: bool = False,  # quotation marks, dashes, spaces; unprintable characters go
+        split_hyphens: bool = False,  # a-b becomes a @-@ b
+        escape: bool = True,  # &, |, quotation marks and some brackets become &amp; and so on
+        lower: bool = False,  # lower-case first, as for Multi30k
+        keep_marks: bool = False,  # do not split words at combining marks and joiners, as Moses
     ) -> None:
         from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
@@ -88,11 +78,7 @@ RULES: dict[str, Callable[[str], Tokenizer]] = {
 
 
 def is_clean(pair: Iterable[str], longest: int, ratio: float | None = RATIO) -> bool:
-    """Return whether clean-corpus-n.perl keeps a pair of sentences, two lines of tokens.
-
-    A side has 1 to ``longest`` tokens, the longer one at most ``ratio`` times those of the other,
-    or any number if it is None.
-    """
+    """Return whether clean-corpus-n.perl keeps lines of tokens; ``ratio`` is of their lengths."""
     sides = [line.split() for line in pair]
     shorter, longer = sorted(map(len, sides))
     return (

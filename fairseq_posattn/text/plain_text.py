@@ -33,30 +33,22 @@ def codes_file(folder: Path, rules: Manifest) -> Path | None:
     if rules.subwords is None:
         return None
     if rules.subwords not in CODES:
-        raise UsageError(
-            f"{folder}/{NAME}: subwords {rules.subwords!r} is none of {', '.join(CODES)}; update "
-            "fairseq_posattn"
-        )
+        unknown = f"subwords {rules.subwords!r} is none of {', '.join(CODES)}"
+        raise UsageError(f"{folder}/{NAME}: {unknown}; update fairseq_posattn")
     name = CODES[rules.subwords]
     for path in (folder / name, folder / "text" / name):
         if path.is_file():
             manifest.check_size(path)
             if path.stat().st_size <= LARGEST:
                 return path
-            raise UsageError(
-                f"{path}: not a file of {rules.subwords}, which has at most {LARGEST:,} bytes; "
-                "copy it again"
-            )
-    raise UsageError(
-        f"{folder}: has no {name}, beside {NAME} or in text/; copy it from the prepared data"
-    )
+            kind = f"{rules.subwords}, which has at most {LARGEST:,} bytes"
+            raise UsageError(f"{path}: not a file of {kind}; copy it again")
+    where = f"beside {NAME} or in text/; copy it from the prepared data"
+    raise UsageError(f"{folder}: has no {name}, {where}")
 
 
 def splitter(folder: Path, rules: Manifest, language: str) -> Callable[[str], str]:
-    """Return a function from a line to its subwords, with spaces between, as in training.
-
-    ``folder`` is that of the manifest. A missing codes file and unknown rules are UsageErrors.
-    """
+    """Return the function of training from a line to subwords; a UsageError without its files."""
     tokenize, encode = tokenizer(folder, rules, language), cutter(folder, rules)
     return lambda line: " ".join(encode(tokenize(line)).split(" ")[: rules.longest])
 
@@ -85,10 +77,8 @@ def words_of(folder: Path, rules: Manifest, language: str) -> Callable[[str], st
         return moses.RULES[rules.word_rule](language)
     if rules.word_rule in words.RULES:
         return words.RULES[rules.word_rule]
-    raise UsageError(
-        f"{folder}/{NAME}: word_rule {rules.word_rule!r} is none of "
-        f"{', '.join((*moses.RULES, *words.RULES))}; update fairseq_posattn"
-    )
+    unknown = f"word_rule {rules.word_rule!r} is none of {', '.join((*moses.RULES, *words.RULES))}"
+    raise UsageError(f"{folder}/{NAME}: {unknown}; update fairseq_posattn")
 
 
 def cutter(folder: Path, rules: Manifest) -> Callable[[str], str]:
@@ -137,10 +127,7 @@ def joiner(rules: Manifest, language: str) -> Callable[[str], str]:
 
 
 def copy_companions(data: Path, folder: Path) -> None:
-    """Copy manifest, dictionaries and codes of data beside a checkpoint, so that it can move.
-
-    Nothing is copied for data without a manifest, nor for recommenders, which need all titles.
-    """
+    """Copy manifest, dictionaries and codes beside a checkpoint; recommenders need more."""
     rules = manifest.read(data)
     if rules is None or rules.task == "news_recommendation" or os.path.samefile(data, folder):
         return

@@ -65,11 +65,7 @@ def readable(words: Iterable[str], place: int, tags: Iterable[str]) -> str:
 
 
 def spans_of_tags(tags: Sequence[str]) -> list[Span]:
-    """Return the spans of any sequence of ``B-X``, ``I-X`` and ``O``.
-
-    A span starts at a B-, or at an I- that follows O or starts the sentence; it ends before the
-    next B- or O. Its label is that of its first tag.
-    """
+    """Return the spans of ``B-X``, ``I-X`` and ``O``, each by the label of its first tag."""
     spans: list[Span] = []
     for place, (tag, before) in enumerate(zip(tags, [OUTSIDE, *tags], strict=False)):
         if tag.startswith(CONTINUES) and before != OUTSIDE:
@@ -102,10 +98,10 @@ def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentenc
         predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
         for number, row in enumerate(rows, start=first):
             if len(row) != len(predicates) + 1:
-                raise UsageError(
-                    f"{name}:{number}: {len(row)} columns; needs {len(predicates) + 1}, one and "
-                    "one more for each predicate of the sentence"
+                needs = (
+                    f"{len(predicates) + 1}, one and one more for each predicate of the sentence"
                 )
+                raise UsageError(f"{name}:{number}: {len(row)} columns; needs {needs}")
         propositions = []
         for column, (place, predicate) in enumerate(predicates, start=1):
             spans = spans_of_cells([row[column] for row in rows], name, first)
@@ -142,10 +138,7 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[int, list[list[str]]]]:
 
 
 def spans_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> list[Span]:
-    """Return the spans of a column such as ``(A0*``, ``*)``, ``(V*)``, sorted by start.
-
-    Brackets that do not match are UsageErrors; ``first`` is the line of the first cell in ``path``.
-    """
+    """Return the spans, by start, of cells ``(A0*``, ``*)``; wrong brackets are UsageErrors."""
     open_spans: list[tuple[str, int]] = []
     spans = []
     for place, cell in enumerate(cells):

@@ -134,11 +134,7 @@ class BytePairEncoder:
 def train_sentencepiece(
     lines: Iterable[str], vocabulary_size: int, prefix: StrPath, **options: Any
 ) -> None:
-    """Train a model on lines and write ``prefix.model`` and ``prefix.vocab``.
-
-    ``options`` are arguments of ``SentencePieceTrainer.train``, such as ``model_type``. A text of
-    more characters than ``vocabulary_size`` is a UsageError.
-    """
+    """Train with SentencePieceTrainer's ``options``; write ``prefix.model``, ``prefix.vocab``."""
     import sentencepiece
 
     model = io.BytesIO()  # a model file would contain its name
@@ -150,10 +146,8 @@ def train_sentencepiece(
         least = re.search(r"required_chars\. \d+ vs (\d+)", str(error))
         if least is None:
             raise
-        raise UsageError(
-            f"--vocabulary-size {vocabulary_size}: the characters of the text and SentencePiece's "
-            f"symbols are {least[1]} already; give more"
-        ) from None
+        many = f"the characters of the text and SentencePiece's symbols are {least[1]} already"
+        raise UsageError(f"--vocabulary-size {vocabulary_size}: {many}; give more") from None
     Path(f"{prefix}.model").write_bytes(model.getvalue())
     trained = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
     with writing(f"{prefix}.vocab") as vocabulary:
@@ -192,10 +186,7 @@ def learn_wordpiece(
     path: StrPath,
     accents: bool = False,
 ) -> None:
-    """Write at most ``vocabulary_size`` subwords like BERT's ``vocab.txt``, reproducibly.
-
-    ``lines()`` returns the text and is called twice; for ``cased`` see :func:`bert_tokenizer`.
-    """
+    """Write a vocabulary like BERT's ``vocab.txt``, reproducibly; ``lines()`` is read twice."""
     from tokenizers import trainers
 
     learner = bert_tokenizer(None, cased, accents)
@@ -222,10 +213,8 @@ def read_vocabulary(path: StrPath) -> list[str]:
     """Return the subwords of a file such as BERT's ``vocab.txt``; UsageError for other files."""
     subwords = read_file(path)
     if UNKNOWN not in subwords or any(len(one.split()) != 1 for one in subwords):
-        raise UsageError(
-            f"{path}: no vocabulary of WordPiece, which has one subword per line, {UNKNOWN} among "
-            "them, like BERT's vocab.txt"
-        )
+        form = f"one subword per line, {UNKNOWN} among them, like BERT's vocab.txt"
+        raise UsageError(f"{path}: no vocabulary of WordPiece, which has {form}")
     return subwords
 
 
@@ -241,10 +230,7 @@ class WordPieceEncoder:
 
 
 def bert_tokenizer(vocabulary: dict[str, int] | None, cased: bool, accents: bool = False) -> Any:
-    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them.
-
-    ``cased`` keeps capitals and accents; ``accents`` keeps accents, marks and joiners.
-    """
+    """Return BERT's tokenizer with ``{subword: number}``, or with None to learn them."""
     os.environ.setdefault(*NO_THREADS)
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 

@@ -11,15 +11,12 @@ SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
 def check_symbols(text: str, place: str, option: str) -> None:
-    """Raise UsageError if ``text`` has a special symbol of dictionaries as a word.
-
-    ``place`` is FILE:LINE for the message, ``option`` the flag that splits such words.
-    """
+    """Raise UsageError for a special symbol in text at ``place``; ``option`` splits them."""
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():
+            fix = f"write the word otherwise, or give {option}, which splits it"
             raise UsageError(
-                f"{place}: {symbol} is a special symbol of fairseq's dictionaries; write the word "
-                f"otherwise, or give {option}, which splits it"
+                f"{place}: {symbol} is a special symbol of fairseq's dictionaries; {fix}"
             )
 
 

@@ -75,10 +75,7 @@ def moses_words(text: str, keep_marks: bool = False) -> str:
 
 
 def unsuited_share(characters: Mapping[str, int]) -> float:
-    """Return the share of letters, given as counts, that tokenization into words does not suit.
-
-    These are combining marks, letters of scripts without spaces, and letters that Moses splits off.
-    """
+    """Return the share of letters (counts) that are marks, unspaced, or split off by Moses."""
     letters = Counter({one: n for one, n in characters.items() if LETTER.match(one)})
     split = [one for one in letters if UNSPACED.match(one) or " " in moses_words(f"a{one}a")]
     return sum(letters[one] for one in split) / max(1, letters.total())
@@ -103,10 +100,7 @@ def plain_text(text: str) -> str:
 
 
 def parted(rule: Rule) -> Rule:
-    """Extend a rule for text whose punctuation is split off to plain text.
-
-    Text is plain if punctuation ends a word and none stands alone; Moses tokenizes it.
-    """
+    """Extend a rule to plain text, with punctuation at words and none alone, which Moses splits."""
 
     def words(text: str) -> str:
         is_plain = MARK_AT_WORD.search(text) and not MARK_ALONE.search(text)

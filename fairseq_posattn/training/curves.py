@@ -19,10 +19,7 @@ MARKED: Style = {"marker": "."}
 
 @dataclass(frozen=True)
 class Curves:
-    """A run to plot: runs of a ``group`` share a row of panels.
-
-    Runs of one name, such as several seeds, share a color and a label in the legend.
-    """
+    """A run to plot: a ``group`` shares a row of panels, runs of one name share a color."""
 
     name: str
     log: TrainingLog

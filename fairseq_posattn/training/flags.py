@@ -58,20 +58,19 @@ class SharedConfig(FairseqDataclass):
     )
 
 
-def _collect_fields() -> list[tuple[str, Any, Any]]:
-    """Return the flags of all mechanisms as fields of a fairseq config."""
-    collected = {}
-    for builder in mechanisms.MECHANISMS.values():
-        for one in fields(builder.mechanism.flags):
-            choices = one.metadata.get("choices")
-            kind = one.type if choices is None else ChoiceEnum(list(choices))
-            option = field(default=one.default, metadata=one.metadata)
-            collected[one.name] = (one.name, kind, option)
-    return list(collected.values())
+def _field_of(option: Any) -> tuple[str, Any, Any]:
+    """Return a mechanism's flag as a field of a fairseq config: name, type and field."""
+    choices = option.metadata.get("choices")
+    kind = option.type if choices is None else ChoiceEnum(list(choices))
+    return option.name, kind, field(default=option.default, metadata=option.metadata)
 
 
+_flags = [one for name in mechanisms.MECHANISMS.values() for one in fields(name.mechanism.flags)]
 MechanismConfig: Any = make_dataclass(
-    "MechanismConfig", _collect_fields(), bases=(SharedConfig,), namespace={"__module__": __name__}
+    "MechanismConfig",
+    {one.name: _field_of(one) for one in _flags}.values(),
+    bases=(SharedConfig,),
+    namespace={"__module__": __name__},
 )
 
 

@@ -5,15 +5,13 @@ from functools import partial
 __all__ = ["register"]
 
 # Errors about the plugin's flags, in the form of compat.command_line.KNOWN.
-ERRORS = (
-    ("ValueError", r"(impl='\w+' needs a GPU, .*)", "--attention-impl: {0}"),
-    (
-        "InterpolationKeyError",
-        r"Interpolation key 'criterion\.classification_head_name' not found",
+ERRORS = {
+    r"ValueError: (impl='\w+' needs a GPU, .*)": "--attention-impl: {0}",
+    r"InterpolationKeyError: Interpolation key 'criterion\.classification_head_name' not found": (
         "--criterion does not support the task: to classify, give sentence_classification, "
-        "or for scores relatedness or rating_regression",
+        "or for scores relatedness or rating_regression"
     ),
-)
+}
 
 
 def register() -> None:
@@ -21,9 +19,6 @@ def register() -> None:
 
     ``--user-dir`` does this. A program that imports fairseq itself calls it first, or imports
     :mod:`fairseq_posattn` after fairseq.
-
-    Raises:
-        ImportError: fairseq is not installed, or PyTorch is too old.
     """
     from fairseq_posattn import compat
     from fairseq_posattn.common import errors

@@ -6,7 +6,7 @@ import math
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -31,28 +31,21 @@ class Size(NamedTuple):
     flags: str
 
 
-def _read_sizes() -> dict[str, dict[str, Size]]:
+def _read_sizes() -> Any:
     """Return the sizes by kind of data."""
-    text = Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8")
-    return {
-        kind: {
-            name: Size(one["arch"], one["tokens"], " ".join(one["flags"]))
-            for name, one in sizes.items()
-        }
-        for kind, sizes in yaml.safe_load(text).items()
-        if kind != "shared"
-    }
+    kinds = yaml.safe_load(Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"))
+    del kinds["shared"]
+    for sizes in kinds.values():
+        for name, one in sizes.items():
+            sizes[name] = Size(one["arch"], one["tokens"], " ".join(one["flags"]))
+    return kinds
 
 
-KINDS = _read_sizes()
+KINDS: dict[str, dict[str, Size]] = _read_sizes()
 
 
 class Prepared:
-    """A folder of ``posattn prepare``: ``manifest``, ``kind`` of data, ``metric`` of validation.
-
-    ``others`` are further folders to train on. Raises UsageError for folders that are not prepared,
-    or for other data than the first one's.
-    """
+    """A folder of ``posattn prepare``, and ``others`` with its dictionaries to train on."""
 
     def __init__(self, folder: Path, *others: Path) -> None:
         described = manifest.read(folder)

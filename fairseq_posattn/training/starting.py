@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.common.cli import value_of
+from fairseq_posattn.common.cli import value_of, without
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint
 from fairseq_posattn.compat.checks import flag
@@ -28,16 +28,7 @@ SCHEDULE = ("--lr", "--lr-scheduler", "--warmup-updates")
 
 
 class Start:
-    """A trained model whose weights a training starts from.
-
-    Args:
-        given: the checkpoint or its folder.
-        prepared: the data to train on.
-        save_dir: folder of the new training; its checkpoint, if any, is resumed.
-
-    Raises:
-        UsageError: the checkpoint is missing, of other data, or in ``save_dir``.
-    """
+    """The trained model that a training starts from, or the checkpoint in ``save_dir``."""
 
     def __init__(self, given: Path, prepared: Prepared, save_dir: Path) -> None:
         self.name, last = f"--from {given}", save_dir / LAST
@@ -83,12 +74,7 @@ class Start:
 
 
 def model_flags(path: str, saved: dict[str, Any]) -> tuple[str, list[str], list[str]]:
-    """Return a model's architecture, its flags that differ from it, and all flags of models.
-
-    Args:
-        path: the checkpoint, for messages.
-        saved: the options of its model.
-    """
+    """Return a model's architecture, its flags that differ from it, and all flags of models."""
     name = saved.get("arch") or saved["_name"]
     if name not in ARCH_MODEL_NAME_REGISTRY:
         raise UsageError(f"{path}: --arch {name} is unknown; train with fairseq-train")
@@ -122,15 +108,6 @@ def _differing(
         is_free = name in free and name != "language_model_config"
         if value is not None and not is_free and value != default and (value or default):
             yield name, value
-
-
-def without(words: Sequence[str], flags: Collection[str]) -> list[str]:
-    """Return the words of a command without flags and their values."""
-    kept, is_kept = [], True
-    for word in words:
-        is_kept = word not in flags if word.startswith("--") else is_kept
-        kept += [word] if is_kept else []
-    return kept
 
 
 def _values(settings: Any) -> dict[str, Any]:

@@ -1,8 +1,4 @@
-"""Reader of fairseq's training logs: losses, scores and learning rates.
-
-It reads ``--log-format json``, ``simple`` and ``tqdm``, with the line heads of fairseq-train, of
-fairseq-hydra-train, or none, as in a ``--log-file``.
-"""
+"""Reader of logs of fairseq-train and -hydra-train, in the formats json, simple and tqdm."""
 
 import json
 import re
@@ -30,10 +26,7 @@ _PAIR = re.compile(r"(?: \| (\w+) |[ ,](\w+)=)([^ ,|]+)(?=,| \||$)")
 
 
 def read_line(line: str) -> tuple[str, Numbers] | None:
-    """Return the kind of a log line and its numbers by name; None if it has no measurements.
-
-    ``... | INFO | valid | {"epoch": 1, "valid_loss": "2"}`` is ("valid", {"epoch": 1, "loss": 2}).
-    """
+    """Return kind and numbers by name, ``("valid", {"loss": 2})``; None without measurements."""
     line = line.rstrip()
     text = _TEXT.search(line)
     if text is None:
@@ -81,10 +74,7 @@ def scores_of(numbers: Numbers) -> Numbers:
 
 
 class TrainingLog:
-    """Measurements of a training, from the log of one or several parts of it.
-
-    After a resumed checkpoint, measurements of lost updates are dropped.
-    """
+    """Measurements of a training from its log; those of updates lost by resuming are dropped."""
 
     def __init__(self, path: Path) -> None:
         self._lines: dict[str, list[Numbers]] = {tag: [] for tag in TAGS}
@@ -116,10 +106,7 @@ class TrainingLog:
         return points
 
     def score(self) -> str | None:
-        """Return the main validation metric besides the loss, or None without validation.
-
-        It is the metric of the best checkpoint, else the first metric, else perplexity.
-        """
+        """Return the metric of the best checkpoint, else the first, else perplexity, or None."""
         named = dict.fromkeys(name for numbers in self._lines["valid"] for name in numbers)
         chosen = [name.removeprefix("best_") for name in named if name.startswith("best_")]
         scores = [*chosen, *scores_of(dict.fromkeys(named, 0.0))]

@@ -69,7 +69,7 @@ def translator(tmp_path):
         encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
         model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
         trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)
-        return TranslationView(trained, beam=2, max_len_b=8)
+        return TranslationView(trained, places.translation_places(trained), beam=2, max_len_b=8)
 
     return build
 
@@ -94,7 +94,7 @@ def classifier():
         trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
         predictor = prediction.predictor_of(trained, device="cpu")
         predictor.encodes_apart = predictor.expects_pairs = pairs
-        return ClassifierView(trained, predictor)
+        return ClassifierView(trained, places.classifier_places(trained, pairs), predictor)
 
     return build
 

@@ -86,11 +86,17 @@ def export(args: Namespace) -> None:
     lines, labels = read_examples(args.text, args.labels)
     decoding = search_settings(args, SEARCH)
     exported = checkpoint.export(args.checkpoint, args.folder, args.data, **decoding)
+    folder = Path(args.folder)
     contents = f"{args.folder}: weights, configuration, tokenizer and model card"
     difference = f"those of {args.checkpoint} by at most {exported.difference:.1g}"
     print(f"{contents}; its scores differ from {difference}")
     if args.ctranslate2:
-        write_ctranslate2(args.folder, exported)
+        from fairseq_posattn.export import ctranslate2
+
+        if not exported.model.config.is_encoder_decoder:
+            raise UsageError("--ctranslate2: needs a model that translates or summarizes")
+        difference = f"differ from the model's by at most {ctranslate2.write(exported, folder):.1g}"
+        print(f"{folder / ctranslate2.NAME}: its log-probabilities {difference}")
     if graph:
         write_graphs(args, exported, lines, labels)
 
@@ -107,17 +113,6 @@ def read_examples(
     rows = parallel_lines(**{name: read_file(path) for name, path in files.items()})
     kept = [row for row in rows if row[0].strip()]
     return [line for line, _ in kept], [label for _, label in kept]
-
-
-def write_ctranslate2(folder: str, exported: "Exported") -> None:
-    """Write CTranslate2's folder within the model's."""
-    from fairseq_posattn.export import ctranslate2
-
-    if not exported.model.config.is_encoder_decoder:
-        raise UsageError("--ctranslate2: needs a model that translates or summarizes")
-    difference = ctranslate2.write(exported, Path(folder))
-    name = Path(folder, ctranslate2.NAME)
-    print(f"{name}: its log-probabilities differ from the model's by at most {difference:.1g}")
 
 
 def write_graphs(

@@ -50,9 +50,8 @@ def average(args: Namespace) -> None:
         needed = "--num-epoch-checkpoints or --num-update-checkpoints"
         raise ArgumentError(None, f"--checkpoint-upper-bound needs {needed}")
     if count and (len(args.inputs) > 1 or not Path(args.inputs[0]).is_dir()):
-        named = " ".join(args.inputs)
-        problem = f"--inputs {named}: to count checkpoints, name one existing folder"
-        raise ArgumentError(None, problem)
+        problem = "to count checkpoints, name one existing folder"
+        raise ArgumentError(None, f"--inputs {' '.join(args.inputs)}: {problem}")
     import torch  # only here: --help needs no PyTorch
 
     from fairseq_posattn.compat.checkpoints import find_checkpoint

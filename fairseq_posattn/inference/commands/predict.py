@@ -17,15 +17,16 @@ and prints it with its roles in brackets:
     [ARG0 My cats] [V love] [ARG1 hats] .
 """
 
+import itertools
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from collections.abc import Sequence
 
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference import options
 from fairseq_posattn.inference.stream import warn
+from fairseq_posattn.text.props import read_props, write_props
 from fairseq_posattn.text.words import RULES
 
 
@@ -62,6 +63,7 @@ def predict(args: Namespace) -> None:
     from tqdm import tqdm
 
     from fairseq_posattn.inference import prediction
+    from fairseq_posattn.inference.role_prediction import as_props
 
     words = {"auto": None, "none": "spaces"}.get(args.tokenizer, args.tokenizer)
     blank = 0
@@ -78,8 +80,10 @@ def predict(args: Namespace) -> None:
             predictor.words = RULES[predictor.rule_of_text()]
         with tqdm(disable=not args.progress) as bar:
             answers = predictor.read_groups(groups, name, args.batch_size)
-            if args.props:
-                print_props(answers, args.props, out)
+            if args.props:  # to be scored against them
+                gold, flat = read_props(args.props), itertools.chain.from_iterable(answers)
+                roles = (one for one in flat if isinstance(one, prediction.RolePrediction))
+                out.writelines(write_props(as_props(gold, roles)))
                 return
             for predictions in answers:
                 for one in predictions:
@@ -95,12 +99,3 @@ def predict(args: Namespace) -> None:
     if blank:
         lines = "1 blank line" if blank == 1 else f"{blank:,} blank lines"
         sys.stderr.write(f"{lines} answered with a blank line\n")
-
-
-def print_props(answers: Iterable[list[Any]], gold: str, out: TextIO) -> None:
-    """Write a tagger's predictions as a props file, to be scored against ``gold``."""
-    from fairseq_posattn.inference.role_prediction import RolePrediction, as_props
-    from fairseq_posattn.text.props import read_props, write_props
-
-    predictions = (one for group in answers for one in group if isinstance(one, RolePrediction))
-    out.writelines(write_props(as_props(read_props(gold), predictions)))

@@ -86,9 +86,8 @@ def rank(args: Namespace) -> Iterator[Impression]:
     trained = trained_model.load(path, args.data)
     task = trained.task
     if not hasattr(task, "titles"):
-        raise UsageError(
-            f"{path}: not a recommender; it was not trained with --task news_recommendation"
-        )
+        reason = "it was not trained with --task news_recommendation"
+        raise UsageError(f"{path}: not a recommender; {reason}")
     impressions = task.load_dataset(split).impressions
     folder = Path(task.cfg.data)
     model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))
@@ -101,10 +100,7 @@ def rank(args: Namespace) -> Iterator[Impression]:
 
 
 def score_candidates(model: Any, task: Any, dataset: Any, batch_size: int) -> tuple[Any, Any]:
-    """Return the scores of all candidates ``[N]`` and the offsets of the impressions in them.
-
-    Titles are encoded once. Impressions of equal history length share a batch.
-    """
+    """Return all candidates' scores ``[N]`` and offsets; equal history lengths share a batch."""
     import numpy
     from tqdm import tqdm
 

@@ -152,10 +152,9 @@ def unmet(text: str, forced: dict[str, list[Any]], row: int) -> str:
         condition = f" with {', '.join(map(shortened, forced['constraints'][row]))} in it"
     elif "prefixes" in forced:
         condition = f" that begins with {shortened(forced['prefixes'][row])}"
-    return (
-        f"answered with a blank line: no translation of {shortened(text)}{condition} within "
-        "--max-len-a, --max-len-b and --no-repeat-ngram-size"
-    )
+    limits = "--max-len-a, --max-len-b and --no-repeat-ngram-size"
+    nothing = f"no translation of {shortened(text)}{condition} within {limits}"
+    return f"answered with a blank line: {nothing}"
 
 
 def split_checkpoints(given: str) -> list[str]:
@@ -166,11 +165,7 @@ def split_checkpoints(given: str) -> list[str]:
 def requests(
     groups: Iterable[list[bytes]], name: str, args: Namespace, notes: LineNotes
 ) -> Iterator[tuple[list[str], dict[str, list[Any]], UsageError | None]]:
-    """Yield texts of the file ``name`` as they arrive, what is forced, and the error after them.
-
-    Lines that cannot be read are blank and added to ``notes``. Raise UsageError if there are more
-    prefixes than lines.
-    """
+    """Yield texts as they arrive, what is forced, and the error after them; add to ``notes``."""
     number, prefixes = 0, None
     if args.prefixes:
         prefixes = file_lines(args.prefixes, allow_empty=True)

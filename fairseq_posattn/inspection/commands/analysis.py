@@ -12,9 +12,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_json
 
 if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
-    from torch import Tensor
-
-    from fairseq_posattn.inference.trained_model import TrainedModel
     from fairseq_posattn.inspection.places import Place
 
 DEFAULT = "(default: %(default)s)"
@@ -36,7 +33,12 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         "CSPAN). The end symbol counts as a token, except in classifiers, which do not see it.",
     )
     add_model(locality)
-    add_sentences(locality)
+    texts = locality.add_mutually_exclusive_group(required=True)
+    about = "source sentences, one a line; - for standard input. Plain text if the model's data "
+    about += "was made by posattn prepare (preparation.json), else tokens separated by spaces"
+    texts.add_argument("--sentences", metavar="FILE", help=about)
+    about = "use the source sentences of this split of the binarized data, such as test"
+    texts.add_argument("--split", help=about)
     about = "window sizes in tokens each way (default: 1,2,4)"
     locality.add_argument(
         "--windows", type=number_list, default=[1, 2, 4], metavar="W,...", help=about
@@ -77,15 +79,6 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def add_sentences(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_mutually_exclusive_group(required=True)
-    about = "source sentences, one a line; - for standard input. Plain text if the model's data "
-    about += "was made by posattn prepare (preparation.json), else tokens separated by spaces"
-    group.add_argument("--sentences", metavar="FILE", help=about)
-    about = "use the source sentences of this split of the binarized data, such as test"
-    group.add_argument("--split", help=about)
-
-
 def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     return cli.run(make_parser(prog), analyze, arguments)
 
@@ -103,11 +96,18 @@ def analyze(args: argparse.Namespace) -> None:
 
 
 def run_locality(args: argparse.Namespace) -> None:
-    from fairseq_posattn.inspection import inputs, measures
+    from fairseq_posattn.inference.trained_model import load
+    from fairseq_posattn.inspection import inputs, measures, places
 
-    trained, chosen = load_attention(args)
-    texts = list(read_sentences(trained, args).values())
-    rows = measures.locality(inputs.encoder_of(trained), chosen, texts, args.windows)
+    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
+    encoder = inputs.encoder_of(trained)
+    chosen = places.choose(places.encoder_places(trained), args.layers, args.sublayers)
+    if args.split:
+        sentences = inputs.read_split(args.split, trained)
+    else:
+        sentences = inputs.read_file(args.sentences, trained)
+    texts = list(sentences.values())
+    rows = measures.locality(encoder, chosen, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {len(texts)} sentences")
     print(measures.locality_table(rows))
@@ -122,10 +122,9 @@ def run_parameters(args: argparse.Namespace) -> None:
     first, *others = runs = [load_mechanisms(path, args) for path in args.checkpoint]
     for path, places in zip(args.checkpoint[1:], others, strict=True):
         if parameters.layout(places) != parameters.layout(first):
-            raise UsageError(
-                f"{path}: layers, heads or mapping of DA differ from {args.checkpoint[0]}; name "
-                "checkpoints of one model with several seeds"
-            )
+            fix = "name checkpoints of one model with several seeds"
+            differ = f"layers, heads or mapping of DA differ from {args.checkpoint[0]}"
+            raise UsageError(f"{path}: {differ}; {fix}")
     if not others:
         [args.checkpoint] = args.checkpoint
     numbers = parameters.weight_numbers(*runs)
@@ -159,16 +158,6 @@ def run_cost(args: argparse.Namespace) -> None:
     )
 
 
-def load_attention(args: argparse.Namespace) -> tuple["TrainedModel", list["Place"]]:
-    """Return the model and the chosen places where its tokens attend to tokens."""
-    from fairseq_posattn.inference.trained_model import load
-    from fairseq_posattn.inspection import inputs, places
-
-    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
-    inputs.encoder_of(trained)
-    return trained, places.choose(places.encoder_places(trained), args.layers, args.sublayers)
-
-
 def load_mechanisms(path: str, args: argparse.Namespace) -> list["Place"]:
     """Return the chosen places of DA in a model; none is an error."""
     from fairseq_posattn.attention import DistanceAwareAttention
@@ -180,20 +169,8 @@ def load_mechanisms(path: str, args: argparse.Namespace) -> list["Place"]:
     if drawn := [place for place in chosen if isinstance(place.owner, DistanceAwareAttention)]:
         return drawn
     names = ", ".join(dict.fromkeys(place.name for place in chosen))
-    raise UsageError(
-        f"--plot weights: needs {DistanceAwareAttention.__name__}, but the chosen {args.side} "
-        f"sublayers of {path} are {names}"
-    )
-
-
-def read_sentences(trained: "TrainedModel", args: argparse.Namespace) -> "dict[int, Tensor]":
-    """Return the sentences that the options name, by line."""
-    from fairseq_posattn.inspection import inputs
-
-    if args.split:
-        return inputs.read_split(args.split, trained)
-    inputs.encoder_of(trained)
-    return inputs.read_file(args.sentences, trained)
+    chosen_are = f"the chosen {args.side} sublayers of {path} are {names}"
+    raise UsageError(f"--plot weights: needs {DistanceAwareAttention.__name__}, but {chosen_are}")
 
 
 def write(numbers: dict[str, Any], args: argparse.Namespace) -> None:

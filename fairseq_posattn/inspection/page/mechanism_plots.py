@@ -30,14 +30,15 @@ BIASES = (LinearBiasAttention, BucketBiasAttention, KernelBiasAttention, Functio
 def of_place(place: Place) -> dict[str, Any] | None:
     """Return a function of distance for each head, or None.
 
-    It has ``title``, ``about`` and ``lines``: each head's value at the key's position less the
-    query's, from -N to N, null where the query does not see the key. If ``sigmoid`` is true, the
-    value is the sigmoid of that and the query's term; without lines, :func:`of_call` has values.
+    ``lines`` have values from -N to N, null where the query does not see the key; if ``sigmoid``,
+    of the query's term and these. Without lines, :func:`of_call` has values.
     """
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
     if isinstance(owner, DynamicMaskAttention):
-        logits = mask_logits(owner, FURTHEST)
+        bias = relative_bias_vector(owner.distance_bias(), FURTHEST + 1, FURTHEST + 1)
+        # P + U by the key's position less the query's; the bias has the opposite distances
+        logits = bias.flip(0) + owner.head_bias[:, None]  # [H, 2N+1]
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
         return _plot(title, about, seen(logits, owner.causal), sigmoid=True)
@@ -70,12 +71,6 @@ def of_place(place: Place) -> dict[str, Any] | None:
     return None
 
 
-def mask_logits(mechanism: DynamicMaskAttention, furthest: int) -> Tensor:
-    """Return DMAN's ``P + U`` of each head by distance (key minus query), ``[H, 2N+1]``."""
-    bias = relative_bias_vector(mechanism.distance_bias(), furthest + 1, furthest + 1)
-    return bias.flip(0) + mechanism.head_bias[:, None]  # of the query's position less the key's
-
-
 def seen(lines: Tensor, causal: bool) -> list[list[Any]]:
     """Return ``[H, 2N+1]`` as lists; None for the keys after the query if it cannot see them."""
     middle = lines.size(1) // 2
@@ -96,16 +91,15 @@ def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> di
 
 
 def of_call(call: AttentionCall) -> dict[str, Any]:
-    """Return what a mechanism computes for this sentence besides weights.
-
-    That is nothing; or ``terms`` of each query; or, in thousandths, ``factors`` of each head, query
-    and key, or ``words``, a weight of each head and word.
-    """
+    """Return ``terms`` of queries, thousandths as ``factors`` or ``words``, or nothing."""
     owner = call.place.owner
     if isinstance(owner, DynamicMaskAttention):
-        return {"terms": [round(term, 3) for term in call.query_terms().tolist()]}
+        terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query
+        return {"terms": [round(term, 3) for term in terms.tolist()]}
     if isinstance(owner, TensorizedAttention):
-        return {"words": thousandths(call.source2token()[0])}
+        hidden, _, key, value = call.args
+        weights = owner.token_source_weights(key, value, hidden=hidden)  # [B, H, T]
+        return {"words": thousandths(weights[0])}
     if isinstance(owner, GaussianAttention):
         _, query, key, _ = call.args
         position, length = sentence_positions(key, None)

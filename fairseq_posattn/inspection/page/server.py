@@ -24,10 +24,7 @@ NO_TEXT = "send a JSON object with a text"
 
 
 def page(model: dict[str, Any], sentences: list[dict[str, Any]], *, asks: str = "") -> str:
-    """Return a complete HTML page of the data of :mod:`.view`.
-
-    ``asks`` is the label of the field for more sentences, if a server answers them.
-    """
+    """Return an HTML page of the data of :mod:`.view`; ``asks`` labels the field of a server."""
     html, style, script = (
         resources.files(__package__).joinpath(f"page.{kind}").read_text(encoding="utf-8")
         for kind in ("html", "css", "js")
@@ -60,10 +57,7 @@ def _hash(text: str) -> str:
 
 
 class LookServer(ThreadingHTTPServer):
-    """An HTTP server for this machine alone, which reads one sentence at a time.
-
-    The page has ``sentences`` at the start. The ``port`` 0 is any that is free.
-    """
+    """A server for this machine alone, a sentence at a time; ``port`` 0 is any that is free."""
 
     daemon_threads = True
     request_queue_size = 128  # connections that wait to be accepted

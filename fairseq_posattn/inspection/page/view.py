@@ -41,43 +41,29 @@ class View:
     about: str  # what it does, in a few words
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
+    languages: dict[str, str] = {}  # of rows of words, where they are known
     unknown: UnknownTokens
 
-    def __init__(
-        self,
-        trained: TrainedModel,
-        shown: Sequence[Place],
-        layers: Sequence[int] | None = None,
-        names: Sequence[str] | None = None,
-    ):
-        self.trained = trained
-        self.places = places.choose(shown, layers, names)
+    def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
+        self.trained, self.places = trained, shown
         self._notes: dict[int, dict[str, Any]] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
-        """Translate or classify a plain text, or take a translation, and record the attention.
+        """Translate or classify a text, or take a translation, and record the attention.
 
-        More weights than ``room`` raise :class:`TooMuchError`.
-
-        Returns:
-            ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
-            ``attention``, of each place ``weights`` in thousandths and the result of
-            :func:`.mechanism_plots.of_call`; ``size``, the number of weights; and ``notice`` if the
-            text was cut.
+        Return ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
+        ``attention``, of each place ``weights`` in thousandths and the result of
+        :func:`.mechanism_plots.of_call`; ``size``, the number of weights, of which more than
+        ``room`` raise :class:`TooMuchError`; and ``notice`` if the text was cut.
         """
         raise NotImplementedError
-
-    @property
-    def languages(self) -> dict[str, str]:
-        """Return the languages of rows of words, where they are known."""
-        return {}
 
     def description(self) -> dict[str, Any]:
         """Return what is equal for all sentences: model and places, which have notes after one."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
-            "languages": dict(self.languages),
+            "languages": self.languages,
             "places": [
                 {
                     **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
@@ -140,25 +126,16 @@ class TranslationView(View):
 
     writes = True
 
-    def __init__(
-        self,
-        trained: TrainedModel,
-        layers: Sequence[int] | None = None,
-        names: Sequence[str] | None = None,
-        **decoding: Any,
-    ):
-        super().__init__(trained, places.translation_places(trained), layers, names)
+    def __init__(self, trained: TrainedModel, shown: Sequence[Place], **decoding: Any):
+        super().__init__(trained, shown)
         self.translator = translation.translator_of([trained], device="cpu", **decoding)
         self.unknown = self.translator.lines.unknown
         cfg = self.translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
-
-    @property
-    def languages(self) -> dict[str, str]:
-        cfg = self.translator.task.cfg
         sides = {places.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
-        return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
+        named = {row: name for row, name in sides.items() if is_language(name)}
+        self.languages = {row: name.replace("_", "-") for row, name in named.items()}
 
     def notes(self) -> LineNotes:
         return self.translator.lines.notes()
@@ -182,9 +159,8 @@ class TranslationView(View):
         written = torch.cat([words, torch.tensor([dictionary.eos()])])
         longest = self.trained.model.max_decoder_positions()
         if len(written) > longest:
-            raise UsageError(
-                f"the translation has {len(written)} subwords; the model writes {longest} at most"
-            )
+            long = f"has {len(written)} subwords; the model writes {longest} at most"
+            raise UsageError(f"the translation {long}")
         before = torch.cat([written[-1:], written[:-1]])  # the end stands for the start
         batch = {"src_tokens": source[None], "src_lengths": torch.tensor([len(source)])}
         batch["prev_output_tokens"] = before[None]
@@ -203,15 +179,8 @@ class TranslationView(View):
 class ClassifierView(View):
     """A view of a model that predicts a label or a score."""
 
-    def __init__(
-        self,
-        trained: TrainedModel,
-        predictor: Any,
-        layers: Sequence[int] | None = None,
-        names: Sequence[str] | None = None,
-    ):
-        shown = places.classifier_places(trained, predictor.encodes_apart)
-        super().__init__(trained, shown, layers, names)
+    def __init__(self, trained: TrainedModel, shown: Sequence[Place], predictor: Any):
+        super().__init__(trained, shown)
         self.predictor = predictor
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
         cfg: Any = trained.config
@@ -244,18 +213,15 @@ def open_view(
     names: Sequence[str] | None = None,
     **decoding: Any,
 ) -> View:
-    """Load a model onto the CPU and return a view of the chosen layers and sublayers (all: None).
-
-    ``decoding`` are search settings of a model that translates.
-    """
+    """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
     trained = load(checkpoint, data)
     if translation.translates(trained):
-        return TranslationView(trained, layers, names, **decoding)
+        shown = places.choose(places.translation_places(trained), layers, names)
+        return TranslationView(trained, shown, **decoding)
     predictor = prediction.predictor_of(trained, device="cpu")
     if not isinstance(predictor, prediction.Predictor):
-        raise UsageError(
-            f"{checkpoint}: tags the roles of a predicate; the page shows models that translate, "
-            "summarize or classify"
-        )
+        fix = "the page shows models that translate, summarize or classify"
+        raise UsageError(f"{checkpoint}: tags the roles of a predicate; {fix}")
     predictor.words = RULES[predictor.rule_of_text()]
-    return ClassifierView(trained, predictor, layers, names)
+    shown = places.classifier_places(trained, predictor.encodes_apart)
+    return ClassifierView(trained, places.choose(shown, layers, names), predictor)

@@ -119,21 +119,24 @@ def score(options: argparse.Namespace) -> Result:
             raise UsageError("--detokenize: sets --text and --language; leave these out")
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
-    measures = read_measures(options, language, pairs[0])
-    shown = ["sacrebleu"] if prints_one_form(options, pairs) else measures.forms
+    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
+    for path, read in ((options.raw_references, raw), (options.comet, sources)):
+        if read is not None:
+            shared.check_lines(path, read, pairs[0])
+    forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
+    measures = Measures(forms, language, options.text, raw, sources, options.comet_model)
+    shown = ["sacrebleu"] if prints_one_form(options, pairs) else forms
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
     for run in (*pairs, *baseline):
         warnings += warnings_of(run, options.remove_bpe)
 
     groups, signatures = measures.groups(pairs, measures.metrics), measures.signatures()
-    scores, form = measures.main(groups), measures.forms[0]
-    each = {
-        name: {"bleu": groups[name].mean, "signature": signatures[name]} for name in measures.forms
-    }
+    scores, form = measures.main(groups), forms[0]
+    each = {name: {"bleu": groups[name].mean, "signature": signatures[name]} for name in forms}
     numbers = numbers_of(scores) | {"signature": signatures[form]}
     numbers |= {"signatures": measures.main(signatures), "forms": each}
-    unprinted = {*measures.forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
+    unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     first = "chrf2" if tokenizer_of(language)[0] == "char" else ""
     names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
     called = {one: CALLED[one] for one in sorted(CALLED, key=first.__ne__) if one not in unprinted}
@@ -151,16 +154,6 @@ def score(options: argparse.Namespace) -> Result:
     main = next(iter(called))
     shared.add_details(result, options, pairs, scores, before, {main: called[main]})
     return result
-
-
-def read_measures(options: argparse.Namespace, language: str | None, pairs: Pairs) -> Measures:
-    """Return what the options ask for; files must have a line for each of the ``pairs``."""
-    forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
-    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
-    for path, lines in ((options.raw_references, raw), (options.comet, sources)):
-        if lines is not None:
-            shared.check_lines(path, lines, pairs)
-    return Measures(forms, language, options.text, raw, sources, options.comet_model)
 
 
 def prints_one_form(options: argparse.Namespace, runs: Sequence[Pairs]) -> bool:

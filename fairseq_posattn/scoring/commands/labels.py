@@ -43,10 +43,8 @@ def score(options: argparse.Namespace) -> Result:
     )
     for path, run in zip(options.predictions + options.baseline, runs + before, strict=True):
         if len(run) != len(labels):
-            raise UsageError(
-                f"{path}: {len(run):,} labels, but {len(labels):,} in {options.references}; each "
-                "prediction needs its label on the same line"
-            )
+            differ = f"{len(run):,} labels, but {len(labels):,} in {options.references}"
+            raise UsageError(f"{path}: {differ}; each prediction needs its label on the same line")
     classes = sorted({label for run in (labels, *runs, *before) for label in run})
     if len(classes) > MOST_CLASSES:
         raise UsageError(f"{len(classes):,} different labels: at most {MOST_CLASSES:,} classes")

@@ -31,12 +31,7 @@ from pathlib import Path
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.bleu import ESCAPED
-from fairseq_posattn.scoring.commands.score import (
-    add_details,
-    read_baseline,
-    read_pairs,
-    text_parser,
-)
+from fairseq_posattn.scoring.commands import score as shared
 from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.rouge import (
@@ -54,7 +49,7 @@ MOST_IGNORED = 0.001  # share of letters; English news has less, German and Fren
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
-    parser = text_parser(__doc__, prog)
+    parser = shared.text_parser(__doc__, prog)
     about = "token that ends sentences (default: %(default)s)"
     parser.add_argument("--eos", default=".", metavar="TOKEN", help=about)
     about = "rule of words (default: %(default)s)"
@@ -74,11 +69,11 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
 
 
 def score(options: argparse.Namespace) -> Result:
-    pairs = read_pairs(options)
-    baseline = read_baseline(options, pairs[0])
-    by_sentence = options.implementation == "rouge-score"
+    pairs = shared.read_pairs(options)
+    baseline = shared.read_baseline(options, pairs[0])
     rule, warnings = choose_words(options, pairs)
-    signature = f"rouge-score:{version('rouge-score')}" if by_sentence else "files2rouge"
+    signature = options.implementation
+    signature += f":{version(signature)}" if signature == "rouge-score" else ""
     if options.lead is not None:
         for place, run in enumerate(pairs):
             leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
@@ -89,16 +84,14 @@ def score(options: argparse.Namespace) -> Result:
     signature += "|split:punctuation" if options.remove_bpe == "wordpiece" else ""
     names = {name: f"{called}{BESIDE[options.words]}" for name, called in CALLED.items()}
     groups: dict[str, Group] = {}
-    if by_sentence:
+    if options.implementation == "rouge-score":
         groups = _groups(pairs, options.generated + options.hypotheses, options)
         numbers = numbers_of(groups)
         lines = [f"{names[name]} {group}" for name, group in groups.items()]
         lines.append(groups["rouge1"].explanation)
     elif options.baseline or options.statistics or options.by_length or len(pairs) > 1:
-        raise UsageError(
-            "--implementation files2rouge: has no --baseline, --statistics, --by-length or "
-            "several runs; use rouge-score"
-        )
+        problem = "has no --baseline, --statistics, --by-length or several runs; use rouge-score"
+        raise UsageError(f"--implementation files2rouge: {problem}")
     else:
         numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]
@@ -112,7 +105,7 @@ def score(options: argparse.Namespace) -> Result:
     before = _groups(baseline, options.baseline, options) if baseline else {}
     if baseline:
         result.compare(groups, before, names)
-    add_details(result, options, pairs, groups, before, CALLED)
+    shared.add_details(result, options, pairs, groups, before, CALLED)
     return result
 
 

@@ -42,11 +42,8 @@ def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = 
 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") -> int:
-    parser = argparse.ArgumentParser(
-        prog=prog,
-        description="Score the output of a model.",
-        epilog=f"'{prog} KIND --help' explains a score.",
-    )
+    epilog = f"'{prog} KIND --help' explains a score."
+    parser = argparse.ArgumentParser(prog, None, "Score the output of a model.", epilog)
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     for name, about in KINDS.items():
         kinds.add_parser(name, add_help=False, help=about)
@@ -171,7 +168,5 @@ def add_details(
 def check_lines(path: Path, lines: Sequence[str], pairs: Pairs) -> None:
     """Raise UsageError unless a file has one line for each scored sentence."""
     if len(lines) != len(pairs.references):
-        raise UsageError(
-            f"{path}: {len(lines):,} lines for {len(pairs.references):,} scored sentences; give "
-            "one line for each"
-        )
+        differ = f"{len(lines):,} lines for {len(pairs.references):,} scored sentences"
+        raise UsageError(f"{path}: {differ}; give one line for each")

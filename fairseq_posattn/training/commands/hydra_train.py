@@ -70,12 +70,7 @@ def train(args: argparse.Namespace) -> None:
 
 
 def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
-    """Return the arguments of fairseq-hydra-train.
-
-    Raises:
-        UsageError: the file is missing or not .yaml, it could make Hydra run code, or several
-            trainings would share a folder.
-    """
+    """Return the arguments of fairseq-hydra-train; refuse a file that could run code."""
     if str(file) in packaged():
         file = PACKAGED / f"{file}.yaml"
     if not file.is_file():
@@ -89,10 +84,9 @@ def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
     if several and isinstance(checkpoint, dict):
         save_dir = given.get(SAVE_DIR, str(checkpoint.get("save_dir", "checkpoints")))
         if "${" not in save_dir and "," not in save_dir:
-            raise UsageError(
-                f"-m: all trainings would share {save_dir}, each resuming the one before; "
-                f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
-            )
+            fix = f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
+            shared = f"all trainings would share {save_dir}, each resuming the one before"
+            raise UsageError(f"-m: {shared}; {fix}")
     # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
     if USER_DIR not in given:
@@ -121,10 +115,7 @@ def _assigned(name: str, value: object) -> str:
 
 
 def _read_settings(file: Path) -> dict[Any, Any]:
-    """Return the settings in a file; {"checkpoint": None} if Hydra cannot use it.
-
-    Raises UsageError for settings with which Hydra would run code or read other files.
-    """
+    """Return a file's settings, checkpoint None if unreadable; UsageError for dangerous ones."""
     from omegaconf import OmegaConf  # imported late: --help needs neither
 
     try:

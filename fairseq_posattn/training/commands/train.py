@@ -32,12 +32,10 @@ from fairseq_posattn.common.progress import Remaining, ending_with_this, signal_
 from fairseq_posattn.preparation.report import shown
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.training.settings import KINDS, SIZES, Prepared, Size
-from fairseq_posattn.training.training_log import Numbers, read_line, warning_of
+from fairseq_posattn.training.training_log import read_line, warning_of
 
 if TYPE_CHECKING:  # --help needs no fairseq
     from fairseq_posattn.training.starting import Start
-
-__all__ = ["TrainingProgress", "batches", "build_command", "following", "main", "run"]
 
 PLUGIN = Path(__file__).resolve().parents[2]
 LOG = "train.log"
@@ -134,13 +132,7 @@ def build_command(
     extra: Sequence[str] = (),
     start: "Start | None" = None,
 ) -> list[str]:
-    """Return the words of fairseq-train.
-
-    Args:
-        gpus: memory of each in GB.
-        extra: further flags.
-        start: :class:`~.starting.Start` whose model ``size`` has.
-    """
+    """Return the words of fairseq-train, with ``extra`` flags; ``gpus`` has their memory in GB."""
     if cli.value_of(extra, "--save-dir"):
         raise UsageError("--save-dir: give it before --")
     folders = ":".join(map(shown, prepared.folders))
@@ -151,18 +143,13 @@ def build_command(
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
         given = cli.value_of(extra, other)
-        if given and not given.startswith(values) and flag in words:
-            place = words.index(flag)
-            end = next(n for n in range(place + 1, len(words)) if words[n].startswith("--"))
-            del words[place:end]
+        if given and not given.startswith(values):
+            words = cli.without(words, [flag])
     return [*words, *extra]
 
 
 def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> Iterator[str]:
-    """Yield a line for each flag of the last run in a folder whose value ``command`` changes.
-
-    Those among ``extra`` are changed on purpose.
-    """
+    """Yield a line for each flag of the last run that ``command`` changes, not by ``extra``."""
     path = save_dir / LOG
     if not (path.exists() and (save_dir / "checkpoint_last.pt").exists()):
         return
@@ -187,10 +174,7 @@ def _values(words: Sequence[str]) -> dict[str, str]:
 
 
 def batches(size: Size, gpus: Sequence[int]) -> list[str]:
-    """Return flags for the device: batch, precision, workers.
-
-    An update has the size's number of tokens on any device, but a batch has no more than fit.
-    """
+    """Return flags for the device; an update has the size's tokens, in batches that fit."""
     device = ["--cpu", "--distributed-world-size", "1", "--num-workers", "0"]
     if gpus:
         import torch
@@ -218,10 +202,7 @@ def in_lines(command: Sequence[str]) -> str:
 
 
 def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
-    """Run fairseq-train, show its progress, append its output to the log; return the exit status.
-
-    Raises UsageError if it failed.
-    """
+    """Run fairseq-train with progress and log; return the exit status, UsageError if it failed."""
     save_dir.mkdir(parents=True, exist_ok=True)
     path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
@@ -266,10 +247,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
 
 
 class TrainingProgress:
-    """One line about a training that refreshes; without a terminal, a line for each validation.
-
-    ``command`` are the words of fairseq-train, ``metric`` is shown beside the loss.
-    """
+    """A line about a training that refreshes, or without a terminal one for each validation."""
 
     def __init__(
         self, command: Sequence[str], metric: str, clock: Callable[[], float] = time.monotonic
@@ -310,16 +288,13 @@ class TrainingProgress:
         elif kind in ("train", "train_inner"):
             self._loss = f"loss {numbers['loss']:.2f}"
             self._speed = f"{numbers['wps']:,.0f} tokens/s" if "wps" in numbers else ""
-            self._estimate(numbers)
+            # the numbers of a whole epoch have no update
+            done = numbers.get("update", numbers["epoch"])
+            fractions = [done / self._epochs] if self._epochs else []
+            fractions += [numbers["num_updates"] / self._updates] if self._updates else []
+            left = self._remaining.after(max(fractions, default=0))
+            self._left = f"{left} left" if left else ""
         return kind
-
-    def _estimate(self, numbers: Numbers) -> None:
-        """Estimate the remaining time; the numbers of a whole epoch have no ``update``."""
-        done = numbers.get("update", numbers["epoch"])
-        fractions = [done / self._epochs] if self._epochs else []
-        fractions += [numbers["num_updates"] / self._updates] if self._updates else []
-        left = self._remaining.after(max(fractions, default=0))
-        self._left = f"{left} left" if left else ""
 
     def text(self) -> str:
         """Return the line; a terminal of 80 columns shows all but the end of the speed."""

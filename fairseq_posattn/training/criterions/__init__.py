@@ -1,7 +1,7 @@
 """Criterions for fairseq, registered by :func:`fairseq_posattn.training.plugin.register`.
 
-Metrics are those of the whole validation set: batches log counts and sums, or the predictions
-themselves, so that the result does not depend on batches and processes.
+Metrics are those of the whole validation set: batches log counts and sums, so that the result does
+not depend on batches and processes.
 """
 
 from fairseq.criterions import label_smoothed_cross_entropy as smoothed

@@ -1,25 +1,35 @@
 """``--criterion news_recommendation``: cross entropy of clicks; AUC, MRR and nDCG."""
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fairseq_posattn.scoring.ranking import METRICS, Impression, score
-from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
+from fairseq_posattn.scoring.ranking import METRICS, Impression, sum_scores
+from fairseq_posattn.training.criterions.sentences import SummedCriterion
+
+
+def _mean(place: int, sums: Tensor) -> Tensor:
+    return sums[place] / sums[-2].clamp(min=1)
 
 
 class NewsRecommendation(SummedCriterion):
     """Softmax cross entropy of a click among sampled news (Wu et al., 2019, NRMS).
 
-    Validation ranks all candidates of an impression: ``auc``, ``mrr``, ``ndcg5`` and ``ndcg10`` are
-    means over impressions, from 0 to 1. Impressions without both clicks and non-clicks are counted
-    as ``skipped``. The validation loss is the mean over the clicks of an impression.
+    Validation ranks all candidates of an impression; metrics are means over impressions with clicks
+    and non-clicks, the loss the mean over clicks. Others are ``skipped``.
     """
 
     tasks = ("news_recommendation",)
     metrics = ("loss", *METRICS, "skipped")
+    derived = {
+        "rankings": {
+            **{name: (partial(_mean, place), 4) for place, name in enumerate(METRICS)},
+            "skipped": (lambda sums: sums[-1], 0),
+        }
+    }
 
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
@@ -37,17 +47,6 @@ class NewsRecommendation(SummedCriterion):
         logged = {"loss": loss.detach(), "ntokens": sample["ntokens"], "nsentences": count}
         return loss, count, {**logged, "sample_size": count, **counts}
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs)
-        if any("rankings" in log for log in logging_outputs):
-            derived: dict[str, Any] = {
-                name: (lambda sums, place=place: sums[place] / sums[-2].clamp(min=1), 4)
-                for place, name in enumerate(METRICS)
-            }
-            derived["skipped"] = (lambda sums: sums[-1], 0)
-            log_sums("rankings", logging_outputs, derived)
-
 
 def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sum over impressions of the mean cross entropy of their clicks."""
@@ -59,12 +58,10 @@ def _mean_over_clicks(scores: Tensor, target: Tensor) -> Tensor:
 
 def _rankings(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sums of :data:`METRICS` and the counts of scored and skipped impressions: [6]."""
-    sums = [0.0] * len(METRICS) + [0, 0]
+    impressions = []
     for ranked, labels in zip(scores.tolist(), target.tolist(), strict=True):
         shown = [place for place, label in enumerate(labels) if label >= 0]
-        chosen = [labels[place] for place in shown], [ranked[place] for place in shown]
-        result = score(Impression("", *chosen)) or {}
-        sums[-2 if result else -1] += 1
-        for name, number in result.items():
-            sums[METRICS.index(name)] += number
+        sides = ([values[place] for place in shown] for values in (labels, ranked))
+        impressions.append(Impression("", *sides))
+    sums = [*sum_scores(impressions).values()]
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)

@@ -1,8 +1,4 @@
-"""Criterions of sentences and sentence pairs: classes, ratings, relatedness.
-
-Relatedness is that of Tai, Socher and Manning (2015), Improved semantic representations from
-tree-structured long short-term memory networks, section 4.2, for SICK.
-"""
+"""Criterions of sentences and pairs: classes, ratings, relatedness (Tai et al., 2015, for SICK)."""
 
 import functools
 import math
@@ -51,14 +47,29 @@ class SummedCriterion(FairseqCriterion):
     """Base of criterions whose logging outputs fairseq may sum over batches and processes.
 
     A subclass names its ``tasks`` and its ``metrics`` in validation, which settings are checked by.
+    The loss is logged per sentence, divided by ``divisor``. ``derived`` has, by the logged key of a
+    tensor and by metric, a function of the tensor's sum and a number of decimals.
     """
 
     tasks: tuple[str, ...]
     metrics: tuple[str, ...]
+    divisor = 1.0
+    derived: Mapping[str, Mapping[str, tuple[Callable[[Tensor], Any], int]]]
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+    @classmethod
+    def reduce_metrics(cls, logging_outputs: list[dict[str, Any]]) -> None:
+        loss = sum(log.get("loss", 0) for log in logging_outputs)
+        sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
+        metrics.log_scalar("loss", loss / sentences / cls.divisor, sentences, round=4)
+        for key, derived in cls.derived.items():
+            if logged := [log[key] for log in logging_outputs if key in log]:
+                metrics.log_scalar_sum(f"_{key}", sum(logged))
+                for name, function in derived.items():
+                    metrics.log_derived(name, _derive(f"_{key}", *function))
 
 
 class SentenceCriterion(SummedCriterion):
@@ -74,10 +85,8 @@ class SentenceCriterion(SummedCriterion):
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
         if not hasattr(task.cfg, "num_classes"):
-            raise UsageError(
-                f"--criterion {cfg._name}: is for sentences; give --task sentence_prediction or "
-                "sentence_pair_prediction"
-            )
+            fix = "give --task sentence_prediction or sentence_pair_prediction"
+            raise UsageError(f"--criterion {cfg._name}: is for sentences; {fix}")
         self.head = cfg.classification_head_name
         self.l2, self.l2_all = cfg.l2, cfg.l2_all
         self.language_model_weight = cfg.language_model_weight
@@ -85,16 +94,12 @@ class SentenceCriterion(SummedCriterion):
     def forward(
         self, model: Any, sample: dict[str, Any], reduce: bool = True
     ) -> tuple[Tensor, int, dict[str, Any]]:
-        """Return the summed loss, the number of sentences, and the logging output.
-
-        The logged loss excludes the L2 penalty and the language model's loss.
-        """
+        """Return the summed loss, number of sentences, and log, whose loss has no penalties."""
         if self.head not in getattr(model, "classification_heads", {}):
-            raise UsageError(
-                f"{type(model).__name__} has no classification head {self.head!r}; give one of "
-                "the _classifier architectures and --task sentence_prediction or "
-                "sentence_pair_prediction"
-            )
+            tasks = "--task sentence_prediction or sentence_pair_prediction"
+            fix = f"give one of the _classifier architectures and {tasks}"
+            name = type(model).__name__
+            raise UsageError(f"{name} has no classification head {self.head!r}; {fix}")
         is_auxiliary = self.language_model_weight and model.training
         inputs = {**sample["net_input"], "classification_head_name": self.head}
         if is_auxiliary:
@@ -129,11 +134,7 @@ class SentenceCriterion(SummedCriterion):
 
 
 def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
-    """Return the sum of squares of a model's trained weights, in float32.
-
-    As MTSA's released code it excludes biases and embeddings, unless ``everything`` is wanted: most
-    tokens are not in a batch, and their embeddings would only shrink.
-    """
+    """Return the sum of squares of weights; biases and embeddings count with ``everything``."""
     embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
     excluded = {id(module.weight) for module in embeddings}
     return sum(
@@ -144,87 +145,16 @@ def sum_of_squares(model: Any, everything: bool = False) -> Tensor:
     )
 
 
-def log_mean_loss(logging_outputs: list[dict[str, Any]], *, divisor: float = 1.0) -> None:
-    """Log the mean of the losses per sentence, divided by ``divisor``."""
-    loss = sum(log.get("loss", 0) for log in logging_outputs)
-    sentences = sum(log.get("sample_size", 0) for log in logging_outputs)
-    metrics.log_scalar("loss", loss / sentences / divisor, sentences, round=4)
-
-
-def log_sums(
-    key: str,
-    logging_outputs: list[dict[str, Any]],
-    derived: Mapping[str, tuple[Callable[[Tensor], Any], int]],
-) -> None:
-    """Sum the tensors logged as ``key``, and log the metrics ``derived`` from the sum.
-
-    It has a function and a number of decimals by the metric's name.
-    """
-    metrics.log_scalar_sum(f"_{key}", sum(log[key] for log in logging_outputs if key in log))
-    for name, (function, digits) in derived.items():
-        metrics.log_derived(name, _derive(f"_{key}", "sum", function, digits))
-
-
 def _derive(
-    key: str, attribute: str, function: Callable[[Tensor], Any], digits: int
-) -> Callable[[Any], float]:
+    key: str, function: Callable[[Tensor], Any], digits: int
+) -> Callable[[Mapping[str, Any]], float]:
     def metric(meters: Mapping[str, Any]) -> float:
-        value = getattr(meters[key], attribute)
-        if not torch.is_tensor(value):  # the meter was reset
+        total = meters[key].sum
+        if not torch.is_tensor(total):  # the meter was reset
             return 0.0
-        return round(float(function(value.double().cpu())), digits)
+        return round(float(function(total.double().cpu())), digits)
 
     return metric
-
-
-@dataclass
-class ClassificationConfig(SentenceCriterionConfig):
-    """Flags of the criterion. Tasks read ``regression_target`` of any criterion."""
-
-    regression_target: bool = flag(
-        False, "an error: for scores use --criterion rating_regression or relatedness"
-    )
-
-
-class SentenceClassification(SentenceCriterion):
-    """Cross entropy of sentences' or pairs' classes.
-
-    Logs ``loss`` in bits, as fairseq's criterions, and ``accuracy`` and ``macro_f1`` in per cent.
-    """
-
-    metrics = ("loss", "accuracy", "macro_f1")
-
-    def __init__(self, cfg: Any, task: Any) -> None:
-        super().__init__(cfg, task)
-        if cfg.regression_target:
-            raise UsageError(
-                "--regression-target: sentence_classification predicts classes; for scores use "
-                "--criterion rating_regression or relatedness"
-            )
-
-    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(logits, targets, reduction="sum")
-
-    def answers(self, logits: Tensor) -> list[Any]:
-        return self.answers_of(logits.argmax(-1))
-
-    def answers_of(self, targets: Tensor) -> list[Any]:
-        labels = self.task.label_dictionary
-        return [labels[label + labels.nspecial] for label in targets.tolist()]
-
-    def measure(
-        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
-    ) -> dict[str, Tensor]:
-        return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
-
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        derived = {
-            "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
-            "macro_f1": (macro_f1, 2),
-        }
-        log_sums("class_counts", logging_outputs, derived)
 
 
 def class_counts(predictions: Tensor, targets: Tensor, num_classes: int) -> Tensor:
@@ -242,6 +172,50 @@ def macro_f1(counts: Tensor) -> float:
 
 
 @dataclass
+class ClassificationConfig(SentenceCriterionConfig):
+    """Flags of the criterion. Tasks read ``regression_target`` of any criterion."""
+
+    regression_target: bool = flag(
+        False, "an error: for scores use --criterion rating_regression or relatedness"
+    )
+
+
+class SentenceClassification(SentenceCriterion):
+    """Cross entropy of classes; logs ``loss`` in bits, accuracy and macro-F1 in per cent."""
+
+    metrics = ("loss", "accuracy", "macro_f1")
+    divisor = math.log(2)
+    derived = {
+        "class_counts": {
+            "accuracy": (lambda counts: 100 * counts[0].sum() / counts[2].sum(), 2),
+            "macro_f1": (macro_f1, 2),
+        }
+    }
+
+    def __init__(self, cfg: Any, task: Any) -> None:
+        super().__init__(cfg, task)
+        if cfg.regression_target:
+            fix = "for scores use --criterion rating_regression or relatedness"
+            problem = "sentence_classification predicts classes"
+            raise UsageError(f"--regression-target: {problem}; {fix}")
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(logits, targets, reduction="sum")
+
+    def answers(self, logits: Tensor) -> list[Any]:
+        return self.answers_of(logits.argmax(-1))
+
+    def answers_of(self, targets: Tensor) -> list[Any]:
+        labels = self.task.label_dictionary
+        return [labels[label + labels.nspecial] for label in targets.tolist()]
+
+    def measure(
+        self, logits: Tensor, targets: Tensor, ids: Tensor, *, training: bool
+    ) -> dict[str, Tensor]:
+        return {"class_counts": class_counts(logits.argmax(-1), targets, logits.size(-1))}
+
+
+@dataclass
 class ScoreCriterionConfig(SentenceCriterionConfig):
     """Flags of both criterions. Tasks read ``regression_target`` to load scores, not classes."""
 
@@ -250,20 +224,21 @@ class ScoreCriterionConfig(SentenceCriterionConfig):
 
 
 class RatingRegression(SentenceCriterion):
-    """Squared error of one number per sentence or pair, such as the stars of a review.
-
-    Logs ``loss``, the mean squared error, and ``rmse`` and ``mae``, in the targets' unit.
-    """
+    """Squared error of a number per sentence or pair; logs ``rmse`` and ``mae`` in its unit."""
 
     metrics = ("loss", "rmse", "mae")
+    derived = {
+        "error_sums": {
+            "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
+            "mae": (lambda sums: sums[2] / sums[0], 4),
+        }
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
         if task.cfg.num_classes != 1:
-            raise UsageError(
-                f"--num-classes {task.cfg.num_classes}: rating_regression predicts one number; "
-                "give --num-classes 1"
-            )
+            problem = "rating_regression predicts one number; give --num-classes 1"
+            raise UsageError(f"--num-classes {task.cfg.num_classes}: {problem}")
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         return (logits.view(-1) - targets.float()).square().sum()
@@ -278,24 +253,40 @@ class RatingRegression(SentenceCriterion):
         sums = [torch.ones_like(error).sum(), error.square().sum(), error.abs().sum()]
         return {"error_sums": torch.stack(sums)}
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs)
-        derived = {
-            "rmse": (lambda sums: (sums[1] / sums[0]).sqrt(), 4),
-            "mae": (lambda sums: sums[2] / sums[0], 4),
-        }
-        log_sums("error_sums", logging_outputs, derived)
+
+def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
+    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
+    possible = torch.arange(1, num_classes + 1, device=scores.device)
+    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
+
+
+def expected_score(probabilities: Tensor) -> Tensor:
+    """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
+    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
+    return (probabilities * possible).sum(-1)
+
+
+def score_columns(name: str, columns: Tensor) -> float:
+    """Return a score of the sum of :meth:`Relatedness.measure`: counts, predictions, targets."""
+    counts = columns[0]
+    return score_pairs(name, (columns[1:, counts > 0] / counts[counts > 0]).T)
+
+
+def score_pairs(name: str, pairs: Tensor) -> float:
+    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
+    statistics = numeric_scores(*pairs.T.tolist()).get(name)
+    metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
+    return math.nan if statistics is None else Group(metric, [statistics]).mean
 
 
 class Relatedness(SentenceCriterion):
-    """Kullback-Leibler divergence between predicted and target distribution over scores 1 to K.
-
-    Logs ``loss`` in bits and, in validation, ``pearson``, ``spearman`` and ``mse`` of the predicted
-    scores, the means of the distributions.
-    """
+    """Divergence from a distribution over scores 1 to K (bits); metrics are of its mean."""
 
     metrics = ("loss", "pearson", "spearman", "mse")
+    divisor = math.log(2)
+    derived = {
+        "scores": {name: (functools.partial(score_columns, name), 4) for name in metrics[1:]}
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(cfg, task)
@@ -323,38 +314,8 @@ class Relatedness(SentenceCriterion):
         if training:
             return {}
         # Ranks need all scores, and fairseq sums what batches and processes log. Each example of
-        # the data set has a column, and a batch fills in its columns.
+        # the data set has a column, and a batch adds to its columns.
         columns = logits.new_zeros(3, max(map(len, self.task.datasets.values())))
         predicted = expected_score(logits.softmax(-1))
         columns[:, ids] = torch.stack([torch.ones_like(predicted), predicted, targets.float()])
         return {"scores": columns}
-
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        if any("scores" in log for log in logging_outputs):
-            columns = sum(log["scores"] for log in logging_outputs if "scores" in log).cpu()
-            # One row per pair: a meter restored from a checkpoint concatenates along dimension 0.
-            metrics.log_concat_tensor("_pairs", columns[1:, columns[0] > 0].T)
-            for name in ("pearson", "spearman", "mse"):
-                score = functools.partial(score_pairs, name)
-                metrics.log_derived(name, _derive("_pairs", "tensor", score, 4))
-
-
-def target_distribution(scores: Tensor, num_classes: int) -> Tensor:
-    """Return [..., K], which splits each score, 1 to K, between the two whole numbers around it."""
-    possible = torch.arange(1, num_classes + 1, device=scores.device)
-    return (1 - (scores[..., None] - possible).abs()).clamp(min=0)
-
-
-def expected_score(probabilities: Tensor) -> Tensor:
-    """Return the mean of a distribution over the scores 1 to K, [..., K] to [...]."""
-    possible = torch.arange(1, probabilities.size(-1) + 1, device=probabilities.device)
-    return (probabilities * possible).sum(-1)
-
-
-def score_pairs(name: str, pairs: Tensor) -> float:
-    """Return a score of pairs [N, 2] of a prediction and its target; NaN unless all are finite."""
-    statistics = numeric_scores(*pairs.T.tolist()).get(name)
-    metric = MEAN_OF_SENTENCES if name == "mse" else CORRELATION
-    return math.nan if statistics is None else Group(metric, [statistics]).mean

@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.scoring.roles import Counts, compare_propositions
 from fairseq_posattn.text.props import spans_of_tags
-from fairseq_posattn.training.criterions.sentences import SummedCriterion, log_mean_loss, log_sums
+from fairseq_posattn.training.criterions.sentences import SummedCriterion
 from fairseq_posattn.training.tasks.sequence_tagging import IGNORED
 
 
@@ -24,14 +24,20 @@ class TaggingConfig(FairseqDataclass):
 
 
 class SequenceTagging(SummedCriterion):
-    """Cross entropy of the tags, averaged over words.
-
-    Logs ``loss`` in bits and ``accuracy`` of words in per cent; in validation also ``f1``,
-    ``precision``, ``recall`` and ``complete`` of the arguments in per cent, as srl-eval.pl.
-    """
+    """Cross entropy of the tags, per word, in bits; metrics in per cent, as srl-eval.pl."""
 
     tasks = ("sequence_tagging",)
     metrics = ("loss", "f1", "precision", "recall", "complete", "accuracy")
+    divisor = math.log(2)
+    derived = {
+        "words_right": {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)},
+        "arguments": {
+            "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
+            "precision": (lambda n: 100 * n[0] / (n[0] + n[1]).clamp(min=1), 2),
+            "recall": (lambda n: 100 * n[0] / (n[0] + n[2]).clamp(min=1), 2),
+            "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
+        },
+    }
 
     def __init__(self, cfg: Any, task: Any) -> None:
         super().__init__(task)
@@ -67,28 +73,9 @@ class SequenceTagging(SummedCriterion):
         counted = [total.correct.total(), total.excess.total(), total.missed.total()]
         return torch.tensor([*counted, total.complete, total.propositions], device=log_probs.device)
 
-    @staticmethod
-    def reduce_metrics(logging_outputs: list[dict[str, Any]]) -> None:
-        log_mean_loss(logging_outputs, divisor=math.log(2))
-        accuracy = {"accuracy": (lambda counts: 100 * counts[0] / counts[1], 2)}
-        log_sums("words_right", logging_outputs, accuracy)
-        if any("arguments" in log for log in logging_outputs):
-            derived = {
-                "f1": (lambda n: 200 * n[0] / (2 * n[0] + n[1] + n[2]).clamp(min=1), 2),
-                "precision": (lambda n: 100 * n[0] / (n[0] + n[1]).clamp(min=1), 2),
-                "recall": (lambda n: 100 * n[0] / (n[0] + n[2]).clamp(min=1), 2),
-                "complete": (lambda n: 100 * n[3] / n[4].clamp(min=1), 2),
-            }
-            log_sums("arguments", logging_outputs, derived)
-
 
 def smoothed_cross_entropy(log_probs: Tensor, targets: Tensor, smoothing: float) -> Tensor:
-    """Return the cross entropy summed over words; ``smoothing`` is spread over the other tags.
-
-    Args:
-        log_probs: ``[B, T, K]``.
-        targets: ``[B, T]``, :data:`IGNORED` where padded.
-    """
+    """Return the sum over words of ``log_probs [B, T, K]``; other tags share ``smoothing``."""
     words = targets.ne(IGNORED)
     log_probs, targets = log_probs[words], targets[words]  # [N, K], [N]
     right = log_probs.gather(-1, targets[:, None]).squeeze(-1)  # [N]

@@ -110,16 +110,13 @@ def _build_language_model(cfg: Namespace, dictionary: Any) -> Any:
     if not (cfg.language_model or cfg.language_model_config):
         return None
     if cfg.encoder_embed_path or cfg.hierarchical or cfg.word_ngrams > 1:
-        raise UsageError(
-            "--language-model: does not go with --encoder-embed-path, --hierarchical and "
-            "--word-ngrams; remove them"
-        )
+        others = "--encoder-embed-path, --hierarchical and --word-ngrams"
+        raise UsageError(f"--language-model: does not go with {others}; remove them")
     try:
         from fairseq_posattn.model.language_model import PretrainedLanguageModel, read_config
     except ImportError:
-        raise UsageError(
-            "--language-model: needs transformers; pip install 'fairseq-posattn[export]'"
-        ) from None
+        install = "pip install 'fairseq-posattn[export]'"
+        raise UsageError(f"--language-model: needs transformers; {install}") from None
     if cfg.language_model:
         cfg.language_model_config = read_config(cfg.language_model)
     marks = find_marks(cfg, dictionary)
@@ -130,10 +127,7 @@ def _build_language_model(cfg: Namespace, dictionary: Any) -> Any:
 
 
 class PosAttnClassifier(LogitsModel):
-    """Classifier for ``--task sentence_prediction`` and ``sentence_pair_prediction``.
-
-    With ``encodes_pairs`` it encodes both sentences of a pair and classifies ``--pair-features``.
-    """
+    """Classifier of sentences, or of both of a pair by ``--pair-features``."""
 
     tasks = SENTENCE_TASKS
     checks_rows = True  # empty sentences are an error
@@ -182,17 +176,11 @@ class PosAttnClassifier(LogitsModel):
         language_model_losses: bool = False,
         **unused: Any,
     ) -> tuple[Tensor, Tensor | None]:
-        """Classify sentences, or pairs of them.
+        """Classify sentences ``[B, T]``, padded on either side, or pairs with ``pair_tokens``.
 
-        Args:
-            src_tokens: ``[B, T]``, padded on either side.
-            classification_head_name: None to return features.
-            pair_tokens: ``[B, T']``, the second sentences of pairs.
-            language_model_losses: also return the losses of ``--language-model``.
-
-        Returns:
-            logits ``[B, classes]``, or features ``[B, D]`` (pairs: ``[B, 4 D]`` or ``[B, 2 D]``);
-            and losses ``[B]``, for pairs the mean of both sentences', or None.
+        Return logits ``[B, classes]``, without a head features ``[B, D]`` (pairs: ``[B, 4 D]`` or
+        ``[B, 2 D]``); and the losses ``[B]`` of ``--language-model``, for pairs the mean of both
+        sentences', or None.
         """
         losses: list[Tensor] | None = [] if language_model_losses else None
         features = networks.encode_features(self.cfg, self.encoder, src_tokens, pair_tokens, losses)

@@ -52,10 +52,7 @@ class Level(nn.Module):
 
 
 class PosAttnRecommender(BaseFairseqModel):
-    """Recommender for ``--task news_recommendation``.
-
-    Users without clicks have a learned vector; news with an empty title have zero.
-    """
+    """Recommender; users without clicks have a learned vector, news with an empty title zero."""
 
     tasks = ("news_recommendation",)
 
@@ -106,10 +103,7 @@ class PosAttnRecommender(BaseFairseqModel):
         return torch.where(padding.all(1, keepdim=True), self.no_history.to(users), users)
 
     def forward(self, titles: Tensor, history: Tensor, candidates: Tensor) -> Tensor:
-        """Score candidates ``[B, C]``; they and ``history`` [B, T] index ``titles`` [U, L].
-
-        Row 0 of ``titles`` is no news.
-        """
+        """Score candidates ``[B, C]``; they and ``history`` [B, T] index ``titles`` [U, L]."""
         vectors = self.encode_titles(titles)  # [U, D]
         users = self.encode_users(vectors[history], history.eq(0))  # [B, D]
         return torch.einsum("bcd,bd->bc", vectors[candidates], users)

@@ -228,10 +228,9 @@ class PosAttnTransformer(transformer.TransformerModelBase):
         features, width = int(cfg.decoder.output_dim), cfg.decoder.embed_dim
         shared = cfg.share_all_embeddings or cfg.share_decoder_input_output_embed
         if shared and features != width and cfg.adaptive_softmax_cutoff is None:
-            raise UsageError(
-                f"--decoder-output-dim {features}: embeddings of {width} features are shared with "
-                "the output; remove the flag, or the flags that share embeddings"
-            )
+            differ = f"embeddings of {width} features are shared with the output"
+            fix = "remove the flag, or the flags that share embeddings"
+            raise UsageError(f"--decoder-output-dim {features}: {differ}; {fix}")
         model = super().build_model(cfg, task)
         model.trains_by_graphs = options.cuda_graphs
         settings = getattr(task, "cfg", None)

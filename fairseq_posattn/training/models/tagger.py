@@ -44,11 +44,7 @@ class PosAttnTaggerConfig(SentenceEncoderConfig):
 
 
 class PosAttnTagger(LogitsModel):
-    """Tagger for ``--task sequence_tagging``.
-
-    The encoder's input is the concatenation of word and predicate embedding, times the square root
-    of its features, plus a learned bias. A linear layer maps its output to K = ``num_tags`` tags.
-    """
+    """Tagger: word and predicate embeddings, scaled, plus a bias, encoded to ``num_tags``."""
 
     tasks = ("sequence_tagging",)
 
@@ -103,10 +99,7 @@ class PosAttnTagger(LogitsModel):
         return cls(cfg, task.source_dictionary, len(task.tag_names))
 
     def forward(self, src_tokens: Tensor, predicate: Tensor, **unused: Any) -> tuple[Tensor, None]:
-        """Return logits ``[B, T, K]``, and None.
-
-        ``src_tokens`` ``[B, T]`` are padded on the right; ``predicate`` is 1 at the predicate.
-        """
+        """Return logits ``[B, T, K]`` of tokens padded on the right; ``predicate`` is 1 there."""
         parts = [self.embed_tokens(src_tokens), self.embed_predicate(predicate)]
         x = torch.cat(parts, dim=-1)  # [B, T, C]
         x = self.input_dropout(x * math.sqrt(x.size(-1)) + self.bias)

@@ -9,13 +9,13 @@ from fairseq.data import Dictionary
 from torch import Tensor, nn
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.text.lines import file_lines
 
 # Tokens that a file lacks are initialized uniformly within this range (MPSAN, "Experiments and
 # Results"; MTSA, appendix B).
 UNKNOWN_RANGE = 0.05
 # Without a file all are normal, with about the standard deviation of GloVe's 300 features.
 STANDARD_DEVIATION = 0.4
-MAX_LINE = 1 << 20  # characters; a longer line is no vector, and could fill the memory
 
 
 def build_embedding(dictionary: Dictionary, cfg: Namespace) -> nn.Embedding:
@@ -39,38 +39,28 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     A line is a token and its numbers, separated by spaces. A first line of two numbers, as fairseq
     requires and GloVe's files lack, is skipped.
 
-    Raises:
-        UsageError: the file cannot be read, its vectors have another dimension, or it has no token
-            of the dictionary.
+    Files that cannot be read, or have no vectors of this dimension and dictionary, are UsageErrors.
     """
     option, rows, vectors = f"--encoder-embed-path {path}", [], []
     try:
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), ""), start=1):
-                if len(line) == MAX_LINE:
-                    raise UsageError(f"{option}:{number}: the line is too long for a vector")
-                token, *values = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
-                if number == 1:
-                    is_header = re.fullmatch(r"\d{1,19} \d{1,19}", line.strip()) is not None
-                    width = int(line.split()[1]) if is_header else line.count(" ")
-                    if width != dim:
-                        raise UsageError(
-                            f"{option}: has vectors of {width} numbers but --encoder-embed-dim is "
-                            f"{dim}; make them equal"
-                        )
-                    if is_header:
-                        continue
-                if token in dictionary.indices:
-                    rows.append(dictionary.indices[token])
-                    vectors.append(_parse_vector(f"{path}:{number}", values, dim))
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise UsageError(f"{option}: cannot be read: {reason}") from None
+        for number, line in enumerate(file_lines(path, allow_empty=True), start=1):
+            token, *values = line.rstrip().rsplit(" ", dim)  # a token may contain spaces
+            if number == 1:
+                is_header = re.fullmatch(r"\d{1,19} \d{1,19}", line.strip()) is not None
+                width = int(line.split()[1]) if is_header else line.count(" ")
+                if width != dim:
+                    differ = f"{width} numbers but --encoder-embed-dim is {dim}; make them equal"
+                    raise UsageError(f"{option}: has vectors of {differ}")
+                if is_header:
+                    continue
+            if token in dictionary.indices:
+                rows.append(dictionary.indices[token])
+                vectors.append(_parse_vector(f"{path}:{number}", values, dim))
+    except OSError as error:
+        raise UsageError(f"{option}: cannot be read: {error.strerror}") from None
     if not rows:
-        raise UsageError(
-            f"{option}: has a vector for none of the dictionary's {len(dictionary)} symbols; give "
-            "a file of the same language"
-        )
+        none = f"a vector for none of the dictionary's {len(dictionary)} symbols"
+        raise UsageError(f"{option}: has {none}; give a file of the same language")
     return rows, torch.from_numpy(numpy.stack(vectors))
 
 

@@ -21,10 +21,7 @@ NO_NEWS = 0  # index of no article: news are numbered from 1
 
 
 def title_table(titles: Any, length: int, padding: int) -> Tensor:
-    """Return the tokens of all titles, ``[1 + N, length]``, padded on the right; row 0 is no news.
-
-    Rows of ``titles`` end with ``</s>``, which is left out.
-    """
+    """Return titles without ``</s>``, ``[1 + N, length]``, padded on the right; row 0 is none."""
     table = torch.full((1 + len(titles), length), padding, dtype=torch.int32)
     for number in range(len(titles)):
         words = titles[number][:-1][:length]
@@ -79,12 +76,7 @@ class UnitSizeDataset(FairseqDataset):
 
 
 class ClickDataset(UnitSizeDataset):
-    """Training data: each click with sampled news of its impression that were not clicked.
-
-    The sample depends on the seed, the epoch and the click's index. Impressions in which everything
-    was clicked are left out. ``titles`` is a :func:`title_table`, ``negatives`` the number of
-    sampled news per click.
-    """
+    """Training data: each click with ``negatives`` sampled by seed, epoch and the click's index."""
 
     def __init__(self, impressions: Impressions, titles: Tensor, negatives: int, seed: int) -> None:
         self.impressions, self.titles = impressions, titles
@@ -209,10 +201,7 @@ class TaskConfig(FairseqDataclass):
 
 
 class NewsRecommendationTask(FairseqTask):
-    """News and clicks; for batches see :class:`ClickDataset` and :class:`RankingDataset`.
-
-    ``titles`` is a :func:`title_table` of ``--title-length`` tokens.
-    """
+    """News and clicks, see :class:`ClickDataset` and :class:`RankingDataset`."""
 
     of_plugin = True
 

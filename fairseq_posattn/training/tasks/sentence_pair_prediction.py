@@ -54,17 +54,13 @@ class SentencePairPredictionTask(SentencePredictionTask):
     def setup_task(cls, cfg: Any, **unused: Any) -> "SentencePairPredictionTask":
         """Load the dictionaries; raise UsageError if one or the number of classes is missing."""
         if cfg.num_classes < 1:
-            raise UsageError(
-                f"--num-classes {cfg.num_classes}: give the number of classes, "
-                "or 1 for --criterion rating_regression"
-            )
+            problem = "give the number of classes, or 1 for --criterion rating_regression"
+            raise UsageError(f"--num-classes {cfg.num_classes}: {problem}")
         try:
             return super().setup_task(cfg)
         except FileNotFoundError as error:
-            raise UsageError(
-                f"{error.filename}: no such dictionary; prepare the data, or give the folder "
-                "with input0, input1 and label"
-            ) from error
+            fix = "prepare the data, or give the folder with input0, input1 and label"
+            raise UsageError(f"{error.filename}: no such dictionary; {fix}") from error
 
     def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if a row is malformed."""

@@ -38,9 +38,8 @@ class TaskConfig(FairseqDataclass):
 class SequenceTaggingTask(FairseqTask):
     """Semantic roles: one example per sentence and predicate.
 
-    ``src_tokens`` and ``predicate`` [B, T] are padded on the right, without ``</s>``; ``predicate``
-    is 1 at the predicate and 0 elsewhere. ``src_lengths`` is [B]. ``target`` [B, T] numbers tags
-    from 0, without the dictionary's special symbols.
+    ``src_tokens``, ``predicate`` (1 there, else 0) and ``target`` are [B, T], padded on the right;
+    ``src_lengths`` is [B]. Targets number tags from 0, without the dictionary's special symbols.
     """
 
     of_plugin = True
@@ -107,14 +106,7 @@ class SequenceTaggingTask(FairseqTask):
 
 
 def best_tags(scores: Tensor, lengths: Tensor, forbidden: Tensor | None = None) -> list[list[int]]:
-    """Return the indices of the best tags, a list per sentence.
-
-    Args:
-        scores: log-probabilities ``[B, T, K]``, padded on the right.
-        lengths: words per sentence, ``[B]``.
-        forbidden: bool ``[K, K]``, where the second tag must not follow the first: the result is
-            the most probable sequence without such a pair (Viterbi).
-    """
+    """Return the best tags of ``scores [B, T, K]``, without ``forbidden`` pairs (Viterbi)."""
     if forbidden is None:
         best = scores.argmax(-1)
         return [row[:length] for row, length in zip(best.tolist(), lengths.tolist(), strict=True)]
@@ -145,11 +137,7 @@ def forbidden_pairs(tags: Sequence[str]) -> Tensor:
 
 
 def check_rows(split: str, rows: Sequence[Any], marked: int, unknown: int) -> None:
-    """Raise UsageError for a row without exactly one predicate, or with too few or unknown tags.
-
-    ``rows`` are those of words, flags and tags; ``marked`` is the index of the predicate's flag,
-    ``unknown`` that of the unknown tag.
-    """
+    """Raise UsageError for a row without exactly one ``marked`` predicate, or with wrong tags."""
     for row in range(max(map(len, rows))):
         columns: list[Any] = [column[row] if row < len(column) else () for column in rows]
         if len({*map(len, columns)}) > 1 or (columns[1] == marked).sum() != 1:

@@ -60,7 +60,7 @@ def test_embeddings_without_a_file_have_larger_values():
         (HEADER + "word1 1\n", "vectors.txt:2: not a token followed by 2 finite numbers"),
         (HEADER + "word1 1 nan\n", "vectors.txt:2: not a token followed by 2 finite numbers"),
         (HEADER + "word1 -inf 1\n", "vectors.txt:2: not a token followed by 2 finite numbers"),
-        (b"word1 1 2\n\xff\xfe 1 2\n", "cannot be read: it is not text in UTF-8"),
+        (b"word1 1 2\n\xff\xfe 1 2\n", "vectors.txt:2: not UTF-8: byte 1 is 0xff"),
     ],
 )
 def test_invalid_files_are_refused_in_one_line(tmp_path, text, complaint):
