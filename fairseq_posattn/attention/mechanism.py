@@ -4,7 +4,7 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from typing_extensions import TypedDict
@@ -26,20 +26,13 @@ class NoFlags:
     """Flags of a mechanism without any."""
 
 
-class LayerSizes(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class LayerSizes:
     """Sizes of a layer from which a mechanism is built."""
 
-    @property
-    def embed_dim(self) -> int:
-        """C."""
-
-    @property
-    def num_heads(self) -> int:
-        """H."""
-
-    @property
-    def max_positions(self) -> int:
-        """Tokens of the longest sentence."""
+    embed_dim: int  # C
+    num_heads: int  # H
+    max_positions: int  # tokens of the longest sentence on this side of the model
 
 
 def check_causal(name: str, causal: bool) -> None:
@@ -100,11 +93,15 @@ class Mechanism(nn.Module):
         self.impl = impl
 
     @classmethod
+    def read_sizes(cls, embed_dim: int, num_heads: int) -> dict[str, int]:
+        """Return the arguments of the constructor that are sizes, by name."""
+        sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads}
+        return {name: sizes[name] for name in cls.sizes}
+
+    @classmethod
     def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         """Return the arguments of the constructor beside :class:`Shared`, by name."""
-        sizes = {"head_dim": layer.embed_dim // layer.num_heads}
-        sizes |= {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
-        read: dict[str, Any] = {name: sizes[name] for name in cls.sizes}
+        read: dict[str, Any] = dict(cls.read_sizes(layer.embed_dim, layer.num_heads))
         for field in fields(cls.flags):
             value = getattr(flags, field.name)
             # fairseq's choices are members of an enumeration.

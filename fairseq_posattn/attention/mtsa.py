@@ -171,6 +171,7 @@ class TensorizedAttention(Mechanism):
     """
 
     function = staticmethod(tensorized_attention)
+    sizes = ("num_heads", "head_dim")
     flags = Flags
 
     def __init__(
@@ -202,26 +203,15 @@ class TensorizedAttention(Mechanism):
         sizes = num_heads, head_dim, map_dropout
         self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
 
-    @staticmethod
+    @classmethod
     def read_flags(
-        flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
+        cls, flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
     ) -> dict[str, Any]:
-        return {
-            "num_heads": layer.num_heads,
-            "head_dim": layer.embed_dim // layer.num_heads,
-            "masks": () if flags.mtsa_masks == "none" else tuple(flags.mtsa_masks.split(",")),
-            "include_self": flags.mtsa_include_self,
-            "token_scale": str(flags.mtsa_token_scale),
-            "source_scale": str(flags.mtsa_source_scale),
-            "source": SourceMaps(
-                of=str(flags.mtsa_source),
-                layers=flags.mtsa_source_layers,
-                bias=flags.mtsa_source_bias,
-                divide=flags.mtsa_divide_source,
-                activation=activation,
-            ),
-            "fusion_gate": flags.mtsa_fusion_gate,
-        }
+        read = super().read_flags(flags, layer)
+        masks = () if read["masks"] == "none" else tuple(read["masks"].split(","))
+        names = "source", "source_layers", "source_bias", "divide_source"  # as in SourceMaps
+        source = SourceMaps(*(read.pop(name) for name in names), activation=activation)
+        return {**read, "masks": masks, "source": source}
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is ``[B, Tk, H D]``."""

@@ -120,8 +120,8 @@ class StaticMaskAttention(Mechanism):
         self.radius = radius
         self.activation = activation
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+    @classmethod
+    def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         radius = flags.sman_radius
         if radius != "sqrt" and not radius.isdecimal():
             raise ValueError(f"--sman-radius {radius}: must be a number or 'sqrt'")
