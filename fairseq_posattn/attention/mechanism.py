@@ -1,7 +1,7 @@
 """The base class of the modules around attention functions."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any, ClassVar
@@ -35,6 +35,12 @@ class LayerSizes:
     max_positions: int  # tokens of the longest sentence on this side of the model
 
 
+def check_choice(what: str, name: str, choices: Collection[str]) -> None:
+    """Raise ValueError if ``name`` is none of the choices."""
+    if name not in choices:
+        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")
+
+
 def check_causal(name: str, causal: bool) -> None:
     """Raise ValueError if a mechanism that sees the past only is to see later keys, too."""
     if not causal:
@@ -55,9 +61,6 @@ class AttentionFunction(nn.Module):
 class Mechanism(nn.Module):
     """Base class of self attention mechanisms: an attention function and its parameters.
 
-    Derived classes take ``embed_dim`` C, the features of the layer's input, and ``num_heads`` H,
-    which divides C, where their parameters have these sizes.
-
     Args:
         causal: block the keys after each query; default False.
         dropout: probability of dropping an attention weight in training; default 0.
@@ -65,7 +68,8 @@ class Mechanism(nn.Module):
 
     Attributes:
         function: the attention function.
-        sizes: arguments that are sizes of the layer: ``embed_dim``, ``num_heads`` or ``head_dim``.
+        sizes: arguments that are sizes of the layer: ``embed_dim`` C, the features of its input,
+            ``num_heads`` H or ``head_dim`` D.
         flags: dataclass of the command line's flags. Behind the mechanism's name and an underscore
             they are named as arguments, unless :meth:`read_flags` is overridden.
         encodes_keys: True if it computes from a key's position, or from the layer's input there,
@@ -109,12 +113,9 @@ class Mechanism(nn.Module):
         return read
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
-        """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by name.
+        """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by argument.
 
-        They are arguments of the function; ``key`` replaces the keys.
-
-        Args:
-            hidden, key: ``[B, T, C]`` and ``[B, H, T, D]`` at the positions from ``start`` on.
+        ``hidden`` is ``[B, T, C]`` and ``key`` ``[B, H, T, D]``, from position ``start`` on.
         """
         raise NotImplementedError
 

@@ -17,21 +17,12 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import (
-    Arguments,
-    Attended,
-    Call,
-    Key,
-    Options,
-    Query,
-    Value,
-    check_choice,
-)
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
     SOURCES,
@@ -232,20 +223,18 @@ class TensorizedAttention(Mechanism):
         self,
         key: Tensor,
         value: Tensor,
-        key_padding_mask: Tensor | None = None,
+        padding: Tensor | None = None,
         hidden: Tensor | None = None,
     ) -> Tensor:
         """Return source2token weights averaged over features: ``[B, H, Tk]`` (Figure 3, right)."""
         scores = SCALES[self.source_scale](self.source_scores(key, value, hidden))
-        return source2token_weights(scores, key_padding_mask).mean(-1)
+        return source2token_weights(scores, padding).mean(-1)
 
-    def mask(
-        self, query_length: int, key_length: int, device: Device = None
-    ) -> DistanceMask | None:
+    def mask(self, queries: int, keys: int, device: Device = None) -> DistanceMask | None:
         """Return each head's mask, or None if all heads see all keys."""
         if self.masks is None:
             return None
-        mask = self.masks.of_distance(query_length, key_length, device=device)
+        mask = self.masks.of_distance(queries, keys, device=device)
         return mask.with_self() if self.include_self else mask
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:

@@ -94,5 +94,5 @@ class MaskedDotProductAttention(Mechanism):
         return {**read, "masks": (masks or read["masks"]).split(",")}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        mask = self.masks(query.size(-2), key.size(-2), device=query.device, dtype=query.dtype)
-        return {"mask": mask[None]}  # [1, H, Tq, Tk]
+        mask = self.masks.of_distance(query.size(-2), key.size(-2), device=query.device)
+        return {"mask": mask.matrix(query.dtype)[None]}  # [1, H, Tq, Tk]

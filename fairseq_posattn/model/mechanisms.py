@@ -1,7 +1,4 @@
-"""Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
-
-To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
-"""
+"""Builders of the attention mechanisms, by the names of ``--encoder-sublayers``."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence

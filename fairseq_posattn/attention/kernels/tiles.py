@@ -13,11 +13,7 @@ HOPPER = (90, 100)
 # fastest on an H200, where three programs at a time on a multiprocessor beat two with larger tiles.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {
-    ("distance_scores", False, False, True): (
-        (64, 64, 4, 3),
-        (64, 64, 4, 1),
-        (64, 64, 4, 1, 168),
-    ),
+    ("distance_scores", False, False, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 1, 168)),
     ("distance_scores", False, True, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 2)),
     ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
