@@ -11,8 +11,8 @@ Memory, on a GPU, is the peak of a pass beyond its inputs.
 
 tiles: search for the kernels' best tile sizes, warps, stages and registers, one pass after the
 other. A choice must reproduce the reference before it is timed. The choice with the fastest
-training steps over all lengths is stored in fairseq_posattn/attention/kernels/tiles.json under the
-GPU's name, where the kernels look it up.
+training steps over all lengths is stored in --table under the GPU's name. The kernels read those of
+`TABLE` in fairseq_posattn/attention/kernels/tiles.py.
 """
 
 import itertools
@@ -139,7 +139,6 @@ def tables(report):
 KERNELS = {"dman": "distance_scores", "da": "distance_scores"}
 KERNELS |= {"mtsa": "tensor_scores", "mtsa_identity": "tensor_scores"}
 LONGEST_CHECKED = 1024
-TABLE = str(ROOT / "fairseq_posattn/attention/kernels/tiles.json")
 # Rows, warps, stages and registers of tiles of 64 keys to try, by pass.
 CHOICES = {
     "forward": ((64, 4, 3), (64, 4, 2), (64, 4, 1), (128, 4, 2), (128, 8, 2), (128, 8, 3)),
@@ -158,18 +157,21 @@ def milliseconds(name, length, arguments):
         if auto.largest_error(ours, rough, exact, torch.finfo(dtype).eps) > 1:
             raise ArithmeticError(f"wrong results at {length}")
     once = partial(step, impl="triton")
-    return 1000 * machine.seconds_of(once, "cpu") if device == "cpu" else auto.milliseconds(once)
+    if device == "cpu":
+        return 1000 * machine.seconds_of(once, "cpu")
+    from triton.testing import do_bench
+
+    return do_bench(once, warmup=10, rep=50)
 
 
-def try_tiles(name, kind, tiles, device, arguments):
+def try_tiles(name, kind, tiles, arguments):
     """Return the row of a choice, or None if it does not work."""
     from fairseq_posattn.attention.kernels import distance_attention, mtsa_triton
-    from fairseq_posattn.attention.kernels.tiles import searched_tiles
 
-    searched_tiles(device)[kind] = tiles
     CASES[name].attention.decisions.clear()  # and with it prepared launches
     for module in (distance_attention, mtsa_triton):
         module.differentiable.launches_of.cache_clear()
+        module.tiles_of = lambda *kind: tiles
     try:
         times = [milliseconds(name, length, arguments) for length in arguments.lengths]
     except Exception as failure:  # too many resources, with various exception types
@@ -181,17 +183,18 @@ def try_tiles(name, kind, tiles, device, arguments):
 
 def measure_tiles(arguments):
     """Yield a row for each choice with correct results, and store the fastest tiles."""
-    from fairseq_posattn.attention.kernels.tiles import Tile, Tiles, tiles_key, tiles_of
+    from fairseq_posattn.attention.kernels.tiles import Tile, Tiles, block_of, tiles_of
 
     dtype, found = getattr(torch, arguments.dtype), {}
     device = torch.empty(0, device=arguments.device).device  # with its number
     for name in arguments.mechanisms:
-        kind, rows = tiles_key(KERNELS[name], dtype, arguments.features), []
+        kind = f"{KERNELS[name]} {arguments.dtype} {block_of(arguments.features, 128)}"
+        rows = []
         tiles = tiles_of(KERNELS[name], device, dtype, arguments.features)
         for part, choices in CHOICES.items():
             for size, *options in choices[: arguments.choices]:
                 tiles = tiles._replace(**{part: Tile(size, 64, *options)})
-                if row := try_tiles(name, kind, tiles, device, arguments):
+                if row := try_tiles(name, kind, tiles, arguments):
                     rows.append(row)
                     yield row
             if rows:  # the next pass is tried with the best so far
@@ -246,7 +249,7 @@ BENCHMARKS = {
             "lengths": ([512, 2048], "positions"),
             **SIZES,
             "choices": (int, "number of choices to try for each pass (default: all)"),
-            "table": (TABLE, "file to store the tiles in"),
+            "table": ("tiles.json", "file to store the tiles in"),
         },
         measure_tiles,
         tables_of_tiles,

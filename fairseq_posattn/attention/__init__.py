@@ -1,18 +1,14 @@
-"""Attention mechanisms: pure functions, and modules with their parameters.
+# ruff: noqa: F401, what is imported here is exported (pyproject.toml)
+"""Attention mechanisms: pure functions, and modules (:class:`Mechanism`) with their parameters.
 
-Shapes are written in these letters: B sentences, H heads, T positions (Tq queries, Tk keys), D
-features of one head, C = H * D.
-
-Every attention function takes, beside what its own documentation lists:
-
-- ``query``: ``[B, H, Tq, D]``, the last Tq of the Tk positions;
-- ``key``, ``value``: ``[B, H, Tk, D]``;
-- options: see :class:`~fairseq_posattn.attention.call.Options`.
+Shapes have these letters: B sentences, H heads, T positions (Tq queries, Tk keys), D features of
+one head, C = H * D. Queries ``[B, H, Tq, D]`` are the last Tq of the Tk positions of keys and
+values ``[B, H, Tk, D]``. Every function also takes
+:class:`~fairseq_posattn.attention.call.Options`.
 
 It returns the context ``[B, H, Tq, D]``, with ``need_weights`` also the weights
 ``[B, H, Tq, Tk]``. Both are zero for a query that may see no key. It raises ValueError if an
-argument does not fit or ``impl`` cannot serve the call. The modules around the functions are
-:class:`Mechanism`.
+argument does not fit or ``impl`` cannot serve the call.
 """
 
 from fairseq_posattn.attention.alibi import LinearBiasAttention, alibi_attention
@@ -56,20 +52,3 @@ from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
     transformer_xl_attention,
 )
-
-__all__ = ["AdaptedAttention", "DirectionalBlock", "DirectionalSelfAttention"]
-__all__ += ["DistanceAwareAttention", "DotProductAttention", "DynamicMaskAttention"]
-__all__ += ["GaussianAttention", "MaskedDotProductAttention", "Mechanism"]
-__all__ += ["MultiplePositionalSelfAttention", "PositionFusion", "PositionalSelfAttention"]
-__all__ += ["RelativePositionAttention", "Source2TokenPooling", "StaticMaskAttention", "SourceMaps"]
-__all__ += ["TensorizedAttention", "TransformerXLAttention"]
-__all__ += ["adapted_attention", "additive_attention", "directional_attention"]
-__all__ += ["distance_aware_attention", "dot_product_attention", "dynamic_mask_attention"]
-__all__ += ["gaussian_attention", "mask_attention", "mask_by_name", "masked_dot_product_attention"]
-__all__ += ["relative_position_attention", "static_mask"]
-__all__ += ["tensorized_attention", "transformer_xl_attention"]
-__all__ += ["BucketBiasAttention", "ContextualPositionAttention", "ForgettingAttention"]
-__all__ += ["FunctionalBiasAttention", "KernelBiasAttention", "LinearBiasAttention"]
-__all__ += ["RotaryAttention", "alibi_attention", "contextual_position_attention"]
-__all__ += ["fire_attention", "forgetting_attention", "kerple_attention", "rotary_attention"]
-__all__ += ["t5_attention"]

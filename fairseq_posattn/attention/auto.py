@@ -1,35 +1,25 @@
-"""Choices of ``impl="auto"`` on a GPU: a self check of kernels, and timing.
+"""Self check of kernels, before ``impl="auto"`` uses them on a GPU.
 
 Kernels compiled by another Triton or for another GPU may silently be wrong: they are compared with
-the reference on one tile and on several. Each kind of call is then timed once, on first tensors.
-``POSATTN_AUTO=kernels`` turns timing off; times are stored in the folder ``POSATTN_CACHE``.
+the reference on one tile and on several.
 """
 
-import json
 import logging
 import math
-import os
-import re
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fairseq_posattn import __version__
 from fairseq_posattn.attention.call import Arguments, Attended, Call, context_of
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.shapes import Shapes
-from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json
 
 logger = logging.getLogger(__name__)
 
-CHOICES = ("fastest", "kernels")
 LENGTHS = (24, 150)
 BATCH, HEADS = 2, 2
 # Kernels round it to a multiple of 2^-16: the dropout code runs but drops nothing.
@@ -38,7 +28,6 @@ NEXT_TO_NOTHING = 2.0**-18
 Tensors = dict[str, Tensor]
 Attend = Callable[..., Attended]  # takes a Call, and the equation's arguments by name
 _reasons: dict[tuple[Attend, "Example"], str | None] = {}
-_times: dict[Path, dict[str, dict[str, float]]] = {}  # by file, call and implementation
 
 
 class Example(NamedTuple):
@@ -77,7 +66,7 @@ def example_of(shapes: Shapes, call: Call, arguments: Arguments) -> Example:
 
 
 def is_capturing() -> bool:
-    """Return whether a CUDA graph is captured, so that nothing can be checked or timed."""
+    """Return whether a CUDA graph is captured, so that nothing can be checked."""
     return bool(torch.cuda.is_current_stream_capturing())
 
 
@@ -92,7 +81,18 @@ def self_check_reason(name: str, attend: Attend, shapes: Shapes, example: Exampl
 
 
 def _check(name: str, attend: Attend, shapes: Shapes, example: Example) -> str | None:
-    device = example.device
+    def error() -> float:
+        return max(_disagreement(attend, shapes, example, length) for length in LENGTHS)
+
+    reason = try_kernels(error, example.device)
+    if reason is not None:
+        text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
+        logger.warning(text, name, example, reason)
+    return reason
+
+
+def try_kernels(error: Callable[[], float], device: torch.device) -> str | None:
+    """Return why not to use kernels on a device, or None if their :func:`largest_error` is 1."""
     with (
         torch.random.fork_rng([device] if device.type == "cuda" else []),
         torch.autocast(device.type, enabled=False),
@@ -100,18 +100,14 @@ def _check(name: str, attend: Attend, shapes: Shapes, example: Example) -> str |
         torch.enable_grad(),
     ):
         try:
-            worst = max(_disagreement(attend, shapes, example, length) for length in LENGTHS)
-            reason = f"gave wrong results when it was tried on {device}"
+            is_right = error() <= 1
         except torch.OutOfMemoryError:
             raise  # the next call tries again
-        except Exception as error:  # any error of compiler, driver or launch
-            worst, first_line = math.inf, str(error).partition("\n")[0]
-            reason = f"failed when it was tried on {device}: {type(error).__name__}: {first_line}"
-    if worst <= 1:
-        return None
-    text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
-    logger.warning(text, name, example, reason)
-    return reason
+        except Exception as failure:  # any error of compiler, driver or launch
+            first_line = str(failure).partition("\n")[0]
+            kind = type(failure).__name__
+            return f"failed when it was tried on {device}: {kind}: {first_line}"
+    return None if is_right else f"gave wrong results when it was tried on {device}"
 
 
 def _random_inputs(
@@ -200,97 +196,3 @@ def _results(attend: Callable[[Tensors], Tensor], tensors: Tensors) -> list[Tens
     output = attend(leaves)
     weights = torch.linspace(-1, 1, output.size(-1), device=output.device, dtype=output.dtype)
     return [output.detach(), *torch.autograd.grad((output * weights).sum(), list(leaves.values()))]
-
-
-def is_timed() -> bool:
-    """Return whether ``auto`` times implementations, from ``POSATTN_AUTO``."""
-    named = os.environ.get("POSATTN_AUTO", CHOICES[0])
-    if named not in CHOICES:
-        raise UsageError(f"POSATTN_AUTO={named}: unknown; choose one of: {', '.join(CHOICES)}")
-    return named == CHOICES[0]
-
-
-def fastest(
-    name: str, attend: Attend, able: list[str], call: Call, arguments: Arguments, example: Example
-) -> str:
-    """Return the fastest of the implementations that can serve a call.
-
-    Times are those of this process, of the file of :func:`times_file`, or new ones.
-    """
-    if len(able) == 1:
-        return able[0]
-    value: Tensor = arguments["value"]
-    query: Tensor = arguments["query"] if "query" in arguments else arguments["query_score"]
-    sizes = (*query.shape[: value.dim() - 1], value.size(-2))
-    rounded = (1 << (size - 1).bit_length() if size else 0 for size in sizes)
-    tensors = [tensor for tensor in arguments.values() if isinstance(tensor, Tensor)]
-    training = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    described = f"{name}, {example}, {' x '.join(map(str, rounded))}"
-    described += ", training" if training else ", inference"
-    path = times_file(value.device)
-    times = _times.setdefault(path, {})
-    if not set(able) <= times.get(described, {}).keys():
-        if is_capturing():
-            return able[0]
-        times.update(_read(path))
-        if not set(able) <= times.get(described, {}).keys():
-            times[described] = {i: _milliseconds_of(attend, i, call, arguments) for i in able}
-            stored = _read(path) | {described: times[described]}  # others may write meanwhile
-            try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_json(path, stored, indent=2)
-            except OSError as error:
-                logger.warning("%s: times are not stored: %s", path, error)
-        listed = ", ".join(f"{impl} {times[described][impl]:.3f} ms" for impl in able)
-        chosen = min(able, key=times[described].__getitem__)
-        logger.info("%s: uses %s (%s)", described, chosen, listed)
-    return min(able, key=times[described].__getitem__)
-
-
-def times_file(device: torch.device) -> Path:
-    """Return the file of the times on this device with these versions."""
-    import triton  # here, because importing it is slow, and it is absent where there is no GPU
-
-    folder = os.environ.get("POSATTN_CACHE") or Path.home() / ".cache" / "fairseq_posattn"
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    # Modules, not metadata: a checkout need not be installed, and PyTorch's Triton has other names.
-    versions = f"torch-{torch.__version__}_triton-{triton.__version__}_posattn-{__version__}"
-    return Path(folder) / (re.sub(r"[^\w.+-]+", "_", f"{name}_{versions}") + ".json")
-
-
-def milliseconds(step: Callable[[], Any]) -> float:
-    """Return the time of a step on the GPU."""
-    from triton.testing import do_bench
-
-    return float(do_bench(step, warmup=10, rep=50))
-
-
-def _milliseconds_of(attend: Attend, impl: str, call: Call, arguments: Arguments) -> float:
-    """Return the time of a training step or, without gradients, of a forward pass."""
-    copies = {
-        name: x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
-        for name, x in arguments.items()
-    }
-    leaves = [x for x in copies.values() if isinstance(x, Tensor) and x.requires_grad]
-    served = replace(call, impl=impl)
-
-    def step() -> None:
-        context = context_of(attend(served, **copies))
-        if context.requires_grad:
-            torch.autograd.grad(context, leaves, context.detach(), allow_unused=True)
-
-    device = arguments["value"].device
-    with torch.random.fork_rng([device] if device.type == "cuda" else []):
-        try:
-            step()
-            return milliseconds(step)
-        except torch.OutOfMemoryError:
-            return sys.float_info.max  # JSON has no infinity
-
-
-def _read(path: Path) -> dict[str, dict[str, float]]:
-    try:
-        stored: dict[str, dict[str, float]] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return stored

@@ -1,6 +1,6 @@
 """Types of a call to an attention function: its options, its arguments and its result."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -55,17 +55,15 @@ class Call:
     def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:
         """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None."""
         # Padding is the same for every number of queries, so that attentions share the mask.
-        lengths = query.size(-2) if self.causal else 1, key.size(-2)
-        if lengths[0] == 1 and self.key_padding_mask is None:  # in decoding at each layer
+        queries = query.size(-2) if self.causal else 1
+        if queries == 1 and self.key_padding_mask is None:  # in decoding at each layer
             return None
-        return blocked_keys(*lengths, self.key_padding_mask, self.causal, query.device)
+        padding = self.key_padding_mask
+        return blocked_keys(queries, key.size(-2), padding, self.causal, query.device)
 
 
-# Arguments of an attention function by name, beside the options.
-Arguments = Mapping[str, Any]
-
-# The context, or context and weights.
-Attended = Tensor | tuple[Tensor, Tensor]
+Arguments = Mapping[str, Any]  # of an attention function by name, beside the options
+Attended = Tensor | tuple[Tensor, Tensor]  # the context, or context and weights
 
 
 def context_of(attended: Attended) -> Tensor:
@@ -73,17 +71,9 @@ def context_of(attended: Attended) -> Tensor:
     return attended[0] if isinstance(attended, tuple) else attended
 
 
-def map_context(change: Callable[[Tensor], Tensor] | None, attended: Attended) -> Attended:
-    """Apply ``change`` (None: the identity) to the context; weights pass unchanged."""
-    if change is None:
-        return attended
+def map_context(change: Callable[[Tensor], Tensor], attended: Attended) -> Attended:
+    """Apply ``change`` to the context; weights pass unchanged."""
     if isinstance(attended, tuple):
         context, weights = attended
         return change(context), weights
     return change(attended)
-
-
-def check_choice(what: str, name: str, choices: Collection[str]) -> None:
-    """Raise ValueError if ``name`` is none of the choices."""
-    if name not in choices:
-        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")

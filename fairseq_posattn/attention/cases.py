@@ -4,7 +4,8 @@ A mechanism with a line in ``CASES`` is tested and measured with the others.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,6 @@ from fairseq_posattn.attention.masks import DistanceMask, MaskBank
 from fairseq_posattn.attention.mechanism import Mechanism
 
 DIRECTIONS = ("past", "future")
-PAST_ONLY = {"causal": True}
 
 
 @dataclass(frozen=True)
@@ -67,70 +67,42 @@ class Case:
         return self.function(**arguments, **options)
 
 
+def case_of(mechanism: type[Mechanism], **arguments: Any) -> Case:
+    """Return the case of a mechanism with these arguments of its constructor."""
+
+    def build(embed_dim: int, num_heads: int, **shared: Any) -> Mechanism:
+        sizes = mechanism.read_sizes(embed_dim, num_heads)
+        return mechanism(**sizes, **(shared | arguments))
+
+    return Case(mechanism.function, build)
+
+
 CASES = {
-    "san": Case(
-        attention.dot_product_attention,
-        lambda C, H, **shared: attention.DotProductAttention(**shared),
-    ),
-    "dman": Case(
-        attention.dynamic_mask_attention,
-        lambda C, H, **shared: attention.DynamicMaskAttention(C, H, max_distance=2, **shared),
-    ),
-    "da": Case(
-        attention.distance_aware_attention,
-        lambda C, H, **shared: attention.DistanceAwareAttention(H, **shared),
-    ),
-    "mtsa": Case(
-        attention.tensorized_attention,
-        lambda C, H, **shared: attention.TensorizedAttention(H, C // H, masks=(), **shared),
-        masks=DIRECTIONS,
-    ),
+    "san": case_of(attention.DotProductAttention),
+    "dman": case_of(attention.DynamicMaskAttention, max_distance=2),
+    "da": case_of(attention.DistanceAwareAttention),
+    "mtsa": replace(case_of(attention.TensorizedAttention, masks=()), masks=DIRECTIONS),
     "mtsa_identity": Case(attention.tensorized_attention, options={"token_scale": "identity"}),
     "mpsan": Case(attention.additive_attention, masks=DIRECTIONS),
-    "masked": Case(
-        attention.masked_dot_product_attention,
-        lambda C, H, **shared: attention.MaskedDotProductAttention(H, ["past"], **shared),
+    "masked": replace(
+        case_of(attention.MaskedDotProductAttention, masks=["past"]),
         masks=DIRECTIONS,
         mask_matrix=True,
     ),
-    "rpr": Case(
-        attention.relative_position_attention,
-        lambda C, H, **shared: attention.RelativePositionAttention(C, H, max_distance=2, **shared),
-    ),
-    "gaussian": Case(attention.gaussian_attention, attention.GaussianAttention),
-    "transformer_xl": Case(attention.transformer_xl_attention, attention.TransformerXLAttention),
-    "tener": Case(attention.adapted_attention, attention.AdaptedAttention),
-    "rope": Case(
-        attention.rotary_attention,
-        lambda C, H, **shared: attention.RotaryAttention(**shared),
-    ),
-    "alibi": Case(
-        attention.alibi_attention,
-        lambda C, H, **shared: attention.LinearBiasAttention(H, **shared),
-    ),
-    "t5": Case(
-        attention.t5_attention,
-        lambda C, H, **shared: attention.BucketBiasAttention(C, H, 8, 5, **shared),
+    "rpr": case_of(attention.RelativePositionAttention, max_distance=2),
+    "gaussian": case_of(attention.GaussianAttention),
+    "transformer_xl": case_of(attention.TransformerXLAttention),
+    "tener": case_of(attention.AdaptedAttention),
+    "rope": case_of(attention.RotaryAttention),
+    "alibi": case_of(attention.LinearBiasAttention),
+    "t5": replace(
+        case_of(attention.BucketBiasAttention, buckets=8, max_distance=5),
         options={"max_distance": 5},
     ),
-    "kerple": Case(
-        attention.kerple_attention,
-        lambda C, H, **shared: attention.KernelBiasAttention(H, **shared),
-    ),
-    "fire": Case(
-        attention.fire_attention,
-        lambda C, H, **shared: attention.FunctionalBiasAttention(H, **shared),
-    ),
-    "cope": Case(
-        attention.contextual_position_attention,
-        lambda C, H, **shared: attention.ContextualPositionAttention(
-            C // H, 3, **(shared | PAST_ONLY)
-        ),
-    ),
-    "forget": Case(
-        attention.forgetting_attention,
-        lambda C, H, **shared: attention.ForgettingAttention(C, H, **(shared | PAST_ONLY)),
-    ),
+    "kerple": case_of(attention.KernelBiasAttention),
+    "fire": case_of(attention.FunctionalBiasAttention),
+    "cope": case_of(attention.ContextualPositionAttention, positions=3, causal=True),
+    "forget": case_of(attention.ForgettingAttention, causal=True),
     "disan": Case(attention.directional_attention),
 }
 # Cases with kernels.

@@ -57,9 +57,7 @@ def contextual_position_attention(
 
 @dataclass
 class Flags:
-    cope_positions: int = flag(
-        64, "learned positions; larger counts are cut to the last", "cope", at_least=2
-    )
+    cope_positions: int = flag(64, "positions; larger counts share the last", "cope", at_least=2)
 
 
 class ContextualPositionAttention(Mechanism):

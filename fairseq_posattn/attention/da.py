@@ -13,19 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import (
-    Arguments,
-    Attended,
-    Call,
-    Key,
-    Options,
-    Query,
-    Value,
-    check_choice,
-)
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.cpu import dropout_matmul
 from fairseq_posattn.attention.declare import attention
-from fairseq_posattn.attention.mechanism import Mechanism, Shared
+from fairseq_posattn.attention.mechanism import Mechanism, Shared, check_choice
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
 from fairseq_posattn.attention.softmax import (
     biased_attention,
@@ -89,20 +80,13 @@ def distance_aware_attention(
 
     Args:
         distance_weight: w: positive prefers far keys, negative near ones.
-        sigmoid_shift: the mapping's second parameter (:func:`rescaled_coefficients`), or None.
-        mapping: f, see :func:`rescaled_coefficients`.
-        adjustment: ``late_add``, ``late_multiply``, ``early_add`` or ``early_multiply``.
-        clip_threshold: T of the mapping ``clip``.
+        sigmoid_shift, mapping, clip_threshold: see :func:`rescaled_coefficients`.
     """
     lengths = query.size(-2), key.size(-2)
-    vector = rescaled_coefficients(
-        signed_distances(*lengths, query.device).abs(),
-        distance_weight,
-        sigmoid_shift,
-        mapping=mapping,
-        clip_threshold=clip_threshold,
-        largest=largest_coefficient(query.dtype),
-    )  # [H, Tq+Tk-1]
+    distances = signed_distances(*lengths, query.device).abs()
+    function = distance_weight, sigmoid_shift, mapping, clip_threshold
+    largest = largest_coefficient(query.dtype)
+    vector = rescaled_coefficients(distances, *function, largest)  # [H, Tq+Tk-1]
     coefficients = toeplitz_matrix(vector, *lengths)  # [H, Tq, Tk]
     # The coefficients are in float32 at least, and so are the adjusted scores.
     if adjustment == "early_add":
@@ -127,12 +111,14 @@ def rescaled_coefficients(
     distances: Tensor,
     distance_weight: Tensor,
     sigmoid_shift: Tensor | None = None,
-    *,
     mapping: str = "learnable_sigmoid",
     clip_threshold: float = 1.0,
     largest: float = LARGEST,
 ) -> Tensor:
-    """Return ``f(x)`` of the weighted distances ``x = w |t-s|``.
+    """Return ``f(x)`` of the weighted distances ``x = w |t-s|``, ``[H, L]`` in float32 at least.
+
+    It is finite, with finite gradients, for all finite arguments. A gradient that overflows a
+    float16 parameter is infinite, so that loss scaling detects it.
 
     - ``clip``: ``min(x, T)``, T one number for all heads;
     - ``linear``: ``x + b``, the paper's ``k x + b`` with k taken into w, b the second parameter;
@@ -144,11 +130,8 @@ def rescaled_coefficients(
     Args:
         distances: ``[L]``, in tokens, not negative.
         distance_weight, sigmoid_shift: ``[H]``, w and the second parameter.
+        clip_threshold: T.
         largest: bound of a coefficient's size; at the bound there is no gradient.
-
-    Returns:
-        ``[H, L]``, float32 or wider. It is finite, with finite gradients, for all finite arguments.
-        A gradient that overflows a float16 parameter is infinite, so that loss scaling detects it.
     """
     wide = torch.promote_types(distance_weight.dtype, torch.float32)
     weighted = distance_weight.to(wide)[:, None] * distances.to(wide)  # [H, L]
@@ -233,10 +216,5 @@ class DistanceAwareAttention(Mechanism):
 
     def coefficients(self, distances: Tensor) -> Tensor:
         """Return each head's f at these distances ``[L]``: ``[H, L]``."""
-        return rescaled_coefficients(
-            distances,
-            self.distance_weight,
-            self.sigmoid_shift,
-            mapping=self.mapping,
-            clip_threshold=self.clip_threshold,
-        )
+        function = self.distance_weight, self.sigmoid_shift, self.mapping, self.clip_threshold
+        return rescaled_coefficients(distances, *function)

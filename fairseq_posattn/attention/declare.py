@@ -111,10 +111,7 @@ class Attention:
         if call.impl != "auto":
             choices = ", ".join(["auto", *able[::-1]])
             raise ValueError(f"impl={call.impl!r} {reasons[call.impl]}; choose one of: {choices}")
-        if call.need_weights or torch.compiler.is_compiling() or not auto.is_timed():
-            return able[0]
-        example = auto.example_of(self.shapes, call, arguments)
-        return auto.fastest(self.name, self.attend, able, call, arguments, example)
+        return able[0]
 
     def _choose_on_cpu(self, call: Call, arguments: Arguments) -> str:
         if not self.sdpa_on_cpu or call.need_weights or call.dropout_p or is_traced():

@@ -33,19 +33,14 @@ def directional_attention(
     constant: float = 5.0,
     **options: Unpack[Options],
 ) -> Attended:
-    """Return values weighted, per feature, by a softmax over the keys.
+    """Return values weighted, per feature, by a softmax over the keys: ``[B, Tq, C]``.
 
-    The scores are ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``.
+    The scores are ``c tanh((W1 h_i + W2 h_j + b) / c) + M_ij``; weights are ``[B, C, Tq, Tk]``.
 
     Args:
-        key_score: ``W1 h_i``.
-        query_score: ``W2 h_j + b``.
-        value: ``h_i``.
+        key_score, query_score, value: ``W1 h_i``, ``W2 h_j + b`` and ``h_i``.
         mask: float: 0, -inf or a penalty.
         constant: c, which bounds a score; default 5.
-
-    Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, C, Tq, Tk])``.
     """
     # A feature is a head of width 1: the softmax runs over contiguous keys.
     key_score = (key_score / constant).transpose(1, 2).unsqueeze(-2)  # [B, C, 1, Tk]
@@ -95,12 +90,10 @@ class DirectionalBlock(nn.Module):
         seen = drop(tokens, self.map_dropout, self.training)
         hidden = self.activation(self.hidden_map(seen))  # [B, T, C]
         dropped = drop(hidden, self.dropout, self.training)
-        length = tokens.size(1)
+        mask = self.masks.of_distance(tokens.size(1), tokens.size(1), device=tokens.device)
         attended = self.attend(
-            self.key_map(dropped),
-            self.query_map(dropped),
-            hidden,
-            mask=self.masks(length, length, device=hidden.device, dtype=hidden.dtype),
+            *(self.key_map(dropped), self.query_map(dropped), hidden),
+            mask=mask.matrix(hidden.dtype),
             key_padding_mask=key_padding_mask,
             training=self.training,
             impl=self.impl,

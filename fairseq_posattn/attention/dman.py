@@ -20,11 +20,7 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
-from fairseq_posattn.attention.softmax import (
-    attend_by_head,
-    biased_attention,
-    can_attend_by_head,
-)
+from fairseq_posattn.attention.softmax import attend_by_head, biased_attention, can_attend_by_head
 from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.flags import flag
 
@@ -145,6 +141,7 @@ class DynamicMaskAttention(Mechanism):
     """
 
     function = staticmethod(dynamic_mask_attention)
+    sizes = ("embed_dim", "num_heads")
     flags = Flags
 
     def __init__(
@@ -166,14 +163,11 @@ class DynamicMaskAttention(Mechanism):
         for bias in (self.past_bias, self.head_bias, *([] if future is None else [future])):
             nn.init.normal_(bias)
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
-        return {
-            "embed_dim": layer.embed_dim,
-            "num_heads": layer.num_heads,
-            "max_distance": flags.dman_max_distance or layer.max_positions - 1,
-            "activation": read_activation(flags),
-        }
+    @classmethod
+    def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+        read = super().read_flags(flags, layer)
+        read["max_distance"] = read["max_distance"] or layer.max_positions - 1
+        return {**read, "activation": read_activation(flags)}
 
     def distance_bias(self) -> Tensor:
         """Return ``P`` as :func:`dynamic_mask_attention` takes it: ``[2 max_distance + 1]``."""

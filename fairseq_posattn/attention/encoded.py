@@ -19,19 +19,12 @@ BLOCK = 64
 
 @dataclass
 class EncodedKeys:
-    """Keys, values and padding of encoded sentences.
+    """Keys, values and padding of encoded sentences."""
 
-    Attributes:
-        key: ``[B, H, D, S]``, or in blocks ``[B, H, S / 64, D, 64]``.
-        value: ``[B, H, S, D]``.
-        mask: 0, or -inf at padding, ``[B, 1, 1, S]``; or None.
-        is_plain: use :meth:`attend`; else a mechanism attends to the ``vectors``.
-    """
-
-    key: Tensor
-    value: Tensor
-    mask: Tensor | None = None
-    is_plain: bool = True
+    key: Tensor  # [B, H, D, S], or in blocks [B, H, S / 64, D, 64]
+    value: Tensor  # [B, H, S, D]
+    mask: Tensor | None = None  # 0, or -inf at padding, [B, 1, 1, S]
+    is_plain: bool = True  # use attend(); else a mechanism attends to the vectors
 
     @property
     def vectors(self) -> tuple[Tensor, Tensor]:

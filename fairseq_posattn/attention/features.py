@@ -39,8 +39,6 @@ def attend_by_features(
 ) -> Tensor:
     """Return ``softmax(Q K' + b) V``, with the call's padding and dropout.
 
-    On a CPU PyTorch's attention has a tensor of all pairs under dropout; else there is none.
-
     Args:
         query, key: ``[B, H, T, F]``, with the features of biases; their products are not scaled.
         key_bias: ``b``, the same for all queries, ``[B or 1, H, Tk]`` in float32 at least.
@@ -67,11 +65,8 @@ def widen(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return vectors ``[B, H, T, F]`` of one size, with products of queries and keys plus a bias.
 
-    Keys have features of the bias, and values have zeros to be of the same size: PyTorch's fused
-    attention on a CPU and FlashAttention need that.
-
-    Args:
-        before: queries to add before the others; if negative, to leave out.
+    PyTorch's fused attention on a CPU and FlashAttention need values of that size, too. ``before``
+    is the number of queries to add before the others; if negative, to leave out.
     """
     if key_bias is not None:
         parts = split_digits(key_bias / UNIT, key.dtype)
@@ -103,8 +98,7 @@ def split_digits(x: Tensor, dtype: torch.dtype) -> Tensor:
 def expand_waves(content: Tensor, position: Tensor, key: Tensor) -> tuple[Tensor, Tensor]:
     """Return queries and keys ``[B, H, T, 2D]`` with the products ``q_t k_j + x_t R_{t-j}``.
 
-    Args:
-        content, position: q and x, ``[B, H, Tq, D]``.
+    ``content`` is q and ``position`` x, ``[B, H, Tq, D]``.
     """
     keys, (queries, features) = key.size(-2), position.shape[-2:]
     x = position.to(torch.promote_types(key.dtype, torch.float32))

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fairseq_posattn.attention.auto import largest_error, try_kernels
 from fairseq_posattn.attention.kernels.support import kernel_reason
 from fairseq_posattn.attention.tracing import is_traced
 
@@ -95,17 +96,15 @@ def are_correct(device: torch.device, dtype: torch.dtype, features: int) -> bool
             activated = F.layer_norm(total, size[2:]).relu()
         return [total, activated, *torch.autograd.grad((total * activated).sum(), leaves)]
 
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            pairs = zip(results(True, dtype), results(False, torch.double), strict=True)
-        bound = 64 * torch.finfo(dtype).eps
-        agree = all(((a - b).abs() <= bound * (1 + b.abs().max())).all() for a, b in pairs)
-        reason = "gave wrong results"
-    except Exception as error:  # any error of compiler, driver or launch
-        agree, reason = False, f"failed: {type(error).__name__}: {error}".partition("\n")[0]
-    if not agree:
-        logger.warning("layers on %s do not use their Triton kernels: they %s", device, reason)
-    return agree
+    def error() -> float:
+        ours, rough = results(True, dtype), results(False, dtype)
+        exact = results(False, torch.double)
+        return largest_error(ours, rough, exact, torch.finfo(dtype).eps)
+
+    reason = try_kernels(error, device)
+    if reason is not None:
+        logger.warning("layers do not use their Triton kernels: the implementation %s", reason)
+    return reason is None
 
 
 @functools.cache

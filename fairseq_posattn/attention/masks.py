@@ -56,11 +56,7 @@ def mask_by_name(
 ) -> Tensor:
     """Return the mask, or sum of masks, of a name: float ``[length, length]``, query by key.
 
-    Args:
-        name: names of masks with ``+`` between, as in ``window:3`` or ``past+scaled_distance``.
-
-    Raises:
-        ValueError: the name is unknown, or the sum allows no key.
+    Raise ValueError if the name is unknown, or the sum allows no key.
     """
     check_name(name)
     vector = _at_distances(name, signed_distances(length, length, device))
@@ -146,10 +142,9 @@ class DistanceMask:
 
 
 class MaskBank:
-    """Masks of several heads, or units, for sentences of any length.
+    """Masks of K heads, or units, by ``names`` (:func:`mask_by_name`), for sentences of any length.
 
-    Functions of distance are cached up to the longest sentence so far, on the last device. There
-    are K ``names`` (:func:`mask_by_name`).
+    Functions of distance are cached up to the longest sentence so far, on the last device.
     """
 
     def __init__(self, names: Sequence[str]):
@@ -167,8 +162,7 @@ class MaskBank:
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
         """Build one mask for each head; of two names the first half of the heads has the first.
 
-        Raise ValueError if a name is unknown, the masks do not divide the heads, or one looks ahead
-        where ``causal``.
+        Raise ValueError if the masks do not divide the heads, or one looks ahead where ``causal``.
         """
         if not names or num_heads % len(names):
             raise ValueError(
@@ -182,12 +176,6 @@ class MaskBank:
                     "choose 'past' or a sum with it, as in 'past+window:3'"
                 )
         return cls([name for name in names for _ in range(num_heads // len(names))])
-
-    def __call__(
-        self, query_length: int, key_length: int, *, device: Device, dtype: torch.dtype | None
-    ) -> Tensor:
-        """Return float ``[K, Tq, Tk]``; the queries are the last Tq of the Tk positions."""
-        return self.of_distance(query_length, key_length, device=device).matrix(dtype)
 
     def of_distance(self, query_length: int, key_length: int, *, device: Device) -> DistanceMask:
         """Return the masks by distance; the queries are the last Tq of the Tk positions."""

@@ -1,10 +1,10 @@
 """The base class of the modules around attention functions."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from typing_extensions import TypedDict
@@ -26,20 +26,19 @@ class NoFlags:
     """Flags of a mechanism without any."""
 
 
-class LayerSizes(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class LayerSizes:
     """Sizes of a layer from which a mechanism is built."""
 
-    @property
-    def embed_dim(self) -> int:
-        """C."""
+    embed_dim: int  # C
+    num_heads: int  # H
+    max_positions: int  # tokens of the longest sentence on this side of the model
 
-    @property
-    def num_heads(self) -> int:
-        """H."""
 
-    @property
-    def max_positions(self) -> int:
-        """Tokens of the longest sentence."""
+def check_choice(what: str, name: str, choices: Collection[str]) -> None:
+    """Raise ValueError if ``name`` is none of the choices."""
+    if name not in choices:
+        raise ValueError(f"unknown {what} {name!r}; choose one of: {', '.join(choices)}")
 
 
 def check_causal(name: str, causal: bool) -> None:
@@ -62,9 +61,6 @@ class AttentionFunction(nn.Module):
 class Mechanism(nn.Module):
     """Base class of self attention mechanisms: an attention function and its parameters.
 
-    Derived classes take ``embed_dim`` C, the features of the layer's input, and ``num_heads`` H,
-    which divides C, where their parameters have these sizes.
-
     Args:
         causal: block the keys after each query; default False.
         dropout: probability of dropping an attention weight in training; default 0.
@@ -72,7 +68,8 @@ class Mechanism(nn.Module):
 
     Attributes:
         function: the attention function.
-        sizes: arguments that are sizes of the layer: ``embed_dim``, ``num_heads`` or ``head_dim``.
+        sizes: arguments that are sizes of the layer: ``embed_dim`` C, the features of its input,
+            ``num_heads`` H or ``head_dim`` D.
         flags: dataclass of the command line's flags. Behind the mechanism's name and an underscore
             they are named as arguments, unless :meth:`read_flags` is overridden.
         encodes_keys: True if it computes from a key's position, or from the layer's input there,
@@ -100,11 +97,15 @@ class Mechanism(nn.Module):
         self.impl = impl
 
     @classmethod
+    def read_sizes(cls, embed_dim: int, num_heads: int) -> dict[str, int]:
+        """Return the arguments of the constructor that are sizes, by name."""
+        sizes = {"embed_dim": embed_dim, "num_heads": num_heads, "head_dim": embed_dim // num_heads}
+        return {name: sizes[name] for name in cls.sizes}
+
+    @classmethod
     def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         """Return the arguments of the constructor beside :class:`Shared`, by name."""
-        sizes = {"head_dim": layer.embed_dim // layer.num_heads}
-        sizes |= {"embed_dim": layer.embed_dim, "num_heads": layer.num_heads}
-        read: dict[str, Any] = {name: sizes[name] for name in cls.sizes}
+        read: dict[str, Any] = dict(cls.read_sizes(layer.embed_dim, layer.num_heads))
         for field in fields(cls.flags):
             value = getattr(flags, field.name)
             # fairseq's choices are members of an enumeration.
@@ -112,12 +113,9 @@ class Mechanism(nn.Module):
         return read
 
     def encode_keys(self, hidden: Tensor, key: Tensor, start: int) -> dict[str, Tensor]:
-        """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by name.
+        """Return tensors of the keys to cache, ``[B, H, T]`` or ``[B, H, T, D]``, by argument.
 
-        They are arguments of the function; ``key`` replaces the keys.
-
-        Args:
-            hidden, key: ``[B, T, C]`` and ``[B, H, T, D]`` at the positions from ``start`` on.
+        ``hidden`` is ``[B, T, C]`` and ``key`` ``[B, H, T, D]``, from position ``start`` on.
         """
         raise NotImplementedError
 

@@ -13,12 +13,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import Attended, Call, Options, check_choice, context_of
+from fairseq_posattn.attention.call import Attended, Call, Options, context_of
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import FusionGate, glorot_linear, map_heads, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
-from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.mechanism import AttentionFunction, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention
 
 # The four units of the published model.
@@ -44,16 +44,10 @@ def additive_attention(
     backward pass, B * C * Tq * Tk twice.
 
     Args:
-        key_score: ``U h_i``.
-        query_score: ``V h_j + b``.
-        value: ``h_i``.
+        key_score, query_score, value: ``U h_i``, ``V h_j + b`` and ``h_i``.
         mask: float: 0, -inf or a penalty. Or K masks as functions of distance, for the first
             dimension after the batch, which the kernels read faster.
         constant: c; default 5.
-        options: ``key_padding_mask`` is ``[B, Tk]`` with heads, too.
-
-    Returns:
-        context ``[B, Tq, C]``, or ``(context, weights [B, Tq, Tk])``.
     """
     if isinstance(mask, DistanceMask):
         matrix = mask.matrix(value.dtype)  # [K, Tq, Tk]
@@ -113,9 +107,7 @@ class PositionalSelfAttention(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return every unit's context of every token, and its features h: ``[B, K, T, C]`` each.
 
-        Args:
-            tokens: ``[B, T, C]``.
-            key_padding_mask: bool ``[B, T]``, True where padded.
+        Tokens are ``[B, T, C]``, their padding is bool ``[B, T]``.
         """
         length, dropping = tokens.size(1), (self.map_dropout, self.training)
         hidden = self.activation(map_to_heads(self.hidden_map, tokens, self.units, *dropping))

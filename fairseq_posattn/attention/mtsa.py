@@ -17,21 +17,12 @@ from torch import Tensor
 from torch.types import Device
 from typing_extensions import Unpack
 
-from fairseq_posattn.attention.call import (
-    Arguments,
-    Attended,
-    Call,
-    Key,
-    Options,
-    Query,
-    Value,
-    check_choice,
-)
+from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.cpu import drop, matmul
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.headwise import HeadwiseFusionGate, map_to_heads
 from fairseq_posattn.attention.masks import DistanceMask, MaskBank
-from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
+from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared, check_choice
 from fairseq_posattn.attention.softmax import masked_softmax_attention, scaled_scores
 from fairseq_posattn.attention.source2token import (
     SOURCES,
@@ -171,6 +162,7 @@ class TensorizedAttention(Mechanism):
     """
 
     function = staticmethod(tensorized_attention)
+    sizes = ("num_heads", "head_dim")
     flags = Flags
 
     def __init__(
@@ -202,26 +194,15 @@ class TensorizedAttention(Mechanism):
         sizes = num_heads, head_dim, map_dropout
         self.fusion_gate = HeadwiseFusionGate(*sizes) if fusion_gate else None
 
-    @staticmethod
+    @classmethod
     def read_flags(
-        flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
+        cls, flags: Namespace, layer: LayerSizes, activation: Callable[[Tensor], Tensor] = F.relu
     ) -> dict[str, Any]:
-        return {
-            "num_heads": layer.num_heads,
-            "head_dim": layer.embed_dim // layer.num_heads,
-            "masks": () if flags.mtsa_masks == "none" else tuple(flags.mtsa_masks.split(",")),
-            "include_self": flags.mtsa_include_self,
-            "token_scale": str(flags.mtsa_token_scale),
-            "source_scale": str(flags.mtsa_source_scale),
-            "source": SourceMaps(
-                of=str(flags.mtsa_source),
-                layers=flags.mtsa_source_layers,
-                bias=flags.mtsa_source_bias,
-                divide=flags.mtsa_divide_source,
-                activation=activation,
-            ),
-            "fusion_gate": flags.mtsa_fusion_gate,
-        }
+        read = super().read_flags(flags, layer)
+        masks = () if read["masks"] == "none" else tuple(read["masks"].split(","))
+        names = "source", "source_layers", "source_bias", "divide_source"  # as in SourceMaps
+        source = SourceMaps(*(read.pop(name) for name in names), activation=activation)
+        return {**read, "masks": masks, "source": source}
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:
         """Return S (eq. 9) of the keys, ``[B, H, Tk, D]``; ``hidden`` is ``[B, Tk, H D]``."""
@@ -242,20 +223,18 @@ class TensorizedAttention(Mechanism):
         self,
         key: Tensor,
         value: Tensor,
-        key_padding_mask: Tensor | None = None,
+        padding: Tensor | None = None,
         hidden: Tensor | None = None,
     ) -> Tensor:
         """Return source2token weights averaged over features: ``[B, H, Tk]`` (Figure 3, right)."""
         scores = SCALES[self.source_scale](self.source_scores(key, value, hidden))
-        return source2token_weights(scores, key_padding_mask).mean(-1)
+        return source2token_weights(scores, padding).mean(-1)
 
-    def mask(
-        self, query_length: int, key_length: int, device: Device = None
-    ) -> DistanceMask | None:
+    def mask(self, queries: int, keys: int, device: Device = None) -> DistanceMask | None:
         """Return each head's mask, or None if all heads see all keys."""
         if self.masks is None:
             return None
-        mask = self.masks.of_distance(query_length, key_length, device=device)
+        mask = self.masks.of_distance(queries, keys, device=device)
         return mask.with_self() if self.include_self else mask
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:

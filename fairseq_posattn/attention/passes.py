@@ -23,8 +23,7 @@ _cached: ContextVar[dict[Any, Any] | None] = ContextVar("cached", default=None)
 def model_pass(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Decorate a forward pass: results of :func:`once_a_pass` functions are cached until its end.
 
-    A pass within another shares its cache. The arguments of those functions must not be written to
-    meanwhile.
+    Their arguments must not be written to meanwhile.
     """
 
     @functools.wraps(function)

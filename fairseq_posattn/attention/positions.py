@@ -13,19 +13,12 @@ from fairseq_posattn.attention.passes import once_a_pass
 
 
 def signed_distances(query_length: int, key_length: int, device: Device = None) -> Tensor:
-    """Return every distance ``t - s`` (query minus key position) that occurs, ascending.
-
-    They are ``[Tq+Tk-1]`` integers from ``-(Tq-1)`` to ``Tk-1``; positive where the key is first.
-    """
+    """Return every distance ``t - s`` (query minus key position): ``-(Tq-1)`` to ``Tk-1``."""
     return torch.arange(1 - query_length, key_length, device=device)
 
 
 def toeplitz_matrix(vector: Tensor, query_length: int, key_length: int) -> Tensor:
-    """Return the Toeplitz matrix ``[..., Tq, Tk]`` of a relative bias vector.
-
-    Args:
-        vector: ``[..., Tq+Tk-1]``, the values at :func:`signed_distances`.
-    """
+    """Return the matrix ``[..., Tq, Tk]`` of values at :func:`signed_distances`."""
     if torch.compiler.is_exporting():  # ONNX has no windows of symbolic length
         queries = torch.arange(key_length - query_length, key_length, device=vector.device)
         keys = torch.arange(key_length, device=vector.device)
@@ -54,9 +47,7 @@ def blocked_keys(
 ) -> Tensor | None:
     """Return the keys a query may not see: bool ``[B, 1, Tq, Tk]`` (broadcastable) or None.
 
-    Args:
-        key_padding_mask: bool ``[B, Tk]``, True where padded.
-        causal: block the keys after each query; default False.
+    Padding is bool ``[B, Tk]``; ``causal`` blocks the keys after each query.
     """
     blocked = None
     if causal and query_length > 1:
@@ -72,10 +63,7 @@ def blocked_keys(
 
 
 def relative_shift(by_distance: Tensor) -> Tensor:
-    """Convert ``[..., Tq, Tq+Tk-1]`` by descending distance to ``[..., Tq, Tk]`` by key.
-
-    The result may be a view.
-    """
+    """Convert ``[..., Tq, Tq+Tk-1]`` by descending distance to ``[..., Tq, Tk]`` by key."""
     key_length = by_distance.size(-1) - by_distance.size(-2) + 1
     if torch.compiler.is_exporting():  # one query or more: one spare entry
         by_distance = F.pad(by_distance, (0, 1))
@@ -115,8 +103,7 @@ def relative_sinusoids(
     """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
 
     Feature pair i has the frequency ``10000^(-2i/features)`` (Vaswani et al., 2017, section 3.5).
-    Only the sines distinguish keys before and after the query. The result is
-    ``[Tq+Tk-1, features]`` at :func:`signed_distances`, computed in float32 at least.
+    The result is ``[Tq+Tk-1, features]``, computed in float32 at least.
     """
     wide = torch.promote_types(dtype, torch.float32)
     distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]

@@ -55,9 +55,9 @@ def relative_position_attention(
 def label_reach(
     table: Tensor, query_length: int, key_length: int
 ) -> tuple[slice | Tensor, int, int]:
-    """Return the part of a table ``[..., 2k+1, D]`` that the distances of these lengths need.
+    """Return the index of the entries of a table ``[..., 2k+1, D]`` that these lengths need.
 
-    It is an index into the table, and the numbers of past and of future distances that are clipped.
+    Also return the numbers of past and of future distances that are clipped.
     """
     furthest = table.size(-2) // 2
     past, future = key_length - 1, query_length - 1

@@ -79,16 +79,20 @@ class MaskedDotProductAttention(Mechanism):
     """
 
     function = staticmethod(masked_dot_product_attention)
+    sizes = ("num_heads",)
     flags = Flags
 
     def __init__(self, num_heads: int, masks: Sequence[str], **shared: Unpack[Shared]):
         super().__init__(**shared)
         self.masks = MaskBank.for_heads(masks, num_heads, self.causal)
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes, masks: str | None = None) -> dict[str, Any]:
-        return {"num_heads": layer.num_heads, "masks": (masks or flags.attention_masks).split(",")}
+    @classmethod
+    def read_flags(
+        cls, flags: Namespace, layer: LayerSizes, masks: str | None = None
+    ) -> dict[str, Any]:
+        read = super().read_flags(flags, layer)
+        return {**read, "masks": (masks or read["masks"]).split(",")}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
-        mask = self.masks(query.size(-2), key.size(-2), device=query.device, dtype=query.dtype)
-        return {"mask": mask[None]}  # [1, H, Tq, Tk]
+        mask = self.masks.of_distance(query.size(-2), key.size(-2), device=query.device)
+        return {"mask": mask.matrix(query.dtype)[None]}  # [1, H, Tq, Tk]

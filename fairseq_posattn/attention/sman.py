@@ -54,14 +54,8 @@ def static_mask_attention(
     **options: Unpack[Options],
 ) -> Attended:
     """Return dot-product attention to the keys where :func:`static_mask` is 1 (MANs eq. 11)."""
-    mask = static_mask(
-        query.size(-2),
-        key.size(-2),
-        radius,
-        key_padding_mask=call.key_padding_mask,
-        causal=call.causal,
-        device=query.device,
-    )
+    sizes = query.size(-2), key.size(-2), radius
+    mask = static_mask(*sizes, call.key_padding_mask, call.causal, query.device)
     return biased_attention(call, query, key, value, blocked=mask == 0)
 
 
@@ -69,7 +63,6 @@ def static_mask(
     query_length: int,
     key_length: int,
     radius: float | None,
-    *,
     key_padding_mask: Tensor | None = None,
     causal: bool = False,
     device: Device = None,
@@ -120,8 +113,8 @@ class StaticMaskAttention(Mechanism):
         self.radius = radius
         self.activation = activation
 
-    @staticmethod
-    def read_flags(flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
+    @classmethod
+    def read_flags(cls, flags: Namespace, layer: LayerSizes) -> dict[str, Any]:
         radius = flags.sman_radius
         if radius != "sqrt" and not radius.isdecimal():
             raise ValueError(f"--sman-radius {radius}: must be a number or 'sqrt'")

@@ -70,8 +70,7 @@ def softmax_attention(
 
     Args:
         call: its dropout and ``need_weights`` are read.
-        scores: ``[B, ..., Tq, Tk]``, overwritten where blocked.
-        value: ``[B, ..., Tk, D]``.
+        scores, value: ``[B, ..., Tq, Tk]``, overwritten where blocked, and ``[B, ..., Tk, D]``.
         blocked: bool broadcastable to the scores, True where a key may not be seen.
     """
     weights, fully_masked = _normalize(scores, blocked, value.dtype)  # [B, ..., Tq, Tk]

@@ -11,9 +11,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import Attended, check_choice
+from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.cpu import Linear, drop
 from fairseq_posattn.attention.headwise import HeadwiseLinear, glorot_linear
+from fairseq_posattn.attention.mechanism import check_choice
 from fairseq_posattn.attention.softmax import (
     block_padding,
     sdpa_attention,
@@ -147,15 +148,9 @@ class Source2TokenPooling(nn.Module):
     def forward(
         self, hidden: Tensor, key_padding_mask: Tensor | None = None, need_weights: bool = False
     ) -> Attended:
-        """Pool a sentence into one vector.
+        """Pool ``[B, T, C]``, padded where bool ``[B, T]`` is True, to ``[B, C]``.
 
-        Args:
-            hidden: ``[B, T, C]``.
-            key_padding_mask: bool ``[B, T]``, True where padded.
-            need_weights: also return the weights.
-
-        Returns:
-            ``[B, C]``, or ``([B, C], weights [B, T, C])``. Zero for a sentence of padding alone.
+        It is zero for a sentence of padding alone. Weights are ``[B, T, C]``.
         """
         seen = drop(hidden, self.dropout, self.training)
         between = self.activation(self.hidden(seen))  # [B, T, C]

@@ -58,9 +58,7 @@ def find_buckets(distances: Tensor, number: int, max_distance: int, causal: bool
 @dataclass
 class Flags:
     t5_buckets: int = flag(32, "ranges of distances with one bias each", "t5", at_least=4)
-    t5_max_distance: int = flag(
-        128, "tokens of distance beyond which a bias is shared", "t5", at_least=1
-    )
+    t5_max_distance: int = flag(128, "tokens beyond which a bias is shared", "t5", at_least=1)
 
 
 class BucketBiasAttention(Mechanism):

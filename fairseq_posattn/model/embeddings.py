@@ -64,12 +64,8 @@ class NGramEmbedding(nn.Module):
     def forward(self, tokens: Tensor, padding: Tensor) -> tuple[Tensor, Tensor]:
         """Embed all bigrams from left to right, then all trigrams, and so on.
 
-        Args:
-            tokens: ``[B, T]``, padded on the right.
-            padding: bool ``[B, T]``, True where padded.
-
-        Returns:
-            ``[B, S, C]`` and its padding, bool ``[B, S]``; each n contributes T - n + 1 to S.
+        Tokens ``[B, T]`` are padded on the right. Return ``[B, S, C]`` and its padding, bool
+        ``[B, S]``; each n contributes T - n + 1 to S.
         """
         buckets, absent = [], []
         bucket = tokens

@@ -1,8 +1,7 @@
 """Initialization of layers and embeddings, by the names of ``--start``.
 
-Queries, keys and values are always Xavier uniform with gain 1/sqrt 2 for each, as in fairseq, which
-is Xavier uniform of the packed ``[3C, C]`` matrix. Learned masks, distances and layer norms are
-initialized by their modules.
+Queries, keys and values are always Xavier uniform with gain 1/sqrt 2 for each, as in fairseq.
+Learned masks, distances and layer norms are initialized by their modules.
 """
 
 from collections.abc import Callable

@@ -57,16 +57,12 @@ class PretrainedLanguageModel(nn.Module):
         return self.gpt.tokens_embed
 
     def forward(self, tokens: Tensor, losses: list[Tensor] | None = None) -> tuple[Tensor, Tensor]:
-        """Encode sentences.
+        """Return hidden states ``[N, L + 2, C]`` of start, tokens and end, and their padding.
 
         Args:
             tokens: ``[N, L]``, padded on the right, without start and end tokens.
             losses: list to which the losses ``[N]`` are appended: the mean negative log-likelihood
                 of a sentence's tokens and its end.
-
-        Returns:
-            hidden states ``[N, L + 2, C]`` of start, tokens and end, and their padding, bool
-            ``[N, L + 2]``.
         """
         pad = self.marks.pad
         tokens = F.pad(F.pad(tokens, (1, 0), value=self.marks.bos), (0, 1), value=pad)

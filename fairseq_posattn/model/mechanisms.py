@@ -1,7 +1,4 @@
-"""Builders of the attention mechanisms, by the names of ``--encoder-sublayers``.
-
-To add a mechanism: write its module in ``fairseq_posattn/attention`` and a line in ``MECHANISMS``.
-"""
+"""Builders of the attention mechanisms, by the names of ``--encoder-sublayers``."""
 
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
@@ -15,6 +12,7 @@ from fairseq_posattn import attention
 from fairseq_posattn.attention import Mechanism
 from fairseq_posattn.attention.call import Attended
 from fairseq_posattn.attention.declare import declaration_of
+from fairseq_posattn.attention.mechanism import LayerSizes
 
 # Activations of the concatenated heads, by the names of --heads-activation, beside RELU_IN_DMAN.
 HEADS_ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "none": None}
@@ -23,14 +21,11 @@ ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {"elu": nn.ELU, "relu": nn.ReL
 
 
 @dataclass(frozen=True)
-class LayerDescription:
+class LayerDescription(LayerSizes):
     """Sizes and options of a Transformer layer."""
 
     sublayers: tuple[str, ...]  # names, see transformer_layer.parse_sublayers
-    embed_dim: int  # C
-    num_heads: int  # H
     ffn_dim: int  # hidden features of a feed-forward sublayer
-    max_positions: int  # tokens of the longest sentence on this side of the model
     causal: bool = False  # whether queries are blocked from later keys (a decoder's self attention)
     normalize_before: bool = False  # whether layer norms precede the sublayers, not the sums
     activation: str = "relu"  # of feed-forward sublayers, a name of fairseq's

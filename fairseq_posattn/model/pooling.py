@@ -35,17 +35,15 @@ class MaxPooling(nn.Module):
         return maximum.masked_fill(key_padding_mask.all(1, keepdim=True), 0.0)
 
 
-class MeanMaxPooling(nn.Module):
+class MeanMaxPooling(nn.ModuleList):
     """Concatenation of mean and maximum, ``[B, 2 C]``: SWEM-concat (Shen et al., 2018, ACL)."""
 
     def __init__(self, dim: int):
-        super().__init__()
-        self.mean, self.max = MeanPooling(), MaxPooling()
+        super().__init__([MeanPooling(), MaxPooling()])
         self.output_dim = 2 * dim
 
     def forward(self, hidden: Tensor, key_padding_mask: Tensor) -> Tensor:
-        pooled = [pooling(hidden, key_padding_mask) for pooling in (self.mean, self.max)]
-        return torch.cat(pooled, dim=-1)
+        return torch.cat([pooling(hidden, key_padding_mask) for pooling in self], dim=-1)
 
 
 class WindowMaxPooling(nn.Module):
@@ -79,16 +77,14 @@ def multi_query_attention(
 ) -> Attended:
     """Return for each query i the mean of ``hidden`` weighted by ``softmax(u_t' Q_i)``.
 
-    CSPAN (Jiang et al., 2020), section 2.3, eq. 10 to 13.
+    CSPAN (Jiang et al., 2020), section 2.3, eq. 10 to 13. The result is ``[B, M, C]``, zero for
+    rows of padding alone; weights are ``[B, M, T]``.
 
     Args:
         hidden: ``[B, T, C]``, F in eq. 12.
         keys: ``[B, T, K]``, u of eq. 10; in CSPAN K is C.
         queries: ``[M, K]``, Q.
         key_padding_mask: bool ``[B, T]``, True where padded.
-
-    Returns:
-        ``[B, M, C]``, or ``([B, M, C], weights [B, M, T])``; zero for rows of padding alone.
     """
     scores = torch.matmul(queries, keys.transpose(1, 2))  # [B, M, T]
     blocked = None if key_padding_mask is None else key_padding_mask.unsqueeze(1)  # [B, 1, T]

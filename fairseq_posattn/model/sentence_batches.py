@@ -53,10 +53,7 @@ class SplitDocuments:
     documents: int  # B
 
     def gather(self, vectors: Tensor) -> tuple[Tensor, Tensor]:
-        """Arrange the sentences' vectors ``[N, C]`` by document.
-
-        The result is ``[B, S, C]``, S sentences in the longest document, and padding ``[B, S]``.
-        """
+        """Arrange vectors ``[N, C]`` by document: ``[B, S, C]``, and padding ``[B, S]``."""
         longest = cast(int, self.number.max().item()) + 1  # symbolic in a graph
         shape = (self.documents, longest)
         padding = torch.ones(shape, dtype=torch.bool, device=vectors.device)

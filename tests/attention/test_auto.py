@@ -1,8 +1,7 @@
-"""Before ``auto`` uses kernels: the self check, and the choice of the fastest implementation."""
+"""The self check before ``auto`` uses kernels, and its choice of an implementation."""
 
 import dataclasses
 import logging
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,7 +10,6 @@ from kernel_checks import DEVICE, require_kernels
 from fairseq_posattn.attention import auto, declare, softmax
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.cases import CASES, KERNELS, Sizes
-from fairseq_posattn.common.errors import UsageError
 
 require_kernels()
 
@@ -166,89 +164,30 @@ def test_the_check_leaves_the_random_state_and_is_cached():
 
 
 @pytest.fixture
-def timed(monkeypatch, tmp_path):
-    """Return DMAN's function as on a GPU where steps take the times of ``times``, and calls."""
-    monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
+def choose(monkeypatch):
+    """Return a function that calls DMAN's as on a GPU, and returns the implementation used."""
     monkeypatch.setattr(declare, "on_gpu", lambda arguments: True)
-    monkeypatch.setattr(auto, "_times", {})
-    monkeypatch.setattr(auto, "self_check_reason", lambda *kind: None)
+    monkeypatch.setattr(auto, "self_check_reason", lambda *kind: auto.is_capturing() or None)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
-    case, times, used = KERNELS["dman"], {"triton": 2.0, "sdpa": 1.0, "reference": 3.0}, []
+    case, used = KERNELS["dman"], []
+    attention = dataclasses.replace(case.attention, attend=lambda call, **_: used.append(call.impl))
 
-    def attend(call, **arguments):
-        used.append(call.impl)
-        return case.attention.attend(call, **arguments)
+    def chosen(**options):
+        attention({**case.arguments(Sizes(1, 2, 5, 5, 16), torch.float32, DEVICE), **options})
+        return used.pop()
 
-    def milliseconds(step):
-        step()
-        return times[used[-1]]
-
-    monkeypatch.setattr(auto, "milliseconds", milliseconds)
-    attention = dataclasses.replace(case.attention, attend=attend)
-
-    def call(length=5, **options):
-        used.clear()
-        arguments = case.arguments(Sizes(1, 2, length, length, 16), torch.float32, DEVICE)
-        attention({**arguments, **options})
-        return used
-
-    def forget():
-        """Forget the decisions and times of this process."""
-        auto._times.clear()
-        attention.decisions.clear()
-
-    return SimpleNamespace(call=call, times=times, folder=tmp_path, forget=forget)
+    return chosen
 
 
-def test_auto_times_nothing_while_a_cuda_graph_is_captured(timed, monkeypatch):
-    for captures, used in ((True, "triton"), (False, "sdpa"), (True, "sdpa")):
+def test_auto_uses_kernels_on_a_gpu_unless_weights_are_needed(choose):
+    assert choose() == "triton"
+    assert choose(need_weights=True) == "reference"
+
+
+def test_a_choice_while_a_cuda_graph_is_captured_is_not_kept(choose, monkeypatch):
+    for captures, used in ((True, "sdpa"), (False, "triton"), (True, "triton")):
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda now=captures: now)
-        called = timed.call()
-        assert called[-1] == used
-        assert not captures or len(called) == 1
-
-
-def test_auto_uses_the_fastest_implementation_timed_once(timed, caplog):
-    with caplog.at_level(logging.INFO):
-        assert timed.call()[-1] == "sdpa"
-    sizes = "dynamic_mask_attention, float32, 16 features, 1 x 2 x 8 x 8, training"
-    assert f"{sizes}: uses sdpa (triton 2.000 ms, sdpa 1.000 ms" in caplog.text
-    assert timed.call(8) == ["sdpa"]  # the same sizes in powers of two
-    assert len(timed.call(9)) > 1
-    with torch.no_grad():
-        assert len(timed.call()) > 1
-
-
-def test_times_are_read_from_the_cache_of_another_process(timed):
-    timed.call()
-    timed.forget()
-    assert timed.call() == ["sdpa"]
-    (file,) = timed.folder.iterdir()
-    assert f"torch-{torch.__version__}" in file.name and "triton-" in file.name
-    file.write_text("{")  # a damaged file is measured again
-    timed.forget()
-    assert len(timed.call()) > 1
-
-
-def test_an_implementation_without_memory_is_the_slowest(timed, monkeypatch):
-    def milliseconds(step):
-        raise torch.OutOfMemoryError("no memory")
-
-    monkeypatch.setattr(auto, "milliseconds", milliseconds)
-    assert timed.call()[-1] == "triton"
-
-
-def test_timing_is_turned_off_by_the_environment(timed, monkeypatch):
-    monkeypatch.setenv("POSATTN_AUTO", "kernels")
-    assert timed.call() == ["triton"]
-    timed.forget()
-    monkeypatch.setenv("POSATTN_AUTO", "clock")
-    with pytest.raises(UsageError, match="^POSATTN_AUTO=clock: unknown; choose one of: fastest, k"):
-        timed.call()
-
-
-def test_need_weights_is_not_timed(timed):
-    assert timed.call(need_weights=True) == ["reference"]
+        assert choose() == used
 
 
 @pytest.mark.parametrize(("library", "longest"), [("torch", 10**4), ("onednn", 255)])
@@ -267,10 +206,3 @@ def test_long_texts_on_a_cpu_use_sdpa(monkeypatch, library, longest):
         assert chosen(127) == chosen(128, need_weights=True) == "reference"
         assert chosen(128) == chosen(longest) == "sdpa"
         assert chosen(256) == ("sdpa" if library == "torch" else "reference")
-
-
-def test_times_are_stored_where_no_package_is_installed(monkeypatch, tmp_path):
-    """A checkout given to --user-dir has no metadata, and PyTorch's Triton has another name."""
-    monkeypatch.setenv("POSATTN_CACHE", str(tmp_path))
-    monkeypatch.setattr("importlib.metadata.distribution", lambda name: pytest.fail(name))
-    assert auto.times_file(torch.device("cpu")).parent == tmp_path

@@ -94,18 +94,20 @@ def test_a_bank_equals_the_masks_of_any_lengths():
     # Shorter and longer sentences, in any order, and fewer queries than keys.
     for query_length, key_length in ((4, 4), (1, 4), (1, 1), (2, 9), (33, 33), (4, 4), (7, 31)):
         whole = torch.stack([by_hand(name.strip(), key_length) for name in names])
-        masks = bank(query_length, key_length, dtype=torch.float64, **CPU)
+        masks = bank.of_distance(query_length, key_length, **CPU).matrix(torch.float64)
         assert torch.equal(masks, whole[:, -query_length:])
     for other in (copy.deepcopy(bank), pickle.loads(pickle.dumps(bank))):
-        assert torch.equal(other(4, 4, dtype=None, **CPU), bank(4, 4, dtype=None, **CPU))
+        assert torch.equal(
+            other.of_distance(4, 4, **CPU).matrix(), bank.of_distance(4, 4, **CPU).matrix()
+        )
 
 
 def test_a_bank_first_used_in_inference_mode_serves_training_after():
     bank = MaskBank(["scaled_distance"])
     scores = torch.zeros(1, 3, 3, dtype=torch.float64, requires_grad=True)
     with torch.inference_mode():
-        bank(3, 3, dtype=scores.dtype, **CPU)
-    weighted = scores * bank(3, 3, dtype=scores.dtype, **CPU)
+        bank.of_distance(3, 3, **CPU).matrix(scores.dtype)
+    weighted = scores * bank.of_distance(3, 3, **CPU).matrix(scores.dtype)
     (gradient,) = torch.autograd.grad(weighted.sum(), scores)
     torch.testing.assert_close(gradient[0], by_hand("scaled_distance", 3))
 
@@ -113,7 +115,7 @@ def test_a_bank_first_used_in_inference_mode_serves_training_after():
 def test_a_mask_by_distance_has_its_reach():
     """Queries 2 and 3 of four positions: keys before them, and at most one away."""
     bank = MaskBank(["past", "window:1", "distance"])
-    bank(9, 9, dtype=torch.float32, **CPU)  # longer sentences are cached
+    bank.of_distance(9, 9, **CPU).matrix(torch.float32)  # longer sentences are cached
     mask = bank.of_distance(2, 4, **CPU)
     assert mask.reach[:2].tolist() == [[1, mask.reach[0, 1]], [-1, 1]]
     assert mask.reach[0, 1] >= 3 and mask.reach[2, 0] <= -1 and mask.reach[2, 1] >= 3
@@ -129,8 +131,8 @@ def test_a_mask_by_distance_has_its_reach():
 def test_more_queries_than_keys_are_the_last_positions_too(known):
     """Four queries of two keys: the first two are before the first key."""
     bank = MaskBank(["past", "window:1"])
-    bank(known, known, dtype=torch.float32, **CPU)
-    past, window = bank(4, 2, dtype=torch.float32, **CPU)
+    bank.of_distance(known, known, **CPU).matrix(torch.float32)
+    past, window = bank.of_distance(4, 2, **CPU).matrix(torch.float32)
     assert past.tolist() == [[-inf, -inf], [-inf, -inf], [-inf, -inf], [0, -inf]]
     assert window.tolist() == [[-inf, -inf], [0, -inf], [-inf, 0], [0, -inf]]
 

@@ -18,7 +18,9 @@ def test_a_layer_compiles_in_one_graph(name, impl, backend):
         require_kernels()
     torch.compiler.reset()
     torch.manual_seed(1)
-    description = LayerDescription((name, "ffn"), 32, num_heads=2, ffn_dim=32, max_positions=16)
+    description = LayerDescription(
+        (name, "ffn"), embed_dim=32, num_heads=2, ffn_dim=32, max_positions=16
+    )
     layer = EncoderLayer(description, MechanismConfig(attention_impl=impl))
     padding = torch.arange(5) >= torch.tensor([5, 3])[:, None]
     results = []

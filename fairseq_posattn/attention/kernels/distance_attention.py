@@ -10,18 +10,10 @@ from torch import Tensor
 from fairseq_posattn.attention.da import SHIFTED_MAPPINGS, largest_coefficient
 from fairseq_posattn.attention.kernels import distance_lines as by_distance
 from fairseq_posattn.attention.kernels import distance_scores as kernels
+from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels.distance_lines import BiasVector, Mapping, Table
 from fairseq_posattn.attention.kernels.distance_scores import Biases
-from fairseq_posattn.attention.kernels.launch import (
-    PROGRAMS,
-    DifferentiableKernels,
-    Launch,
-    Layout,
-    draw_dropout,
-    drawn,
-    plane_of,
-    rows_of,
-)
+from fairseq_posattn.attention.kernels.launch import Launch, Layout, drawn, plane_of, rows_of
 from fairseq_posattn.attention.kernels.masks import vector_sizes
 from fairseq_posattn.attention.kernels.tiles import tiles_of
 
@@ -60,11 +52,9 @@ class DistanceLaunches:
         self.numbers = heads, queries, keys, features**-0.5
         self.origin, self.width = vector_sizes(queries, keys)
         self.cells = 1 if mechanism == "dman" else heads  # vectors that serve the heads
-        grid = triton.cdiv(self.width, 1024), self.cells
-        self.write_table = Launch(
-            by_distance.write_table, grid, {"MECHANISM": mechanism, "BLOCK": 1024}
-        )
-        constants = {"MECHANISM": mechanism, "CAUSAL": causal, **layout.matrices(features)}
+        named, grid = {"MECHANISM": mechanism}, (triton.cdiv(self.width, 1024), self.cells)
+        self.write_table = Launch(by_distance.write_table, grid, named | {"BLOCK": 1024})
+        constants = {**named, "CAUSAL": causal, **layout.matrices(features)}
         pairs = batch * heads
         programs = triton.cdiv(queries, forward.queries) * pairs
         half = constants | {"HALF": layout.dtype == torch.float16}
@@ -73,7 +63,7 @@ class DistanceLaunches:
         self.of_keys = Launch(kernels.differentiate_keys, programs, constants, of_keys)
         # Each program of the backward pass has its own vector; for a whole sentence, two blocks.
         self.whole = max(queries, keys) <= block
-        self.parts = min(triton.cdiv(queries, block), max(16, PROGRAMS // pairs))
+        self.parts = min(triton.cdiv(queries, block), max(16, launch.PROGRAMS // pairs))
         self.programs = self.parts * pairs
         self.vector_origin, self.vector_width = self.origin, self.width
         if self.whole:
@@ -108,9 +98,8 @@ class DistanceLaunches:
         d_qkv = [torch.empty_like(tensor) for tensor in inputs[:3]]
         d_learned: list[Any] = [x if x is None else torch.empty_like(x) for x in inputs[3:6]]
         delta, d_row = torch.empty_like(log_sum), torch.empty_like(log_sum)
-        d_vectors = BiasVector(
-            log_sum.new_empty(self.programs, self.vector_width), 0, self.vector_origin
-        )
+        vectors = log_sum.new_empty(self.programs, self.vector_width)
+        d_vectors = BiasVector(vectors, 0, self.vector_origin)
         d_numbers = log_sum.new_empty(self.programs, 2)
         q, k, v, c, g = map(rows_of, (*inputs[:3], context, d_context))
         d_q, d_k, d_v = map(rows_of, d_qkv)
@@ -162,7 +151,9 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     return torch.empty_like(query), log_sum, vector
 
 
-differentiable = DifferentiableKernels("distance_attention", Inputs, 6, DistanceLaunches, allocate)
+differentiable = launch.DifferentiableKernels(
+    "distance_attention", Inputs, 6, DistanceLaunches, allocate
+)
 
 
 def dynamic_mask_attention_triton(
@@ -172,9 +163,8 @@ def dynamic_mask_attention_triton(
 
     Logits of the mask are clamped to 85 in size: ``h_t W + U`` together, and ``P``.
     """
-    inputs = query, key, value, query_bias, head_bias, distance_bias, call.key_padding_mask
-    dropout = draw_dropout(call.dropout_p, query.device)
-    return differentiable(call, *inputs, *dropout, "dman", call.causal, 0.0)
+    tensors = query, key, value, query_bias, head_bias, distance_bias
+    return differentiable(call, tensors, "dman", call.causal, 0.0, dropout_p=call.dropout_p)
 
 
 def distance_aware_attention_triton(
@@ -182,14 +172,13 @@ def distance_aware_attention_triton(
 ):  # fmt: skip
     """Return the context ``[B, H, Tq, D]`` of DA with ``adjustment="early_multiply"``."""
     shift = sigmoid_shift if mapping in SHIFTED_MAPPINGS else None
-    inputs = query, key, value, None, distance_weight, shift, call.key_padding_mask
-    dropout = draw_dropout(call.dropout_p, query.device)
-    return differentiable(call, *inputs, *dropout, mapping, call.causal, float(clip_threshold))
+    tensors = query, key, value, None, distance_weight, shift
+    constants = mapping, call.causal, float(clip_threshold)
+    return differentiable(call, tensors, *constants, dropout_p=call.dropout_p)
 
 
 def attend_by_distance_triton(call, query, key, value, bias):
     """Return the context ``[B, H, Tq, D]`` with a bias by distance and head, ``[H, Tq+Tk-1]``."""
     table = bias.float() * query.size(-1) ** 0.5  # beside dot products that are not scaled
-    inputs = query, key, value, None, None, table, call.key_padding_mask
-    dropout = draw_dropout(call.dropout_p, query.device)
-    return differentiable(call, *inputs, *dropout, "bias", call.causal, 0.0)
+    tensors = query, key, value, None, None, table
+    return differentiable(call, tensors, "bias", call.causal, 0.0, dropout_p=call.dropout_p)

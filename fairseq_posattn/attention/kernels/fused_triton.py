@@ -194,10 +194,9 @@ class LayerSum(torch.autograd.Function):
         kept, stream = ctx.dropout
         layout = launch.layout_of(d_total, d_normalized, total, weight, d_x, d_output, seed)
         launches = launches_of(ctx.relu, layout)
-        has_vectors = weight is not None or ctx.present[2]
         parts: Any = None
         d_vectors: Any = (None, None, None)
-        if has_vectors:
+        if weight is not None or ctx.present[2]:
             parts = total.new_empty(launches.programs, 3, total.size(-1), dtype=torch.float32)
             d_vectors = torch.empty_like(parts[0], dtype=total.dtype)
         planes = map(_plane, (d_total, d_normalized, total))
@@ -205,7 +204,7 @@ class LayerSum(torch.autograd.Function):
         dropout = launch.drawn(seed, kept), stream
         with torch.cuda.device_of(total):
             launches.differentiate(*planes, weight, *results, *dropout, *launches.sizes, ctx.eps)
-            if has_vectors:
+            if parts is not None:
                 launches.reduce(parts, d_vectors, launches.programs)
         d_weight, d_shift, d_bias = d_vectors
         of_norm = (None, None) if weight is None else (d_weight, d_shift)

@@ -62,8 +62,8 @@ class Layout(NamedTuple):
 
     def matrices(self, features: int, block: int = 128) -> dict[str, object]:
         """Return the constants of matmuls."""
-        block = block_of(features, block)
-        return {"PRECISION": self.precision, "FEATURES": features, "BLOCK_D": block}
+        sizes = {"FEATURES": features, "BLOCK_D": block_of(features, block)}
+        return {"PRECISION": self.precision, **sizes}
 
 
 def layout_of(*tensors: Tensor | None) -> Layout:
@@ -169,8 +169,8 @@ class DifferentiableKernels:
     ):
         self.inputs, self.differentiable = inputs, differentiable
         self.launches_of, self.allocate = lru_cache(maxsize=1024)(launches), allocate
-        count = len(inputs._fields)
         types = get_type_hints(inputs)
+        count = len(types)
         self.tensors = sum(kind in (Tensor, Tensor | None) for kind in types.values())
         declared = ", ".join(f"{SCHEMAS[kind]} {field}" for field, kind in types.items())
         outputs = len(get_type_hints(allocate)["return"].__args__)
@@ -204,15 +204,20 @@ class DifferentiableKernels:
 
         self.operator.register_autograd(differentiate, setup_context=self.save)
 
-    def __call__(self, call: Call, *inputs: Any) -> Tensor:
-        """Return the context."""
+    def __call__(
+        self, call: Call, tensors: Sequence[Tensor | None], *constants: Any, dropout_p: float
+    ) -> Tensor:
+        """Return the context for tensors and constants before and behind padding and dropout."""
         context: Tensor
+        vectors: Any = tensors[2]
+        dropout = draw_dropout(dropout_p, vectors.device)
+        inputs: Any = *tensors, call.key_padding_mask, *dropout, *constants
         if torch.compiler.is_compiling():
             context = self.operator(*inputs)[0]
             return context
         tensors = inputs[: self.tensors]
         aligned = [None if x is None else x.data_ptr() % 16 == 0 for x in tensors]
-        alignment = inputs[2].dtype == torch.float32 and tf32_allowed(), *aligned
+        alignment = vectors.dtype == torch.float32 and tf32_allowed(), *aligned
         plan = call.plans.get(alignment)
         if plan is None:
             plan = call.plans[alignment] = self.prepare(inputs)
@@ -266,12 +271,11 @@ class DifferentiableKernels:
         return gradients
 
     def save(self, ctx: Any, inputs: Sequence[object], output: Results) -> None:
-        """Save arguments and results for the backward pass."""
         ctx.save_for_backward(*inputs[: self.tensors], *output)
         ctx.constants = inputs[self.tensors :]
 
     def restore(self, ctx: Any) -> tuple[list[Any], Results]:
-        """Return the saved arguments and results."""
+        """Return the arguments and results that :meth:`save` got."""
         saved = ctx.saved_tensors  # read once: a second read fails under checkpointing
         return [*saved[: self.tensors], *ctx.constants], saved[self.tensors :]
 
@@ -294,14 +298,9 @@ class _Function(torch.autograd.Function):
     @staticmethod
     @once
     def backward(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-        return _differentiate(ctx, d_context)
-
-
-def _differentiate(ctx: Any, d_context: Tensor) -> tuple[Tensor | None, ...]:
-    kernels = ctx.kernels
-    inputs, saved = kernels.restore(ctx)
-    computed = kernels.run_backward(ctx.launches, d_context, inputs, saved)
-    return None, None, *kernels.gradients(inputs, computed)
+        inputs, saved = ctx.kernels.restore(ctx)
+        computed = ctx.kernels.run_backward(ctx.launches, d_context, inputs, saved)
+        return None, None, *ctx.kernels.gradients(inputs, computed)
 
 
 def in_rows(x: Any) -> Any:

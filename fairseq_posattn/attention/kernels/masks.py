@@ -47,13 +47,11 @@ def mask_arguments(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Return a mask's values and, if it is a function of the distance, its reach.
 
+    They are float32 ``[H, width]`` and int32 ``[H, 2]``, or ``[B, H, Tq, Tk]``, expanded, and None.
+
     Args:
         shape: B, H and Tq. keys: Tk.
         multiplies: the values multiply exponentials; else they are added to scores to the base 2.
-
-    Returns:
-        float32 ``[H, width]`` and int32 ``[H, 2]``, the least and greatest allowed distances;
-        or ``[B, H, Tq, Tk]``, expanded, and None; or None twice.
     """
     if mask is None:
         return None, None
@@ -66,10 +64,9 @@ def mask_arguments(
     if kind not in prepared:
         origin, width = vector_sizes(shape[2], keys)
         before = origin - (shape[2] - 1)
-        after = width - before - mask.vector.size(-1)
+        around = before, width - before - mask.vector.size(-1)
         beyond = 0.0 if multiplies else -math.inf
-        vector = F.pad(_scaled(mask.vector, multiplies), (before, after), value=beyond)
-        prepared[kind] = vector
+        prepared[kind] = F.pad(_scaled(mask.vector, multiplies), around, value=beyond)
     return prepared[kind], mask.reach
 
 

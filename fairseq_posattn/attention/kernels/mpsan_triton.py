@@ -13,16 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.kernels import masks, ops
+from fairseq_posattn.attention.kernels import launch, masks, ops
 from fairseq_posattn.attention.kernels.distance_lines import clear_vector
-from fairseq_posattn.attention.kernels.launch import (
-    PROGRAMS,
-    DifferentiableKernels,
-    Launch,
-    Layout,
-    draw_dropout,
-    rows_of,
-)
+from fairseq_posattn.attention.kernels.launch import Launch, Layout, rows_of
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
 
 
@@ -200,7 +193,7 @@ class AdditiveLaunches:
         query_blocks = triton.cdiv(queries, tile.queries)
         programs = query_blocks * pairs, feature_blocks
         self.attend = Launch(attend, programs, constants, tile)
-        self.parts = min(query_blocks, max(16, PROGRAMS // pairs))
+        self.parts = min(query_blocks, max(16, launch.PROGRAMS // pairs))
         self.of_scores = Launch(differentiate_scores, self.parts * pairs, constants, tile)
         programs = triton.cdiv(keys, tile.keys) * pairs, feature_blocks
         self.of_values = Launch(differentiate_values, programs, constants, tile)
@@ -208,14 +201,9 @@ class AdditiveLaunches:
     def forward(self, inputs: Inputs, results: tuple[Tensor, ...]) -> None:
         """Write the context and logarithms of sums."""
         context, log_sum = results
-        vectors = rows_of(inputs.value), rows_of(context)
-        self.attend(
-            *inputs[:2],
-            *vectors,
-            log_sum,
-            *masks.mask_operands(inputs, self.origin),
-            *self.numbers,
-        )
+        vectors = map(rows_of, (inputs.value, context))
+        operands = masks.mask_operands(inputs, self.origin)
+        self.attend(*inputs[:2], *vectors, log_sum, *operands, *self.numbers)
 
     def backward(
         self, d_context: Tensor, inputs: Inputs, results: tuple[Tensor, ...]
@@ -225,14 +213,11 @@ class AdditiveLaunches:
         operands = masks.mask_operands(inputs, self.origin)
         *scores, value = inputs[:3]
         gradients = d_query, d_key, d_value = [torch.empty_like(tensor) for tensor in inputs[:3]]
-        shape = (*log_sum.shape[:2], self.parts, value.size(2))
-        vectors = log_sum.new_empty(shape)
+        vectors = log_sum.new_empty(*log_sum.shape[:2], self.parts, value.size(2))
         v, c, g, d_v = map(rows_of, (value, context, d_context, d_value))
-        numbers = *self.numbers, self.parts
-        tensors = *scores, v, c, g, log_sum, *operands
-        self.of_scores(*tensors, d_query, vectors, *numbers)
-        tensors = *scores, g, log_sum, *operands
-        self.of_values(*tensors, d_v, vectors, d_key, *numbers)
+        of_rows, numbers = (g, log_sum, *operands), (*self.numbers, self.parts)
+        self.of_scores(*scores, v, c, *of_rows, d_query, vectors, *numbers)
+        self.of_values(*scores, *of_rows, d_v, vectors, d_key, *numbers)
         return gradients
 
 
@@ -242,7 +227,9 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor]:
     return inputs.value.new_empty(*log_sum.shape, inputs.value.size(3)), log_sum
 
 
-differentiable = DifferentiableKernels("additive_attention", Inputs, 3, AdditiveLaunches, allocate)
+differentiable = launch.DifferentiableKernels(
+    "additive_attention", Inputs, 3, AdditiveLaunches, allocate
+)
 
 
 def additive_attention_triton(call, key_score, query_score, value, mask, constant):
@@ -251,14 +238,10 @@ def additive_attention_triton(call, key_score, query_score, value, mask, constan
     keys, features = value.shape[-2:]
     if isinstance(mask, Tensor):
         mask = mask.expand(batch, *heads, queries, keys).reshape(batch, -1, queries, keys)
-    inputs = query_score, key_score, value
+    tensors = query_score, key_score, value
     if len(heads) != 1:  # every view costs the host time, backward again
-        inputs = tuple(
-            tensor.reshape(batch, -1, *tensor.shape[1 + len(heads) :]) for tensor in inputs
-        )
-    by_unit = masks.mask_arguments(mask, inputs[0].shape, keys, multiplies=False)
-    dropout = draw_dropout(call.dropout_p, value.device)
-    context = differentiable(
-        call, *inputs, *by_unit, call.key_padding_mask, *dropout, float(constant)
-    )
+        tensors = tuple(x.reshape(batch, -1, *x.shape[1 + len(heads) :]) for x in tensors)
+    by_unit = masks.mask_arguments(mask, tensors[0].shape, keys, multiplies=False)
+    tensors = *tensors, *by_unit
+    context = differentiable(call, tensors, float(constant), dropout_p=call.dropout_p)
     return context if len(heads) == 1 else context.view(batch, *heads, queries, features)

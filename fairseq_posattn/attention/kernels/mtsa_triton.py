@@ -6,14 +6,9 @@ import torch
 import triton
 from torch import Tensor
 
+from fairseq_posattn.attention.kernels import launch
 from fairseq_posattn.attention.kernels import tensor_scores as kernels
-from fairseq_posattn.attention.kernels.launch import (
-    DifferentiableKernels,
-    Launch,
-    Layout,
-    draw_dropout,
-    rows_of,
-)
+from fairseq_posattn.attention.kernels.launch import Launch, Layout, rows_of
 from fairseq_posattn.attention.kernels.masks import mask_arguments, mask_operands, vector_sizes
 from fairseq_posattn.attention.kernels.tiles import block_of, tiles_of
 
@@ -53,11 +48,8 @@ class TensorLaunches:
         programs = triton.cdiv(keys, SOURCE_BLOCK) * pairs
         self.find_largest = Launch(kernels.find_largest, programs, blocks)
         self.weigh_sources = Launch(kernels.weigh_sources, programs, blocks | split)
-        constants = {
-            "LOG_SIGMOID": token_scale == "log_sigmoid",
-            **layout.matrices(features),
-            **split,
-        }
+        constants = {"LOG_SIGMOID": token_scale == "log_sigmoid", **split}
+        constants |= layout.matrices(features)
         tiles = tiles_of("tensor_scores", layout.device, layout.dtype, features)
         drops = layout.tensors[SEED] is not None
         forward, of_queries, of_keys = (tile.fit(queries, keys, drops) for tile in tiles)
@@ -117,7 +109,9 @@ def allocate(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Te
     return torch.empty_like(query), weights, weighed, largest_source, denominator, largest
 
 
-differentiable = DifferentiableKernels("tensorized_attention", Inputs, 4, TensorLaunches, allocate)
+differentiable = launch.DifferentiableKernels(
+    "tensorized_attention", Inputs, 4, TensorLaunches, allocate
+)
 
 
 def tensorized_attention_triton(
@@ -129,7 +123,7 @@ def tensorized_attention_triton(
     no others. Masks as tensors get no gradient.
     """
     # Dropout of pairs and of sources is separate, each kept with the root of the probability.
-    dropout = draw_dropout(1 - (1 - call.dropout_p) ** 0.5, query.device)
+    dropout_p = 1 - (1 - call.dropout_p) ** 0.5
     masks = mask_arguments(mask, query.shape[:3], key.size(2), token_scale == "log_sigmoid")
-    inputs = query, key, value, source_scores, *masks, call.key_padding_mask
-    return differentiable(call, *inputs, *dropout, token_scale, source_scale)
+    tensors = query, key, value, source_scores, *masks
+    return differentiable(call, tensors, token_scale, source_scale, dropout_p=dropout_p)

@@ -1,14 +1,9 @@
 """Tile sizes, warps and stages of the kernels by GPU."""
 
-import json
-from functools import cache
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-# Written by benchmarks/attention.py tiles: tiles by GPU and tiles_key.
-SEARCHED = Path(__file__).with_name("tiles.json")
 # GPUs whose matmuls read both factors from shared memory, of which a program can have 227 KiB.
 # Others may have 99 KiB, and take every factor from registers.
 HOPPER = (90, 100)
@@ -18,11 +13,7 @@ HOPPER = (90, 100)
 # fastest on an H200, where three programs at a time on a multiprocessor beat two with larger tiles.
 # With eight warps two compute the same rows of a tile of 64 queries; it takes their registers.
 TABLE = {
-    ("distance_scores", False, False, True): (
-        (64, 64, 4, 3),
-        (64, 64, 4, 1),
-        (64, 64, 4, 1, 168),
-    ),
+    ("distance_scores", False, False, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 1, 168)),
     ("distance_scores", False, True, True): ((64, 64, 4, 3), (64, 64, 4, 1), (64, 64, 4, 2)),
     ("distance_scores", False, False, False): ((128, 64, 4, 2), (64, 64, 4, 2), (64, 64, 4, 2)),
     ("distance_scores", False, True, False): ((128, 64, 8, 2), (64, 64, 8, 2), (32, 64, 4, 2)),
@@ -70,21 +61,6 @@ class Tiles(NamedTuple):
     keys: Tile
 
 
-def tiles_key(kernels: str, dtype: torch.dtype, features: int) -> str:
-    """Return the key of a tile search: the kernels' file, the type and the size of a head."""
-    return f"{kernels} {str(dtype).removeprefix('torch.')} {block_of(features, 128)}"
-
-
-@cache
-def searched_tiles(device: torch.device) -> dict[str, Tiles]:
-    """Load the search results for this GPU by :func:`tiles_key`; none on a CPU."""
-    if device.type != "cuda" or not SEARCHED.exists():
-        return {}
-    by_gpu = json.loads(SEARCHED.read_text(encoding="utf-8"))
-    tiles = by_gpu.get(torch.cuda.get_device_name(device), {})
-    return {kind: Tiles(*(Tile(*tile) for tile in three)) for kind, three in tiles.items()}
-
-
 def capability_of(device: torch.device) -> int:
     """Return the compute capability, such as 80 for 8.0; on a CPU that of an H100."""
     major, minor = torch.cuda.get_device_capability(device) if device.type == "cuda" else (9, 0)
@@ -92,10 +68,7 @@ def capability_of(device: torch.device) -> int:
 
 
 def tiles_of(kernels: str, device: torch.device, dtype: torch.dtype, features: int) -> Tiles:
-    """Return the tiles of a kernels' file: searched, else by capability."""
-    searched = searched_tiles(device).get(tiles_key(kernels, dtype, features))
-    if searched is not None:
-        return searched
+    """Return the tiles of a kernels' file."""
     tensors, wide = kernels == "tensor_scores", features > 64
     if dtype == torch.float32:  # multiplied by the ordinary units, from registers
         if tensors:

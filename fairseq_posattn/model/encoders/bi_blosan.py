@@ -74,7 +74,7 @@ class MaskedSelfAttention(nn.Module):
 
     def forward(self, x: Tensor, key_padding_mask: Tensor) -> Tensor:
         seen, length = drop(x, self.dropout, self.training), x.size(1)
-        mask = self.masks(length, length, device=x.device, dtype=x.dtype)
+        mask = self.masks.of_distance(length, length, device=x.device).matrix(x.dtype)
         scores = self.key_map(seen), self.query_map(seen)
         attended = directional_attention(*scores, x, mask=mask, key_padding_mask=key_padding_mask)
         return context_of(attended)

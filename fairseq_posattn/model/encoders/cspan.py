@@ -8,9 +8,9 @@ from argparse import Namespace
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.call import Attended, check_choice, map_context
+from fairseq_posattn.attention.call import Attended, map_context
 from fairseq_posattn.attention.cpu import drop
-from fairseq_posattn.attention.mechanism import AttentionFunction
+from fairseq_posattn.attention.mechanism import AttentionFunction, check_choice
 from fairseq_posattn.attention.positions import with_positions
 from fairseq_posattn.attention.rpr import RelativePositionAttention
 from fairseq_posattn.attention.san import dot_product_attention
