@@ -159,7 +159,12 @@ def test_kernels_that_are_wrong_or_fail_are_not_used(monkeypatch, caplog):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("capability", "dtype"),
-    [("80", "float16"), ("89", "bfloat16"), ("90", "float16"), ("90", "bfloat16")],
+    [
+        ("80", "float16"),
+        ("90", "bfloat16"),
+        pytest.param("89", "bfloat16", marks=pytest.mark.nightly),
+        pytest.param("90", "float16", marks=pytest.mark.nightly),
+    ],
 )
 def test_kernels_of_layers_compile_without_spills(capability, dtype, tmp_path):
     options = ["--mechanisms", "layer", "--capability", capability, "--features", "5", "256"]
