@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import partialmethod
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,7 +42,9 @@ from fairseq_posattn.attention.kernels import (  # noqa: E402
 from fairseq_posattn.attention.kernels.ops import Drawn  # noqa: E402
 
 BATCH = 2
-kernels = pytest.mark.parametrize("name", KERNELS)
+# The other functions of distance are launched as ALiBi's, with a bias that PyTorch computes.
+KINDS = ["dman", "da", "mtsa", "mpsan", "alibi"]
+kernels = pytest.mark.parametrize("name", KINDS)
 LAUNCHED = {
     "write_table",
     "attend",
@@ -89,7 +92,7 @@ def clear_plans():
         case.attention.decisions.clear()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@kernels
 def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
     """A CUDA graph replays: arguments stay, the seed's memory changes."""
     launches, seeds = [], []
@@ -160,8 +163,7 @@ def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_ker
         gradients(attend(*tensors, dropout_p=dropout_p), tensors)
 
 
-@pytest.mark.parametrize("length", [20, 40])
-@kernels
+@pytest.mark.parametrize(("name", "length"), [*product(KINDS, [20]), ("dman", 40), ("mtsa", 40)])
 def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
     """Hooks that offload saved tensors return contiguous ones."""
     replace_kernels(Compiled)
@@ -187,7 +189,7 @@ def gpu_extrema(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
-@pytest.mark.parametrize("name", KERNELS)
+@kernels
 def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
     attend, tensors = call(name, 20)
     for number, tensor in enumerate(tensors):
@@ -199,8 +201,7 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
         assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
 
 
-@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
-@kernels
+@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS, [0.3]), ("dman", 0.0)])
 def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
     torch.compiler.reset()
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=dropout_p)
