@@ -15,12 +15,12 @@ import pytest
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of
 
-# Ends after three minutes if a test fails to stop it.
-ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")
+# Ends after twelve minutes if a test fails to stop it.
+ENDLESS = ("--stop-time-hours", "0.2", "--log-interval", "1", "--save-interval-updates", "0")
 
 
 def wait_for(log, text):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not (log.exists() and text in log.read_text()):
         assert time.monotonic() < deadline, log.read_text() if log.exists() else "nothing written"
         time.sleep(0.02)
