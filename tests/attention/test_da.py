@@ -49,8 +49,13 @@ def test_the_learnable_sigmoid_is_precise_in_float32():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adjustment", ["early_multiply", "early_add"])
-@pytest.mark.parametrize("mapping", MAPPINGS)
+@pytest.mark.parametrize(
+    ("mapping", "adjustment"),
+    [
+        *((mapping, "early_multiply") for mapping in MAPPINGS),
+        *(("exponential", "early_add"), ("learnable_sigmoid", "early_add")),
+    ],
+)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
 def test_finite_for_any_parameter_at_any_distance(dtype, mapping, adjustment):
     extremes = torch.tensor([1e-5, 0.1, 12.0, 6e4] if dtype == torch.float16 else [0.1, 12.0, 3e38])

@@ -36,24 +36,3 @@ def test_both_directions_equal_the_equation_with_dropout_before_every_linear_lay
         halves.append(gate * h + (1 - gate) * context)
     tensors = [tokens, *module.parameters()]
     assert_same_with_gradients(output, torch.cat(halves, dim=-1), tensors)
-
-
-def test_padding_changes_nothing():
-    module = DirectionalSelfAttention(4, 3, dropout=0.5).double().eval()
-    sentence, garbage = leaves((1, 5, 4), (1, 7, 4))
-    alone = module(sentence)
-    assert alone.shape == (1, 5, 6) and module.output_dim == 6
-    for before, after in ((0, 7), (7, 0), (3, 4)):
-        padded = torch.cat([garbage[:, :before], sentence, garbage[:, before:]], dim=1)
-        padding = torch.tensor([[True] * before + [False] * 5 + [True] * after])
-        output = module(padded, padding)
-        torch.testing.assert_close(output[:, before : before + 5], alone)
-
-
-def test_the_number_of_parameters_is_as_published():
-    """MPSAN's Table 1 counts 1.8m for DiSAN: two directions, pooling, ELU layer, five classes."""
-    encoder = DirectionalSelfAttention(300, 300)
-    pooling = [torch.nn.Linear(600, 600) for _ in range(2)]
-    head = [torch.nn.Linear(600, 300), torch.nn.Linear(300, 5)]
-    model = torch.nn.ModuleList([encoder, *pooling, *head])
-    assert round(sum(p.numel() for p in model.parameters()) / 1e6, 1) == 1.8

@@ -9,7 +9,6 @@ from reference import Draws, assert_same_with_gradients, leaves
 from fairseq_posattn.attention import cpu
 from fairseq_posattn.attention.headwise import (
     FusionGate,
-    HeadwiseFusionGate,
     HeadwiseLinear,
     map_heads,
 )
@@ -45,16 +44,6 @@ def test_each_head_has_a_linear_layer():
     (x,) = leaves((2, 3, 5, 2), dtype=torch.float32)
     for h in range(3):
         torch.testing.assert_close(linear(x)[:, h], x[:, h] @ linear.weight[h] + 5)
-
-
-def test_a_headwise_gate_by_hand():
-    """With zero weights the gate is one half; a bias opens it for the value or the context."""
-    gate = HeadwiseFusionGate(num_heads=2, head_dim=1)
-    gate.gate.weight.data.zero_()
-    gate.gate.bias.data.copy_(torch.tensor([[[0.0]], [[100.0]]]))
-    value = torch.tensor([[[[1.0]], [[2.0]]]])
-    context = torch.tensor([[[[3.0]], [[4.0]]]])
-    assert gate(value, context).flatten().tolist() == [2.0, 2.0]
 
 
 def test_a_gate_equals_its_equation():

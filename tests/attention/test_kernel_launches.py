@@ -42,7 +42,9 @@ from fairseq_posattn.attention.kernels import (  # noqa: E402
 from fairseq_posattn.attention.kernels.ops import Drawn  # noqa: E402
 
 BATCH = 2
-kernels = pytest.mark.parametrize("name", KERNELS)
+# The other functions of distance are launched as ALiBi's, with a bias that PyTorch computes.
+KINDS = ["dman", "da", "mtsa", "mpsan", "alibi"]
+kernels = pytest.mark.parametrize("name", KINDS)
 LAUNCHED = {
     "write_table",
     "attend",
@@ -90,7 +92,7 @@ def clear_plans():
         case.attention.decisions.clear()
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@kernels
 def test_a_repeated_launch_reads_the_seed_from_memory(name, replace_kernels):
     """A CUDA graph replays: arguments stay, the seed's memory changes."""
     launches, seeds = [], []
@@ -161,8 +163,7 @@ def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_ker
         gradients(attend(*tensors, dropout_p=dropout_p), tensors)
 
 
-@pytest.mark.parametrize("length", [20, 40])
-@kernels
+@pytest.mark.parametrize(("name", "length"), [*product(KINDS, [20]), ("dman", 40), ("mtsa", 40)])
 def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
     """Hooks that offload saved tensors return contiguous ones."""
     replace_kernels(Compiled)
@@ -188,7 +189,7 @@ def gpu_extrema(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:All-NaN slice:RuntimeWarning")
-@pytest.mark.parametrize("name", KERNELS)
+@kernels
 def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
     attend, tensors = call(name, 20)
     for number, tensor in enumerate(tensors):
@@ -200,8 +201,7 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
         assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
 
 
-@pytest.mark.parametrize("dropout_p", [0.0, 0.3])
-@kernels
+@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS, [0.3]), ("dman", 0.0)])
 def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
     torch.compiler.reset()
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=dropout_p)
@@ -312,49 +312,45 @@ def compile_kernels(cache, *options):
     return run("kernels", *options, cache=cache)["rows"]
 
 
-def assert_little_is_spilled(cache, mechanisms, capability, *dtypes):
+def assert_little_is_spilled(cache, mechanisms, capability, *dtypes, features=("64", "128")):
     options = ["--mechanisms", *mechanisms, "--capability", capability, "--lengths", "512"]
-    rows = compile_kernels(cache, *options, "--features", "64", "128", "--dtypes", *dtypes)
+    rows = compile_kernels(cache, *options, "--features", *features, "--dtypes", *dtypes)
     assert {row["mechanism"] for row in rows if row["kernel"] == "attend"} == {*mechanisms}
     assert [row for row in rows if row["spills"] > 64] == []
     return rows
 
 
-DISTANCES = ["dman", "da", "mpsan", "alibi"]
+@compiler
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mechanisms", "capability", "dtype"),
+    [(["dman", "mpsan"], "89", "float16"), (["dman", "da"], "90", "bfloat16")],
+)
+def test_loops_spill_little_and_tiles_fit_the_shared_memory(
+    mechanisms, capability, dtype, tmp_path
+):
+    """Every entry of the table of tiles for distances; 16-bit types share them."""
+    assert_little_is_spilled(tmp_path, mechanisms, capability, dtype)
 
 
 @compiler
 @pytest.mark.slow
-@pytest.mark.parametrize(("capability", "dtype"), [("89", "float16"), ("90", "bfloat16")])
-def test_loops_spill_little_and_tiles_fit_the_shared_memory(capability, dtype, tmp_path):
-    """Every entry of the table of tiles; 16-bit types share those of distances."""
-    assert_little_is_spilled(tmp_path, DISTANCES, capability, dtype)
-
-
-@compiler
-@pytest.mark.slow
-@pytest.mark.parametrize("capability", ["89", "90"])
-def test_loops_of_mtsa_spill_little_and_are_short_in_float16(capability, tmp_path):
-    dtypes = ["float16", "bfloat16"]
-    rows = assert_little_is_spilled(tmp_path, ["mtsa"], capability, *dtypes)
+@pytest.mark.parametrize(
+    ("capability", "dtypes"), [("89", ["float16"]), ("90", ["float16", "bfloat16"])]
+)
+def test_loops_of_mtsa_spill_little_and_are_short_in_float16(capability, dtypes, tmp_path):
+    rows = assert_little_is_spilled(tmp_path, ["mtsa"], capability, *dtypes, features=["128"])
     if capability == "90":
-        half, brain = (
-            [row["a pair"] for row in rows if row["features"] == 128 and row["dtype"] == dtype]
-            for dtype in dtypes
-        )
+        half, brain = ([row["a pair"] for row in rows if row["dtype"] == dtype] for dtype in dtypes)
         assert all(a is None or a <= 2 * b for a, b in zip(half, brain, strict=True))
 
 
 @compiler
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("mechanisms", "capability", "dtype"),
-    [
-        *((DISTANCES, *kind) for kind in (("89", "bfloat16"), ("90", "float16"))),
-        *product([DISTANCES, ["mtsa"]], ["80"], ["float16", "bfloat16"]),
-    ],
-)
-def test_loops_of_other_precisions_and_gpus_spill_little(mechanisms, capability, dtype, tmp_path):
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("capability", ["80", "89", "90"])
+@pytest.mark.parametrize("mechanisms", [["dman", "da", "mpsan", "alibi"], ["mtsa"]])
+def test_loops_of_every_precision_and_gpu_spill_little(mechanisms, capability, dtype, tmp_path):
     """An A100 has the tiles of 89, and more shared memory."""
     assert_little_is_spilled(tmp_path, mechanisms, capability, dtype)
 

@@ -28,11 +28,13 @@ BATCH = 2
 HALF, BRAIN, SINGLE = torch.float16, torch.bfloat16, torch.float32
 SCALES = ["log_sigmoid", "identity"]
 # Compilers generate separate code for every head size and precision.
-KINDS = [*product([40], [HALF, BRAIN, SINGLE]), (16, HALF), (64, BRAIN), (128, SINGLE)]
+KINDS = [(40, HALF), (64, BRAIN), (128, SINGLE)]
 if DEVICE == "cuda":
     KINDS = list(product([16, 40, 64, 128], [HALF, BRAIN, SINGLE]))
 
 kernels = pytest.mark.parametrize("name", KERNELS)
+# T5's and KERPLE's biases are vectors of the distance, as ALiBi's, for the same kernels.
+kinds = pytest.mark.parametrize("name", [n for n in KERNELS if n not in ("t5", "kerple")])
 
 
 def mask_of(names, queries, keys):
@@ -48,10 +50,10 @@ def check(name, queries, keys=None, features=16, dtype=SINGLE, change=None, **op
 
 @pytest.mark.slow
 @pytest.mark.parametrize("features, dtype", KINDS)
-@kernels
+@kinds
 def test_every_head_size_and_precision(name, features, dtype):
     """66 positions are several tiles."""
-    length = 66 if features == 40 else 20
+    length = 20 if dtype == SINGLE else 66
     check(name, length, features=features, dtype=dtype, key_padding_mask=padding_of(BATCH, length))
 
 
@@ -65,8 +67,8 @@ def test_equals_the_reference(name, length):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("queries", "keys"), [(1, 70), (17, 40), (40, 17)])
-@kernels
+@pytest.mark.parametrize(("queries", "keys"), [(1, 40), (17, 40), (40, 17)])
+@kinds
 def test_queries_are_the_last_of_the_positions(name, queries, keys):
     check(name, queries, keys)
     if KERNELS[name].attention.causal:
@@ -97,7 +99,7 @@ DISTANCE_MASKS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", DISTANCE_MASKS)
-@pytest.mark.parametrize("name", ["mtsa", "mtsa_identity", "mpsan"])
+@pytest.mark.parametrize("name", ["mtsa", "mpsan"])
 def test_masks_of_the_distance(name, names):
     """70 positions are several tiles, some of them beyond the reach of a window."""
     check(name, 70, mask=mask_of(names, 70, 70), key_padding_mask=padding_of(BATCH, 70))
@@ -111,7 +113,7 @@ def test_masks_of_fewer_queries_than_keys(name, queries, keys):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", [(33, 33), (2, 33, 33), (2, 1, 20, 20)])
-@pytest.mark.parametrize("name", ["mtsa", "mtsa_identity", "mpsan"])
+@pytest.mark.parametrize("name", ["mtsa", "mpsan"])
 def test_masks_as_tensors(name, shape):
     generator = torch.Generator().manual_seed(1)
     mask = torch.randn(shape, generator=generator)
@@ -148,7 +150,7 @@ def test_mtsas_keys_far_below_one_that_is_not_seen_keep_their_weights(dtype):
     check("mtsa", 5, dtype=dtype, change=change, mask=mask)
 
 
-@kernels
+@kinds
 def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name):
     padding = torch.ones(BATCH, 5, dtype=torch.bool, device=DEVICE)
     attend, tensors = call(name, 5, key_padding_mask=padding)
@@ -158,7 +160,7 @@ def test_a_query_without_keys_gets_zero_and_gives_no_gradient(name):
 
 
 @pytest.mark.parametrize("number", [1e4, torch.nan])
-@kernels
+@kinds
 def test_no_number_in_the_keys_of_padding_reaches_the_output(name, number):
     padding = (torch.arange(20, device=DEVICE) >= 17).expand(BATCH, -1)
     attend, tensors = call(name, 20, key_padding_mask=padding)
@@ -255,7 +257,7 @@ def test_gradients_of_biases_that_overflow_are_infinite(name):
         assert gradient.isinf().any()
 
 
-@kernels
+@kinds
 def test_float32_is_served_where_tf32_is_allowed(name, tf32):
     attend, tensors = call(name, 20)
     assert attend(*tensors).isfinite().all()

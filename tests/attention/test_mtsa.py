@@ -8,7 +8,7 @@ from oracles import loops
 from reference import PADDING, assert_same_with_gradients, gradients, leaves
 
 from fairseq_posattn.attention.mtsa import TensorizedAttention, tensorized_attention
-from fairseq_posattn.attention.source2token import Source2TokenPooling, SourceMaps
+from fairseq_posattn.attention.source2token import SourceMaps
 
 INF = math.inf
 NAMES = ("query", "key", "value", "source_scores")
@@ -167,34 +167,3 @@ def test_source_weights_of_tokens_are_averaged_over_features():
         seen = ~PADDING[b]
         torch.testing.assert_close(weights[b][:, seen], scores[b][:, seen].softmax(1).mean(-1))
         assert weights[b][:, ~seen].eq(0).all()
-
-
-def count(*modules):
-    return sum(p.numel() for module in modules for p in module.parameters())
-
-
-def test_parameters_of_the_published_models():
-    """Table 6: 61.58M parameters against 61.38M.
-
-    Table 3: the SNLI model has 2.9m, 2.5m without source2token scores or without queries and keys,
-    1.8m without either and the gate.
-    """
-    base_encoder = [TensorizedAttention(8, 64, **TRANSLATION) for _ in range(6)]
-    assert count(*base_encoder) == 6 * 8 * (64 * 64 + 64) == 199_680
-    snli = TensorizedAttention(2, 300, source=SourceMaps("value"), fusion_gate=True)
-    gate = count(snli.fusion_gate)
-    source = count(snli) - gate
-    queries_and_keys = 2 * 2 * 300 * 300
-    whole = (
-        2 * (300 * 300 + 300)  # values from word vectors
-        + queries_and_keys
-        + count(snli)
-        + count(Source2TokenPooling(600))
-        + (2400 * 300 + 300)
-        + 2 * (300 * 300 + 300)  # highway
-        + (300 * 3 + 3)
-    )
-    assert round(whole / 1e6, 1) == 2.9
-    assert round((whole - source) / 1e6, 1) == 2.5
-    assert round((whole - queries_and_keys) / 1e6, 1) == 2.5
-    assert round((whole - source - queries_and_keys - gate) / 1e6, 1) == 1.8

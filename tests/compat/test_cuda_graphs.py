@@ -110,8 +110,10 @@ def train(trainer, batches, update_freq=1):
     return logged
 
 
-@pytest.mark.parametrize("update_freq", [1, 2])
-@pytest.mark.parametrize("flags", [(), ("--sentence-avg",), ("--bf16",), ("--fp16",)])
+@pytest.mark.parametrize(
+    ("flags", "update_freq"),
+    [((), 2), (("--sentence-avg",), 1), (("--bf16",), 1), (("--fp16",), 2)],
+)
 def test_training_by_graphs_equals_training_without(flags, update_freq, make_trainer, recorded):
     if flags == ("--fp16",):
         flags = ("--fp16", "--fp16-init-scale", "4", "--fp16-scale-window", "2")  # it changes

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import forked_commands
+import preprocessing
 import pytest
 from forked_recipes import recipe_run  # noqa: F401, a fixture
 
@@ -18,6 +19,13 @@ from fairseq_posattn.recipes import tiny
 os.environ["OMP_NUM_THREADS"] = "1"
 
 USER_DIR = str(Path(fairseq_posattn.__file__).parent)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fairseq_preprocess_here():
+    """Prepare data in this process; other tests start fairseq-preprocess."""
+    with preprocessing.in_this_process():
+        yield
 
 
 @pytest.fixture(scope="session")

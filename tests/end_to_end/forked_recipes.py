@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 import forked_commands
+import preprocessing
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 # Python's arguments that are forked; other programs of recipes do not import fairseq.
 MODULES = ("fairseq_posattn.recipes.tiny", "fairseq_posattn.cli analysis")
-MODULES += ("fairseq_posattn.cli average",)
+MODULES += ("fairseq_posattn.cli average", "fairseq_posattn.cli prepare")
 
 
 def measured_rows(path):
@@ -40,7 +41,8 @@ def run_python(arguments, log):
     forked_commands.redirect(os.devnull, log, log)
     sys.path.insert(0, str(ROOT))
     sys.argv = arguments[1:]
-    runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+    with preprocessing.in_this_process():
+        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
 
 
 class Forked:

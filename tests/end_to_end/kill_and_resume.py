@@ -87,7 +87,7 @@ class Training:
 def ends_of(processes):
     """Return the exit codes; fail if a process hangs."""
     for process in processes:
-        process.join(60)
+        process.join(300)
     hanging = [process for process in processes if process.exitcode is None]
     for process in hanging:
         process.kill()

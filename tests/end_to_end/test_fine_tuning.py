@@ -1,9 +1,14 @@
 """A model goes on with a corpus in another script, by the commands that a user types."""
 
+import os
 import re
-import subprocess
+import runpy
 import sys
+import tempfile
+from pathlib import Path
 
+import forked_commands
+import preprocessing
 import pytest
 
 from fairseq_posattn.text import manifest
@@ -14,15 +19,28 @@ RUSSIAN = {"врач": "doctor", "☤": "symbol", "дом": "house", "病": "ill
 FEW = ["--max-update", "6", "--save-interval-updates", "2", "--keep-interval-updates", "1"]
 
 
+def run_cli(words, folder, *outputs):
+    """``posattn WORDS`` in this process."""
+    forked_commands.as_if_started()
+    os.chdir(folder)
+    forked_commands.redirect(os.devnull, *outputs)
+    sys.argv = ["posattn", *words]
+    with preprocessing.in_this_process():
+        runpy.run_module("fairseq_posattn.cli", run_name="__main__", alter_sys=True)
+
+
 @pytest.fixture
 def posattn(tmp_path):
     """Run a command in the folder; return its output and its errors."""
 
     def posattn(*words, status=0):
-        command = [sys.executable, "-m", "fairseq_posattn.cli", *map(str, words)]
-        finished = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-        assert finished.returncode == status, finished.stdout + finished.stderr
-        return finished.stdout, finished.stderr
+        outputs = [Path(tempfile.mkstemp(dir=tmp_path)[1]) for _ in range(2)]
+        given = [*map(str, words)], str(tmp_path), *map(str, outputs)
+        process = forked_commands.fork(run_cli, *given)
+        process.join()
+        printed, errors = (output.read_text() for output in outputs)
+        assert process.exitcode == status, printed + errors
+        return printed, errors
 
     return posattn
 

@@ -15,12 +15,12 @@ import pytest
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of
 
-# Ends after three minutes if a test fails to stop it.
-ENDLESS = ("--stop-time-hours", "0.05", "--log-interval", "1", "--save-interval-updates", "0")
+# Ends after twelve minutes if a test fails to stop it.
+ENDLESS = ("--stop-time-hours", "0.2", "--log-interval", "1", "--save-interval-updates", "0")
 
 
 def wait_for(log, text):
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while not (log.exists() and text in log.read_text()):
         assert time.monotonic() < deadline, log.read_text() if log.exists() else "nothing written"
         time.sleep(0.02)
@@ -120,14 +120,18 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
 
 
 @pytest.mark.parametrize(
-    "without, code, name", [((), 143, "SIGTERM"), (("pass_on_sigterm",), -signal.SIGTERM, "Ctrl-C")]
+    "without, workers, code, name",
+    [((), "1", 143, "SIGTERM"), (("pass_on_sigterm",), "0", -signal.SIGTERM, "Ctrl-C")],
 )
-def test_sigterm_to_the_first_process_stops_the_spawned_ones(tmp_path, without, code, name):
+def test_sigterm_to_the_first_process_stops_the_spawned_ones(
+    tmp_path, without, workers, code, name
+):
     """Without the patch the first one ends alone, and Linux interrupts the others.
 
     They may then end before they have saved.
     """
-    training = Training(tmp_path, flags=(*ENDLESS, "--update-freq", "1", "--num-workers", "1"))
+    flags = (*ENDLESS, "--disable-validation", "--update-freq", "1", "--num-workers", workers)
+    training = Training(tmp_path, flags=flags)
     program = Path(__file__).with_name("forked_commands.py")
     flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
     arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]

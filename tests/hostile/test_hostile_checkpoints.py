@@ -19,18 +19,21 @@ TOO_MUCH = 700 << 20
 HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes", "alignment_of_storages"}
 
 
-# These two read all files: all entries load by one function, and each kind builds other models.
-COMPLETE = ("generate", "predict")
-EVERY = 7  # the others share the files among them
+EVERY = 7
 TRAINING_ALONE = "metrics_by_any_name"
 
 
 def chosen(entry, paths):
-    """Return the files that an entry reads."""
-    if entry in COMPLETE:
+    """Return the files that an entry reads: all entries load by one function.
+
+    One of them reads all files, one all settings of its models; the others share the files.
+    """
+    if entry == "generate":
         return paths
     first = list(entry_points.ENTRIES).index(entry)
     names = {*list(paths)[first % EVERY :: EVERY], TRAINING_ALONE}
+    if entry == "predict":
+        names |= SETTINGS.keys()
     return {name: path for name, path in paths.items() if name in names}
 
 

@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import preprocessing
 import pytest
 
 from fairseq_posattn.preparation.commands.prepare import prepare
@@ -19,7 +20,8 @@ def folder(tmp_path_factory):
     """Return prepared pairs beside their language model."""
     tmp_path = tmp_path_factory.mktemp("transfer")
     pairs = dict.fromkeys(("train", "valid", "test"), [PAIR, OTHER, OTHER])
-    make_transfer("snli_gpt", tmp_path / "snli_gpt", pairs)
+    with preprocessing.in_this_process():
+        make_transfer("snli_gpt", tmp_path / "snli_gpt", pairs)
     return tmp_path / "snli_gpt"
 
 
@@ -43,7 +45,7 @@ def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
     assert split("BA cue deba ßc") == "ba</w> c u e</w> d e ba</w> <unk> c</w>"
 
 
-def test_another_model_splits_the_text_again(tmp_path):
+def test_another_model_splits_the_text_again(tmp_path, fairseq_here):
     (tmp_path / "source").mkdir()
     for side, text in (("s1", "ba"), ("s2", "de"), ("labels", "neutral")):
         for split in ("train", "dev", "test"):

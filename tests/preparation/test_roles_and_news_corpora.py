@@ -169,8 +169,7 @@ def test_inconsistent_conll05_files_are_reported(tmp_path, part, text, message):
         sentences(roles.read_conll05(open_archive(folder), None))
 
 
-@pytest.mark.slow
-def test_ewt_is_prepared(release, tmp_path, capsys):
+def test_ewt_is_prepared(release, tmp_path, fairseq_here, capsys):
     dest = tmp_path / "ewt"
     assert prepare("tagging", ["ewt", "--source", str(release), "--dest", str(dest)]) == 0
     text = dest / "text"
@@ -240,9 +239,8 @@ def test_malformed_impressions_are_reported_with_file_and_line(tmp_path, line, m
         list(mind.impressions(archive))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("zipped", [False, True])
-def test_mind_is_prepared(tmp_path, capsys, zipped):
+def test_mind_is_prepared(tmp_path, fairseq_here, capsys, zipped):
     """Check that the last day is for validation, and that unknown news are left out."""
     source = mind_release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
     dest = tmp_path / "mind"

@@ -87,9 +87,8 @@ def dictionaries(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATION)
-@pytest.mark.parametrize("form", [[], ["--tiny"]])
-def test_fairseq_takes_every_row_of_translation(runs_of, dictionaries, name, form):
-    runs = runs_of(name, *form, data=dictionaries)
+def test_fairseq_takes_every_row_of_translation(runs_of, dictionaries, name):
+    runs = runs_of(name, data=dictionaries)
     assert len(runs) == len(RECIPES[name].rows)
     settings = []
     for run, row in zip(runs, RECIPES[name].rows, strict=True):

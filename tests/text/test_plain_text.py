@@ -3,6 +3,7 @@
 import json
 import os
 
+import preprocessing
 import pytest
 from archive_files import lines
 
@@ -34,7 +35,8 @@ def multi30k(tmp_path_factory):
         for language in CAPTIONS:
             write(source / f"{split}.{language}", captions(split, language))
     words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
-    assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
+    with preprocessing.in_this_process():
+        assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
     return dest
 
 
@@ -59,7 +61,7 @@ def test_words_are_detokenized(multi30k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subwords", ["subword_nmt", "none"])
-def test_subwords_of_custom_text_equal_the_preparations(tmp_path, subwords):
+def test_subwords_of_custom_text_equal_the_preparations(tmp_path, fairseq_here, subwords):
     texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
     for side in ("fr", "en"):
         write(tmp_path / f"train.{side}", texts)
