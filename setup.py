@@ -36,6 +36,7 @@ EXPORT_REQUIRES = [
 CTRANSLATE2_REQUIRES = ["ctranslate2>=4.6,<5"]
 ANALYSIS_REQUIRES = ["matplotlib>=3.8"]
 SERVE_REQUIRES = ["starlette>=0.40", "uvicorn>=0.30"]
+SLURM_REQUIRES = ["submitit>=1.5"]
 SUMMARIZATION_REQUIRES = ["rouge-score>=0.1.2", "pyarrow>=15"]
 TRACKING_REQUIRES = ["tensorboard>=2.17", "wandb>=0.18"]
 # A torch for CUDA brings its own Triton; elsewhere only the tests use it, to interpret the kernels.
@@ -57,8 +58,13 @@ setup(
         "docs": DOCS_REQUIRES,
         "export": EXPORT_REQUIRES,
         "serve": SERVE_REQUIRES,
+        "slurm": SLURM_REQUIRES,
         "summarization": SUMMARIZATION_REQUIRES,
         "tracking": TRACKING_REQUIRES,
-        "test": TEST_REQUIRES + ANALYSIS_REQUIRES + SERVE_REQUIRES + SUMMARIZATION_REQUIRES,
+        "test": TEST_REQUIRES
+        + ANALYSIS_REQUIRES
+        + SERVE_REQUIRES
+        + SLURM_REQUIRES
+        + SUMMARIZATION_REQUIRES,
     },
 )

@@ -1,4 +1,4 @@
-"""Tables of the user: CSV, TSV and JSONL, by the rules that docs/own_corpus.md states."""
+"""Tables of the user: CSV, TSV, JSONL and Parquet, by the rules that docs/own_corpus.md states."""
 
 import csv
 import json
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
@@ -17,12 +17,13 @@ from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import csv_rows, read_lines
 
 HELP = (
-    ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not; the first line of a table names its "
-    "columns"
+    ".csv, .tsv or .jsonl, compressed (.gz, .bz2, .xz) or not, or .parquet; the first line of a "
+    "table names its columns"
 )
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-# Their usual delimiters; None for JSON lines.
-FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None, ".json": None}
+PARQUET = ".parquet"
+# Their usual delimiters; None for formats without.
+FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None, ".json": None, PARQUET: None}
 # Rows whose fields are in quotation marks, if any, as a whole, with inner ones doubled.
 _FIELD = r'"([^"]*(?:""[^"]*)*)"'
 OPEN = re.compile(rf'(?:(?:{_FIELD}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
@@ -66,10 +67,14 @@ def open_lines(path: Path) -> Iterator[Iterator[str]]:
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
     """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
     if file_suffix(path).lower() not in FORMATS:
-        raise UsageError(f"{path}: unknown format; name a .csv, .tsv or .jsonl file")
-    place, reader = None, _choose_reader(path, columns)
-    with open_lines(path) as lines:
-        for place, row in reader(lines, path):
+        raise UsageError(f"{path}: unknown format; name a .csv, .tsv, .jsonl or .parquet file")
+    place = None
+    with open_file(path).open_only() as stream:
+        if file_suffix(path).lower() == PARQUET:
+            rows = parquet_rows(stream, str(path), columns)
+        else:
+            rows = _choose_reader(path, columns)(read_lines(stream, path), path)
+        for place, row in rows:
             for column in columns:
                 if column not in row:
                     known = ", ".join(map(repr, row))
@@ -179,9 +184,32 @@ def _json_rows(lines: Iterable[str], path: Path) -> Rows:
                 row = None
             if not isinstance(row, dict):
                 raise UsageError(f"{place}: not a JSON object; JSONL has one on each line")
-            # Published translations are {"translation": {"en": ..., "yor": ...}}.
-            inner = row.get("translation")
-            yield place, inner if isinstance(inner, dict) else row
+            yield place, _inner(row)
+
+
+def parquet_rows(stream: IO[bytes], name: str, columns: Sequence[str]) -> Rows:
+    """Yield the rows of a Parquet file, called ``name: row NUMBER``; it is read in batches."""
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import ParquetFile
+    except ImportError:
+        raise UsageError(f"{name}: parquet files need pyarrow: pip install pyarrow") from None
+    try:
+        with ParquetFile(stream) as parquet:
+            is_flat = {*columns} <= {*parquet.schema_arrow.names}
+            batches = parquet.iter_batches(1000, columns=list(columns) if is_flat else None)
+            rows = (row for batch in batches for row in batch.to_pylist())
+            for number, row in enumerate(rows, start=1):
+                yield f"{name}: row {number}", _inner(row)
+    except (ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UsageError(f"{name}: not a whole parquet file ({reason})") from None
+
+
+def _inner(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row's inner object: published translations are {"translation": {"en": ..., }}."""
+    inner = row.get("translation")
+    return inner if isinstance(inner, dict) else row
 
 
 def _row(place: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

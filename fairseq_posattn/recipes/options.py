@@ -14,6 +14,7 @@ from fairseq_posattn.common.files import output_file
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.recipes.recipe import ClassificationRecipe, GenerationRecipe, Recipe
 
+EXECUTORS = ("slurm", "local")
 STEPS = ("train", "average", "generate", "score")
 PRECISIONS = ("fp32", "fp16", "bf16")
 CHECKPOINTS = ("best", "average", "last")
@@ -86,6 +87,20 @@ class Options:
         metavar="CMD",
         only=GenerationRecipe,
     )
+    executor: str = flag(
+        "",
+        "submit each run as a job and wait for the jobs: to Slurm, or as processes of this machine "
+        "to try it, --jobs at a time; needs submitit. Other options of sbatch are variables such "
+        "as SBATCH_ACCOUNT",
+        choices=EXECUTORS,
+    )
+    partition: str = flag("", "of Slurm, for --executor", metavar="NAME")
+    time: int = flag(
+        1440,
+        "minutes of a job before it is requeued and resumes, for --executor (default: 1440)",
+        **COUNT,
+    )
+    cores: int = flag(4, "processor cores of a job, for --executor (default: 4)", **COUNT)
     small: bool = flag(False, "smaller models, for a CPU", only=GenerationRecipe, in_command=True)
     checkpoint: str = flag(
         "",

@@ -81,6 +81,8 @@ class Plan(ABC):
         """Return the GPUs for a training; 0 for the CPU."""
         if self.options.tiny or self.options.cpu:
             return 0
+        if self.options.executor == "slurm" and self.options.gpus is None:
+            return 1  # jobs run on other machines
         return self._gpus() if self.options.gpus is None else self.options.gpus
 
     @abstractmethod

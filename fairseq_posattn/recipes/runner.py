@@ -74,10 +74,7 @@ class Runner:
                 pool.shutdown(wait=False, cancel_futures=True)
                 self.processes.stop()
                 raise
-        if failures:
-            names = "; ".join(name for name, _ in failures)
-            count = f"{len(failures)} of {len(runs)} runs failed" if len(runs) > 1 else "failed"
-            raise UsageError(f"{names}: {count}: {failures[0][1]}")
+        raise_failures(failures, len(runs))
 
     def _run_one(self, name: str, run: Run, device: Mapping[str, str], progress: Progress) -> None:
         run.folder.mkdir(parents=True, exist_ok=True)
@@ -184,6 +181,14 @@ def _wait(futures: Sequence["Future[None]"]) -> None:
     errors = (future.exception() for future in futures if not future.cancelled())
     if error := next((one for one in errors if one and not isinstance(one, Stopped)), None):
         raise error
+
+
+def raise_failures(failures: Sequence[tuple[str, UsageError]], runs: int) -> None:
+    """Raise a UsageError with the names of runs that failed and the first one's error, if any."""
+    if failures:
+        names = "; ".join(name for name, _ in failures)
+        count = f"{len(failures)} of {runs} runs failed" if runs > 1 else "failed"
+        raise UsageError(f"{names}: {count}: {failures[0][1]}")
 
 
 def _delete(folder: Path, checkpoints: str) -> None:

@@ -257,7 +257,11 @@ def test_texts_of_which_each_is_repeated_are_held_out_together():
             '{"text": "a", "mood": true}\n',
             "s.jsonl:1: True in column 'mood' is not a nu",
         ),
-        ("t.txt", "text,mood\na,b\n", "t.txt: unknown format; name a .csv, .tsv or .jsonl file"),
+        (
+            "t.txt",
+            "text,mood\na,b\n",
+            "t.txt: unknown format; name a .csv, .tsv, .jsonl or .parquet file",
+        ),
     ],
 )
 def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name, content, words):

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import sys
 
 import pytest
 
@@ -99,3 +100,29 @@ def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, e
     with pytest.raises(UsageError) as caught:
         read(tmp_path / name, content)
     assert str(caught.value).startswith(f"{tmp_path}/{expected}")
+
+
+@pytest.fixture
+def parquet(tmp_path):
+    """Return the path of a Parquet file of translations, as they are often published."""
+    pyarrow, parquet = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    rows = [{"en": en, "de": de} for en, de in SPEECH]
+    path = tmp_path / "t.parquet"
+    parquet.write_table(pyarrow.table({"translation": rows, "mood": [0, 1, 1]}), path)
+    return path
+
+
+def test_parquet_files_are_tables(parquet):
+    assert [tuple(values) for _, values in read_rows(parquet, ("en", "de"))] == SPEECH
+    assert list(read_rows(parquet, ("mood",)))[1] == (f"{parquet}: row 2", [1])
+    with pytest.raises(UsageError, match="row 1: no column 'fr'; choose from 'en', 'de'"):
+        list(read_rows(parquet, ("en", "fr")))
+    parquet.write_bytes(parquet.read_bytes()[:-9])
+    with pytest.raises(UsageError, match=r"t\.parquet: not a whole parquet file \("):
+        list(read_rows(parquet, ("en", "de")))
+
+
+def test_pyarrow_is_named_if_it_is_missing(parquet, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match="need pyarrow: pip install pyarrow$"):
+        list(read_rows(parquet, ("en", "de")))

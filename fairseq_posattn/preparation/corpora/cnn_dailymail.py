@@ -16,6 +16,7 @@ from typing import IO
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import Progress, say
+from fairseq_posattn.preparation import tables
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.download import fetch
@@ -158,21 +159,7 @@ def _rows(archive: Archive, files: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def parquet_rows(archive: Archive, files: Sequence[str]) -> Iterator[list[str]]:
     """Yield ``[article, highlights]`` of each row, reading batches."""
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import ParquetFile
-    except ImportError:
-        name = archive.label(files[0])
-        raise UsageError(f"{name}: parquet files need pyarrow: pip install pyarrow") from None
     for file in files:
-        name, number = archive.label(file), 0
-        try:
-            with archive.open(file) as stream, ParquetFile(stream) as parquet:
-                for batch in parquet.iter_batches(1000, columns=COLUMNS):
-                    for row in batch.to_pylist():
-                        number += 1
-                        place = f"{name}: row {number}"
-                        yield [checked_text(row.get(one), place, one) for one in COLUMNS]
-        except (ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = str(error).partition("\n")[0]
-            raise UsageError(f"{name}: not a whole parquet file ({reason})") from None
+        with archive.open(file) as stream:
+            for place, row in tables.parquet_rows(stream, archive.label(file), COLUMNS):
+                yield [checked_text(row.get(one), place, one) for one in COLUMNS]

@@ -14,6 +14,7 @@ from fairseq_posattn.common.figures import NEEDS, can_draw, write_picture
 from fairseq_posattn.common.files import write_json
 from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.classification import ClassificationPlan
+from fairseq_posattn.recipes.executors import JobRunner, resources
 from fairseq_posattn.recipes.generation import GenerationPlan
 from fairseq_posattn.recipes.options import read_options, result_words
 from fairseq_posattn.recipes.papers import RECIPES
@@ -113,6 +114,10 @@ def _show(plan: Plan) -> None:
         notes.append(f"--lr {UNKNOWN} stands for the learning rate that validation will select")
     for note in notes:
         print(f"{plan.recipe.table}: {note}", file=sys.stderr, flush=True)
+    if plan.options.executor:
+        given = resources(plan.options, plan.gpus).items()
+        words = " ".join(f"{name}={value}" for name, value in given if value)
+        print(f"\n# each of the following is a job of {plan.options.executor}: {words}")
     for run in (*(run for tuning in tunings for run in tuning.runs), *plan.runs()):
         print(f"\n# {run.name}")
         for step in run.steps:
@@ -125,7 +130,11 @@ def _run(plan: Plan, command: str) -> None:
     # One thread for tiny models, which gain nothing from more, and for concurrent ones.
     single = options.jobs == 1 and not options.tiny or "OMP_NUM_THREADS" in os.environ
     environment = {} if single else {"OMP_NUM_THREADS": "1"}
-    runner = Runner(plan.recipe.table, options.steps, plan.averages, environment)
+    runner = (
+        JobRunner(plan, environment)
+        if options.executor
+        else Runner(plan.recipe.table, options.steps, plan.averages, environment)
+    )
     try:
         # SIGINT, too: a shell's background process ignores it.
         for number in (signal.SIGINT, signal.SIGTERM):

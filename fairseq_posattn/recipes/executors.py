@@ -1,0 +1,130 @@
+"""Runs of a recipe as jobs of Slurm, or as processes that are started like them, by submitit."""
+
+import getpass
+import os
+import re
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.files import write_text
+from fairseq_posattn.recipes.options import Options
+from fairseq_posattn.recipes.plan import Plan
+from fairseq_posattn.recipes.processes import python_environment
+from fairseq_posattn.recipes.runner import Runner, raise_failures
+from fairseq_posattn.recipes.runs import Run
+
+ID = "job"  # file in a run's folder with the number of its last job
+PAUSE = 5  # seconds between two looks at the queue
+MOST = 10_000  # jobs in the queue, and times that a job is requeued when its time is over
+# Slurm sends it before a job's time is over to all its processes; it must end none of them.
+SIGNAL = "URG"
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run in the process of a job; the arguments are those of :class:`.Runner`."""
+
+    name: str
+    steps: Sequence[str]
+    averages: bool
+    environment: Mapping[str, str]
+    run: Run
+
+    def __call__(self) -> None:
+        Runner(self.name, self.steps, self.averages, self.environment).run_all([self.run], [{}])
+
+    def checkpoint(self) -> Any:
+        """Return the job to requeue before its time is over; submitit calls it."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self)
+
+
+def resources(options: Options, gpus: int) -> dict[str, Any]:
+    """Return what each job asks for, by submitit's names."""
+    wanted = {"timeout_min": options.time, "cpus_per_task": options.cores, "gpus_per_node": gpus}
+    return {**wanted, "slurm_partition": options.partition or None}
+
+
+class JobRunner(Runner):
+    """A runner whose runs are jobs; other steps are processes of this machine."""
+
+    def __init__(self, plan: Plan, environment: Mapping[str, str]) -> None:
+        self._arguments = plan.recipe.table, plan.options.steps, plan.averages, environment
+        super().__init__(*self._arguments)
+        # What jobs inherit.
+        os.environ |= {**python_environment(), "SUBMITIT_PREEMPT_SIGNAL": SIGNAL}
+        try:
+            import submitit
+        except ImportError:
+            needs = "needs submitit; pip install 'fairseq-posattn[slurm]'"
+            raise UsageError(f"--executor {plan.options.executor}: {needs}") from None
+        self._is_local = plan.options.executor == "local"
+        self._most = plan.options.jobs if self._is_local else MOST
+        self._executor = submitit.AutoExecutor(
+            plan.out / "jobs",
+            cluster=plan.options.executor,
+            **{f"{plan.options.executor}_max_num_timeout": MOST},
+        )
+        given = resources(plan.options, plan.gpus).items()
+        self._executor.update_parameters(**{name: value for name, value in given if value})
+        self._jobs: list[tuple[Run, Any]] = []
+
+    def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
+        """Submit all that are neither finished nor in the queue, and wait; fail as Runner does."""
+        waiting = [run for run in runs if any(self._is_wanted(step, run) for step in run.steps)]
+        if runs:
+            self.say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished")
+        failures: list[tuple[str, UsageError]] = []
+        while waiting or self._jobs:
+            queue = self._queue()
+            for run, job in [*self._jobs]:
+                if not (job.done() if self._is_local else job.job_id not in queue):
+                    continue
+                self._jobs.remove((run, job))
+                if not job.paths.result_pickle.exists() or job.exception():
+                    error = f"job {job.job_id} failed; the reason is in {job.paths.stderr}"
+                    failures.append((run.name, UsageError(error)))
+                self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
+            while waiting and len(self._jobs) < self._most:
+                run = waiting.pop(0)
+                self._jobs.append((run, self._submit(run, queue)))
+            time.sleep(PAUSE if self._jobs else 0)
+        raise_failures(failures, len(runs))
+
+    def stop(self) -> None:
+        """End local jobs; those of Slurm go on."""
+        super().stop()
+        for _, job in self._jobs:
+            if self._is_local:
+                job.cancel()
+        if self._jobs and not self._is_local:
+            numbers = " ".join(job.job_id for _, job in self._jobs)
+            self.say(f"the jobs go on; scancel {numbers} ends them")
+
+    def _queue(self) -> set[str]:
+        """Return the numbers of the user's jobs in Slurm's queue."""
+        if self._is_local:
+            return set()
+        words = ["squeue", "--noheader", "--format=%i", f"--user={getpass.getuser()}"]
+        while (listed := subprocess.run(words, capture_output=True, text=True)).returncode:
+            self.say(f"waiting for squeue: {listed.stderr.strip()}")
+            time.sleep(PAUSE)
+        return set(listed.stdout.split())
+
+    def _submit(self, run: Run, queue: set[str]) -> Any:
+        """Return the run's new job, or the one that an earlier command submitted."""
+        written = run.folder / ID
+        if written.exists() and (number := written.read_text().strip()) in queue:
+            job = self._executor._executor.job_class(self._executor.folder, number)
+        else:
+            self._executor.update_parameters(name=re.sub(r"\W+", "_", run.name))
+            job = self._executor.submit(Job(*self._arguments, run))
+            run.folder.mkdir(parents=True, exist_ok=True)
+            write_text(written, f"{job.job_id}\n")
+        self.say(f"{run.name}: job {job.job_id}, {job.paths.stderr}")
+        return job

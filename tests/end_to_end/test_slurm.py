@@ -1,0 +1,131 @@
+"""slurm.sh and recipes' jobs on a real scheduler, whose two nodes are on this machine."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import slurm_cluster
+
+from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes import executors
+from fairseq_posattn.recipes.commands.recipe import main
+
+ROOT = Path(__file__).parents[2]
+needs_slurm = pytest.mark.skipif(
+    not slurm_cluster.is_possible(), reason="no Slurm here, or not root; see CONTRIBUTING.md"
+)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    cluster = slurm_cluster.Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def checkpoints_of(log):
+    """Return the checkpoints that training wrote and resumed from: "Saved" or "Loaded", updates."""
+    found = re.findall(r"(Saved|Loaded) checkpoint .*?@ (\d+) updates", log.read_text())
+    return [(event, int(updates)) for event, updates in found]
+
+
+@needs_slurm
+def test_a_requeued_job_on_two_nodes_resumes(cluster, train_arguments, tmp_path, monkeypatch):
+    """The first lines of slurm.sh hold as they are: 8 GPUs and 32 cores of each node."""
+    monkeypatch.chdir(ROOT)
+    log = tmp_path / "log"
+    flags = [*train_arguments, "--update-freq", "4", "--save-interval-updates", "1"]
+    flags += ["--max-update", "1000000", "--save-dir", str(tmp_path / "saved")]
+    script = ["examples/distributed/slurm.sh", "--workers", "1", *flags]
+    job = cluster.output("sbatch", "--parsable", f"--output={log}", *script, check=True)
+
+    def reaches(event):
+        return lambda: log.exists() and event in dict(checkpoints_of(log))
+
+    cluster.wait(reaches("Saved"), "a first checkpoint", log)
+    assert cluster.output("squeue", "-h", "-o%D %b", "-j", job) == "2 gres:gpu:8"
+    assert "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens" in log.read_text()
+    cluster.output("scontrol", "requeue", job, check=True)
+    cluster.wait(reaches("Loaded"), "the requeued job", log)
+    events = checkpoints_of(log)
+    place = [event for event, _ in events].index("Loaded")
+    *_, (_, last) = events[:place]  # what the job printed before stands before, too
+    assert events[place][1] >= last > 0
+
+
+# In place of fairseq-train: the first call of a run waits to be interrupted, the second one ends.
+TRAINING = """#!/bin/sh
+for last do case "$previous" in --save-dir) folder=$last ;; esac; previous=$last; done
+case "$*" in *"--seed 3 "*) echo "loss is NaN"; exit 1 ;; esac
+[ -e "$folder/called" ] || [ "$WAITS" = no ] || { touch "$folder/called"; sleep 1000; }
+"""
+
+
+@pytest.fixture
+def words(corpus, write, tmp_path):
+    """Return the words of a recipe's command whose training is a script."""
+    pytest.importorskip("submitit")
+    launcher = Path(write("training", TRAINING))
+    launcher.chmod(0o755)
+    common = f"--tiny --rows Transformer --steps train --data {corpus} --out {tmp_path / 'out'}"
+    return ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
+
+
+def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("WAITS", "no")
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    with pytest.raises(UsageError) as error:
+        main([*words, "--seeds", "3", "--executor", "local", "--jobs", "2"])
+    name, reason = "Transformer, seed 3: 1 of 3 runs failed", "failed; the reason is in "
+    assert str(error.value).startswith(name) and reason in str(error.value)
+    log = Path(str(error.value).split(reason)[1])
+    assert "seed 3: train failed: loss is NaN" in log.read_text()
+    assert len(list(tmp_path.glob("out/*/seed*/trained"))) == 2
+    assert "no finished run\n" in capsys.readouterr().out
+
+
+def test_a_missing_submitit_is_one_line(words, monkeypatch):
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(UsageError, match="--executor slurm: needs submitit; pip install 'fairseq-"):
+        main([*words, "--executor", "slurm"])
+
+
+@needs_slurm
+def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
+    """The same command waits for the job, which Slurm's signal before its end has requeued."""
+
+    def start():
+        command = [sys.executable, "-m", "fairseq_posattn.cli", "recipe", *words, "--seed", "2"]
+        command += ["--executor", "slurm", "--partition", "tests", "--cores", "2"]
+        environment = {
+            **cluster.environment,
+            "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
+        }
+        streams = {"stderr": subprocess.PIPE, "text": True, "env": environment}
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, **streams)
+
+    def is_called():
+        return any(tmp_path.glob("out/*/seed2/called"))
+
+    first = start()
+    cluster.wait(is_called, "the job")
+    job = cluster.output("squeue", "-h", "-o%i")
+    first.send_signal(signal.SIGINT)
+    _, printed = first.communicate()
+    assert f"the jobs go on; scancel {job} ends them" in printed, printed
+    assert cluster.output("squeue", "-h", "-o%P %C %j") == "tests 2 Transformer"
+
+    second = start()
+    cluster.output("scancel", f"--signal={executors.SIGNAL}", job, check=True)
+    _, printed = second.communicate()
+    assert second.returncode == 0, printed
+    assert f"job {job} ended; 0 are left" in printed
+    (log,) = tmp_path.glob("out/jobs/*.out")  # of the only job
+    assert f"Requeued job {job}" in log.read_text()
