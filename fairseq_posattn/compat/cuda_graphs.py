@@ -113,7 +113,7 @@ def graphs_of(model: Any, criterion: Any, optimizer: Any, sample: dict[str, Any]
 
 
 def record(run: Callable[[], Any], other: Any = None) -> tuple[Any, Any]:
-    """Return a function's graph and result; the graph shares the memory of ``other``, kept."""
+    """Return a function's graph and result; memory is shared with ``other``, which is kept."""
     graph = torch.cuda.CUDAGraph()
     pool = None if other is None else other.pool()
     # Threads that load data may use the device meanwhile.
