@@ -23,7 +23,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Help formatter that refills paragraphs; indented lines and columns stay as they are."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        unbroken = {"break_long_words": False, "break_on_hyphens": False}
+        unbroken: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
         wrapper = textwrap.TextWrapper(min(width, WIDEST), **unbroken)
         lines: list[str] = []
         fills = lambda line: line[:1] not in ("", " ") and "  " not in line  # noqa: E731

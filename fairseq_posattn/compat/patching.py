@@ -153,8 +153,7 @@ def around(owner: object, name: str) -> Function:
 
     def decorate(patch: Function) -> Function:
         def step() -> None:
-            is_function = callable(owner) and not isinstance(owner, type)
-            place = owner() if is_function else owner
+            place = owner() if callable(owner) and not isinstance(owner, type) else owner
             if place is not None:
                 wrap(place, name, patch)
 
