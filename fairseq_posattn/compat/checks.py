@@ -145,10 +145,9 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     if s.replace_unk is not None and s.print_alignment != "hard":
         yield "--replace-unk: it needs --print-alignment hard; give it"
     if s.replace_unk is not None and (s.post_process if is_interactive else s.bpe or s.tokenizer):
-        yield (
-            "--replace-unk: --bpe, --tokenizer and, in fairseq-interactive, --post-process join "
-            "the subwords of the source before one is looked up; leave them out"
-        )
+        options = "--bpe, --tokenizer and, in fairseq-interactive, --post-process"
+        joined = "join the subwords of the source before one is looked up"
+        yield f"--replace-unk: {options} {joined}; leave them out"
     yield from join_mistakes("post_process", s.post_process)
     if s.print_step and s.task != "translation_lev":
         yield f"--print-step: --task {s.task} does not refine in steps; leave it out"

@@ -169,10 +169,9 @@ def describe_difference(filename: str, error: str, task: Any, model: Any) -> str
     sizes = VOCABULARY.search(error)
     if sizes:
         folder = utils.split_paths(task.get("data") or saved_task["data"])[0]
-        return (
-            f"does not fit the dictionaries in {folder}: it was trained with {sizes[1]} words and "
-            f"they have {sizes[3]}; name the data that it was trained on, or {LIKE} {filename}"
-        )
+        differ = f"it was trained with {sizes[1]} words and they have {sizes[3]}"
+        fix = f"name the data that it was trained on, or {LIKE} {filename}"
+        return f"does not fit the dictionaries in {folder}: {differ}; {fix}"
     before = saved_task | _settings(saved["model"], "arch")
     now = task | _settings(model, "arch")
     differing = [

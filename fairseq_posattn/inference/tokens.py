@@ -44,10 +44,8 @@ class UnknownTokens:
         if self.warned or self.unknown <= self.share * self.total:
             return None
         self.warned = True
-        return (
-            f"{self.unknown:,} of {self.total:,} {self.kind} are unknown to the model: is the text "
-            f"{self.hint}?"
-        )
+        share = f"{self.unknown:,} of {self.total:,} {self.kind}"
+        return f"{share} are unknown to the model: is the text {self.hint}?"
 
 
 @dataclass(frozen=True)

@@ -210,10 +210,9 @@ def warnings_of(pairs: Pairs, marks: str = "auto") -> Iterator[str]:
     for side, lines in sides.items():
         for kind, count in marked_lines(lines).items():
             if count and marks == "auto":
-                yield (
-                    f"{count:,} of {len(lines):,} {side} have marks like those of {kind}, which "
-                    f"are scored as text; if they are subwords, give --remove-bpe {kind}"
-                )
+                marked = f"{count:,} of {len(lines):,} {side} have marks like those of {kind}"
+                fix = f"if they are subwords, give --remove-bpe {kind}"
+                yield f"{marked}, which are scored as text; {fix}"
     yield from form_warning(pairs.hypotheses, pairs.references)
 
 

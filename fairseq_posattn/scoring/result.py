@@ -59,10 +59,8 @@ class Result:
             self.lines.append(f"bootstrap p {correction}: {', '.join(ps)}")
         self.lines.append(f"tested on {tests}")
         if min(runs) == 1 < max(runs):
-            self.warnings.append(
-                "one of the two systems has a single run: p ignores the variance of its seeds and "
-                "is far too small where seeds differ"
-            )
+            reason = "p ignores the variance of its seeds and is far too small where seeds differ"
+            self.warnings.append(f"one of the two systems has a single run: {reason}")
 
     def print(self, as_json: bool) -> None:
         """Print the result, and its warnings on standard error."""

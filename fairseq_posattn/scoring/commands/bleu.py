@@ -196,10 +196,8 @@ def warnings_of_text(
         return warnings
     if sides.hypotheses != sides.references:
         tokens, running = ("hypotheses", "references")[:: 1 if sides.hypotheses else -1]
-        warnings.append(
-            f"the {tokens} are Moses' tokens but the {running} are not: use sacrebleu and "
-            "chrF2, not the tokenised forms"
-        )
+        fix = "use sacrebleu and chrF2, not the tokenised forms"
+        warnings.append(f"the {tokens} are Moses' tokens but the {running} are not: {fix}")
     elif not sides.references and bleu.looks_tokenized(pairs.references) is False:
         warnings.append(
             "the text is not tokenized: the tokenised forms split at spaces only and are not "
