@@ -6,12 +6,7 @@ from typing import Any, NoReturn
 
 from torch import Tensor, nn
 
-from fairseq_posattn.attention import (
-    DirectionalBlock,
-    DistanceAwareAttention,
-    Source2TokenPooling,
-    TensorizedAttention,
-)
+import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.attention.mechanism import AttentionFunction, Mechanism
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
@@ -46,9 +41,9 @@ class Place:
         return {"layer": self.layer, "sublayer": self.name}
 
     def _feature_axis(self, result: Tensor) -> int | None:
-        if isinstance(self.owner, Source2TokenPooling):
+        if isinstance(self.owner, mechanisms.Source2TokenPooling):
             return 2  # of [B, T, C]
-        if isinstance(self.owner, DirectionalBlock):
+        if isinstance(self.owner, mechanisms.DirectionalBlock):
             return 1  # of [B, C, T, T]
         return 2 if result.dim() == 5 else None  # of MPSAN's [B, K, S, T, T]
 
@@ -61,7 +56,7 @@ class Place:
 
     def note(self, result: Tensor) -> str:
         """Return how several weights of a pair of tokens are combined; may be empty."""
-        if isinstance(self.owner, TensorizedAttention):
+        if isinstance(self.owner, mechanisms.TensorizedAttention):
             return (
                 "Weights of pairs of words (token2token). For each feature the model multiplies "
                 "them by a weight of the word attended to (source2token)."
@@ -69,7 +64,7 @@ class Place:
         axis = self._feature_axis(result)
         if axis is None or result.size(axis) == 1:
             return ""
-        whom = "word" if isinstance(self.owner, Source2TokenPooling) else "pair of words"
+        whom = "word" if isinstance(self.owner, mechanisms.Source2TokenPooling) else "pair of words"
         return (
             f"The model has a weight for each {whom} and each of {result.size(axis)} features: "
             "shown is the mean over the features."
@@ -77,7 +72,7 @@ class Place:
 
     def head_note(self, head: int) -> str:
         """Return a note on a head's parameter or mask; may be empty."""
-        if isinstance(self.owner, DistanceAwareAttention):
+        if isinstance(self.owner, mechanisms.DistanceAwareAttention):
             return f"w = {self.owner.distance_weight[head]:+.2f}"
         masks = getattr(self.owner, "masks", None)
         return "" if masks is None else f"mask {masks.names[head]}"
@@ -153,7 +148,7 @@ def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]
         else:
             places += _attending(encoder.words.encoder, str(cfg.encoder), within)
         pooling = encoder.words.pooling
-        if isinstance(pooling, MultiQueryPooling | Source2TokenPooling):
+        if isinstance(pooling, MultiQueryPooling | mechanisms.Source2TokenPooling):
             watched, name = getattr(pooling, "attend", pooling), str(cfg.pooling)
             part = f"{prefix}pooling"
             places.append(Place(1, name, watched, pooling, part, None, row, call))
@@ -175,7 +170,7 @@ def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) ->
             owners[path] = (module, module)
         elif isinstance(module, AttentionFunction):
             owner = modules[path.rpartition(".")[0]]
-            is_block = isinstance(owner, DirectionalBlock)
+            is_block = isinstance(owner, mechanisms.DirectionalBlock)
             owners[owner.masks.names[0] if is_block else path.replace("_", " ")] = (module, owner)
     for name, (module, owner) in owners.items():
         yield Place(1, encoder_name if len(owners) == 1 else name, module, owner, **within)

@@ -18,13 +18,7 @@ from typing import Any
 from fairseq_posattn.common import cli
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
-from fairseq_posattn.scoring.ranking import (
-    Impression,
-    rank_by_popularity,
-    read_column,
-    scores_line,
-    submission_line,
-)
+from fairseq_posattn.scoring import ranking
 
 POPULARITY = "popularity"
 
@@ -60,10 +54,10 @@ def write(args: Namespace) -> None:
     if args.checkpoint == POPULARITY and not args.data:
         raise ArgumentError(None, "popularity needs --data FOLDER")
     if args.checkpoint == POPULARITY:
-        impressions = rank_by_popularity(Path(args.data), args.split)
+        impressions = ranking.rank_by_popularity(Path(args.data), args.split)
     else:
         impressions = rank(args)
-    count, formats = 0, {args.scores: scores_line, args.submission: submission_line}
+    count, formats = 0, {args.scores: ranking.scores_line, args.submission: ranking.submission_line}
     with ExitStack() as stack:
         files = [
             (stack.enter_context(writing(path)), line) for path, line in formats.items() if path
@@ -75,7 +69,7 @@ def write(args: Namespace) -> None:
     print(f"{count:,} impressions: {' '.join(filter(None, (args.scores, args.submission)))}")
 
 
-def rank(args: Namespace) -> Iterator[Impression]:
+def rank(args: Namespace) -> Iterator[ranking.Impression]:
     """Yield the impressions of a split, in order, with a dot-product score for each candidate."""
     import numpy
 
@@ -92,11 +86,13 @@ def rank(args: Namespace) -> Iterator[Impression]:
     folder = Path(task.cfg.data)
     model = trained.model.to(trained_model.find_device("cpu" if args.cpu else None))
     scores, ends = score_candidates(model, task, RankingDataset(impressions), args.batch_size)
-    for index, (name,) in enumerate(read_column(folder, split, "impressions")):
+    for index, (name,) in enumerate(ranking.read_column(folder, split, "impressions")):
         candidates = scores[ends[index] : ends[index + 1]]
         if not numpy.isfinite(candidates).all():
             raise UsageError(f"{path}: a score of impression {name} of {split} is NaN or infinite")
-        yield Impression(name, impressions.labels(index).astype(int).tolist(), candidates.tolist())
+        yield ranking.Impression(
+            name, impressions.labels(index).astype(int).tolist(), candidates.tolist()
+        )
 
 
 def score_candidates(model: Any, task: Any, dataset: Any, batch_size: int) -> tuple[Any, Any]:

@@ -5,17 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention import (
-    BucketBiasAttention,
-    DistanceAwareAttention,
-    DynamicMaskAttention,
-    FunctionalBiasAttention,
-    GaussianAttention,
-    KernelBiasAttention,
-    LinearBiasAttention,
-    StaticMaskAttention,
-    TensorizedAttention,
-)
+import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.attention.dman import relative_bias_vector
 from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
 from fairseq_posattn.inspection.collect import AttentionCall
@@ -23,7 +13,12 @@ from fairseq_posattn.inspection.parameters import head_parameters
 from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
-BIASES = (LinearBiasAttention, BucketBiasAttention, KernelBiasAttention, FunctionalBiasAttention)
+BIASES = (
+    mechanisms.LinearBiasAttention,
+    mechanisms.BucketBiasAttention,
+    mechanisms.KernelBiasAttention,
+    mechanisms.FunctionalBiasAttention,
+)
 
 
 @torch.no_grad()
@@ -35,14 +30,14 @@ def of_place(place: Place) -> dict[str, Any] | None:
     """
     owner = place.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
-    if isinstance(owner, DynamicMaskAttention):
+    if isinstance(owner, mechanisms.DynamicMaskAttention):
         bias = relative_bias_vector(owner.distance_bias(), FURTHEST + 1, FURTHEST + 1)
         # P + U by the key's position less the query's; the bias has the opposite distances
         logits = bias.flip(0) + owner.head_bias[:, None]  # [H, 2N+1]
         title = "Dynamic mask M = sigmoid(h W + P + U)"
         about = "multiplies attention before normalization; differs for each word"
         return _plot(title, about, seen(logits, owner.causal), sigmoid=True)
-    if isinstance(owner, DistanceAwareAttention):
+    if isinstance(owner, mechanisms.DistanceAwareAttention):
         title = f"Learned function of distance, {owner.mapping.replace('_', ' ')}"
         about = f"adjustment: {owner.adjustment.replace('_', ' ')}"
         learned = [
@@ -51,17 +46,17 @@ def of_place(place: Place) -> dict[str, Any] | None:
         ]
         lines = seen(owner.coefficients(distances), owner.causal)
         return _plot(title, about, lines) | {"parameters": learned}
-    if isinstance(owner, StaticMaskAttention) and owner.radius is not None:
+    if isinstance(owner, mechanisms.StaticMaskAttention) and owner.radius is not None:
         reach = (distances <= owner.radius).float()[None]
         return _plot("Static mask", "the same for all heads", seen(reach, owner.causal))
     if isinstance(owner, BIASES):
         title = "Attention to equal words by distance, exp(bias)"
         return _plot(title, "relative to the word itself", equal_words(owner))
-    if isinstance(owner, GaussianAttention):
+    if isinstance(owner, mechanisms.GaussianAttention):
         about = "around a position that each word predicts; multiplies attention"
         return _plot("Learned Gaussian, exp(G)", about, [])
     mask, length = None, FURTHEST + 1
-    if isinstance(owner, TensorizedAttention):
+    if isinstance(owner, mechanisms.TensorizedAttention):
         mask = owner.mask(length, length)
     elif masks := getattr(owner, "masks", None):
         mask = masks.of_distance(length, length, device=torch.device("cpu"))
@@ -93,14 +88,14 @@ def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> di
 def of_call(call: AttentionCall) -> dict[str, Any]:
     """Return ``terms`` of queries, thousandths as ``factors`` or ``words``, or nothing."""
     owner = call.place.owner
-    if isinstance(owner, DynamicMaskAttention):
+    if isinstance(owner, mechanisms.DynamicMaskAttention):
         terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query
         return {"terms": [round(term, 3) for term in terms.tolist()]}
-    if isinstance(owner, TensorizedAttention):
+    if isinstance(owner, mechanisms.TensorizedAttention):
         hidden, _, key, value = call.args
         weights = owner.token_source_weights(key, value, hidden=hidden)  # [B, H, T]
         return {"words": thousandths(weights[0])}
-    if isinstance(owner, GaussianAttention):
+    if isinstance(owner, mechanisms.GaussianAttention):
         _, query, key, _ = call.args
         position, length = sentence_positions(key, None)
         bias = gaussian_bias(position, *find_regions(*owner.predict_region(query), length))

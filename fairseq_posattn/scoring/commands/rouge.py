@@ -30,17 +30,11 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.scoring import rouge
 from fairseq_posattn.scoring.bleu import ESCAPED
 from fairseq_posattn.scoring.commands import score as shared
 from fairseq_posattn.scoring.outputs import Pairs, warnings_of
 from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
-from fairseq_posattn.scoring.rouge import (
-    RULES,
-    ignored_share,
-    lead,
-    rouge_by_files2rouge,
-    rouge_of_each,
-)
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 
 CALLED = {"rouge1": "ROUGE-1", "rouge2": "ROUGE-2", "rougeL": "ROUGE-L"}
@@ -53,7 +47,7 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     about = "token that ends sentences (default: %(default)s)"
     parser.add_argument("--eos", default=".", metavar="TOKEN", help=about)
     about = "rule of words (default: %(default)s)"
-    parser.add_argument("--words", choices=("auto", *RULES), default="auto", help=about)
+    parser.add_argument("--words", choices=("auto", *rouge.RULES), default="auto", help=about)
     about = "compare English stems, or whole words as files2rouge --no_stemming does (default: "
     about += "stems with rouge155, whole words with unicode)"
     parser.add_argument("--stemming", action=argparse.BooleanOptionalAction, help=about)
@@ -76,7 +70,7 @@ def score(options: argparse.Namespace) -> Result:
     signature += f":{version(signature)}" if signature == "rouge-score" else ""
     if options.lead is not None:
         for place, run in enumerate(pairs):
-            leads = [lead(text, options.lead, options.eos) for text in run.hypotheses]
+            leads = [rouge.lead(text, options.lead, options.eos) for text in run.hypotheses]
             pairs[place] = replace(run, hypotheses=leads)
         signature += f"|lead:{options.lead}"
     signature += f"|f1|words:{options.words}|stem:{'porter' if options.stemming else 'no'}"
@@ -93,7 +87,7 @@ def score(options: argparse.Namespace) -> Result:
         problem = "has no --baseline, --statistics, --by-length or several runs; use rouge-score"
         raise UsageError(f"--implementation files2rouge: {problem}")
     else:
-        numbers = {**rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
+        numbers = {**rouge.rouge_by_files2rouge(pairs[0], options.eos, options.stemming)}
         lines = [f"{names[name]} {value:6.2f}" for name, value in numbers.items()]
     numbers["signature"] = signature
     texts = (text for run in pairs for text in (*run.hypotheses, *run.references))
@@ -114,8 +108,8 @@ def choose_words(options: argparse.Namespace, pairs: list[Pairs]) -> tuple[str, 
     external = options.implementation == "files2rouge"
     if external and options.words == "unicode":
         raise UsageError("--words unicode: files2rouge has none; use --implementation rouge-score")
-    shares = {"references": ignored_share(pairs[0].references)}
-    shares["hypotheses"] = ignored_share(text for run in pairs for text in run.hypotheses)
+    shares = {"references": rouge.ignored_share(pairs[0].references)}
+    shares["hypotheses"] = rouge.ignored_share(text for run in pairs for text in run.hypotheses)
     if options.words == "auto":
         is_outside = shares["references"] > MOST_IGNORED and not external
         options.words = "unicode" if is_outside else "rouge155"
@@ -137,7 +131,7 @@ def choose_words(options: argparse.Namespace, pairs: list[Pairs]) -> tuple[str, 
 def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -> dict[str, Group]:
     settings = options.eos, options.jobs, options.stemming
     each = [
-        rouge_of_each(run, *settings, path, options.words)
+        rouge.rouge_of_each(run, *settings, path, options.words)
         for run, path in zip(runs, paths, strict=True)
     ]
     return {
