@@ -139,7 +139,7 @@ def test_texts_beyond_the_limit_of_waiting_ones_are_refused(translator):
         with pytest.raises(Refused, match="too many texts are waiting") as refused:
             await batches.translate(["C", "D"])
         first.cancel()
-        return refused.value.status
+        return refused.value.args[0]
 
     assert asyncio.run(fill()) == 429
 
