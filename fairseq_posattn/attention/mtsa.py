@@ -110,8 +110,6 @@ def tensorized_attention(
 
 @dataclass
 class Flags:
-    """Flags of MTSA."""
-
     mtsa_masks: str = flag(
         "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
     )
