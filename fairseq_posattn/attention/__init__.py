@@ -1,4 +1,3 @@
-# ruff: noqa: F401, what is imported here is exported (pyproject.toml)
 """Attention mechanisms: pure functions, and modules (:class:`Mechanism`) with their parameters.
 
 Shapes have these letters: B sentences, H heads, T positions (Tq queries, Tk keys), D features of
@@ -52,3 +51,20 @@ from fairseq_posattn.attention.transformer_xl import (
     TransformerXLAttention,
     transformer_xl_attention,
 )
+
+__all__ = ["AdaptedAttention", "DirectionalBlock", "DirectionalSelfAttention"]
+__all__ += ["DistanceAwareAttention", "DotProductAttention", "DynamicMaskAttention"]
+__all__ += ["GaussianAttention", "MaskedDotProductAttention", "Mechanism"]
+__all__ += ["MultiplePositionalSelfAttention", "PositionFusion", "PositionalSelfAttention"]
+__all__ += ["RelativePositionAttention", "Source2TokenPooling", "StaticMaskAttention", "SourceMaps"]
+__all__ += ["TensorizedAttention", "TransformerXLAttention"]
+__all__ += ["adapted_attention", "additive_attention", "directional_attention"]
+__all__ += ["distance_aware_attention", "dot_product_attention", "dynamic_mask_attention"]
+__all__ += ["gaussian_attention", "mask_attention", "mask_by_name", "masked_dot_product_attention"]
+__all__ += ["relative_position_attention", "static_mask"]
+__all__ += ["tensorized_attention", "transformer_xl_attention"]
+__all__ += ["BucketBiasAttention", "ContextualPositionAttention", "ForgettingAttention"]
+__all__ += ["FunctionalBiasAttention", "KernelBiasAttention", "LinearBiasAttention"]
+__all__ += ["RotaryAttention", "alibi_attention", "contextual_position_attention"]
+__all__ += ["fire_attention", "forgetting_attention", "kerple_attention", "rotary_attention"]
+__all__ += ["t5_attention"]

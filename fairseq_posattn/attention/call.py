@@ -39,17 +39,14 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """Checked options of a call: see :class:`Options`; ``dropout_p`` is 0 outside training.
-
-    Attributes:
-        plans: cache of the kernels, shared by calls of the same kind.
-    """
+    """Checked options of a call: see :class:`Options`; ``dropout_p`` is 0 outside training."""
 
     impl: str = "reference"
     key_padding_mask: Tensor | None = None
     causal: bool = False
     dropout_p: float = 0.0
     need_weights: bool = False
+    # Cache of the kernels, shared by calls of the same kind.
     plans: dict[object, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def blocked(self, query: Tensor, key: Tensor) -> Tensor | None:

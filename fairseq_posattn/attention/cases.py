@@ -71,7 +71,7 @@ def case_of(mechanism: type[Mechanism], **arguments: Any) -> Case:
     """Return the case of a mechanism with these arguments of its constructor."""
 
     def build(embed_dim: int, num_heads: int, **shared: Any) -> Mechanism:
-        sizes = mechanism.read_sizes(embed_dim, num_heads)
+        sizes: dict[str, Any] = {**mechanism.read_sizes(embed_dim, num_heads)}
         return mechanism(**sizes, **(shared | arguments))
 
     return Case(mechanism.function, build)

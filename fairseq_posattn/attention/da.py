@@ -49,11 +49,7 @@ def _check(impl: str, arguments: Arguments) -> str | None:
     return None if adjustment == served else f"cannot do {adjustment}, only {served}"
 
 
-@attention(
-    sdpa=True,
-    kernel="distance_attention:distance_aware_attention_triton",
-    check=_check,
-)
+@attention(sdpa=True, kernel="distance_attention:distance_aware_attention_triton", check=_check)
 def distance_aware_attention(
     call: Call,
     query: Query,
@@ -159,8 +155,6 @@ def largest_coefficient(dtype: torch.dtype) -> float:
 
 @dataclass
 class Flags:
-    """Flags of DA."""
-
     da_mapping: str = flag(
         "learnable_sigmoid",
         "mapping of the weighted distance (DA-Transformer section 4.3)",

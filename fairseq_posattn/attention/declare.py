@@ -39,18 +39,12 @@ class Decision(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Attention:
-    """Attention function; calling it checks a call and dispatches it.
-
-    Attributes:
-        attend: takes a :class:`Call` and the equation's arguments by name.
-        implementations: in the order of ``IMPLEMENTATIONS``.
-        sdpa_on_cpu, causal, check: see :func:`attention`.
-    """
+    """Attention function; calling it checks a call and dispatches it; see :func:`attention`."""
 
     name: str
-    attend: Callable[..., Attended]
+    attend: Callable[..., Attended]  # takes a Call and the equation's arguments by name
     shapes: Shapes
-    implementations: tuple[str, ...]
+    implementations: tuple[str, ...]  # in the order of IMPLEMENTATIONS
     sdpa_on_cpu: bool
     causal: bool
     check: Callable[[str, Arguments], str | None] | None

@@ -119,8 +119,6 @@ def read_activation(flags: Namespace) -> Callable[[Tensor], Tensor] | None:
 
 @dataclass
 class Flags:
-    """Flags of DMAN."""
-
     dman_max_distance: int = flag(
         0,
         "largest learned distance per direction, in tokens; 0 for the maximal positions",

@@ -7,11 +7,9 @@ tensor of all pairs: ``Q K' + sum_r f_r g_r' = [Q, f] [K, g]'`` (FlashBias: Wu e
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.types import Device
 
 from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import sinusoid_angles
+from fairseq_posattn.attention.positions import waves
 from fairseq_posattn.attention.private import is_transformed
 from fairseq_posattn.attention.softmax import sdpa_attention
 from fairseq_posattn.attention.tracing import is_traced
@@ -103,22 +101,13 @@ def expand_waves(content: Tensor, position: Tensor, key: Tensor) -> tuple[Tensor
     keys, (queries, features) = key.size(-2), position.shape[-2:]
     x = position.to(torch.promote_types(key.dtype, torch.float32))
     of_sine, of_cosine = x[..., 0::2], F.pad(x[..., 1::2], (0, features % 2))  # of t - j
-    sine, cosine = waves(keys - queries, queries, features, key.device, x.dtype)  # [Tq, D/2]
+    options = features, key.device, x.dtype, torch.float64
+    sine, cosine = waves(keys - queries, queries, *options)  # [Tq, D/2]
     waved = of_sine * sine + of_cosine * cosine, of_cosine * sine - of_sine * cosine
-    sine, cosine = waves(0, keys, features, key.device, x.dtype)  # [Tk, D/2]
+    sine, cosine = waves(0, keys, *options)  # [Tk, D/2]
     more = [wave.to(key).expand(*key.shape[:-1], -1) for wave in (cosine, sine)]
     query = torch.cat([content, *(wave.to(content) for wave in waved)], dim=-1)
     return query, torch.cat([key, *more], dim=-1)
-
-
-@once_a_pass
-def waves(
-    start: int, length: int, features: int, device: Device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Return sines and cosines of the positions from ``start`` on, ``[T, ceil(features/2)]``."""
-    positions = torch.arange(start, start + length, device=device, dtype=torch.float64)
-    angles = sinusoid_angles(positions, features)
-    return angles.sin().to(dtype), angles.cos().to(dtype)
 
 
 def add_squares(

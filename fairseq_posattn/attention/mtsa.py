@@ -110,8 +110,6 @@ def tensorized_attention(
 
 @dataclass
 class Flags:
-    """Flags of MTSA."""
-
     mtsa_masks: str = flag(
         "past,future", "masks of the heads, see --attention-masks; 'none' for no masks", "mtsa"
     )
@@ -200,8 +198,9 @@ class TensorizedAttention(Mechanism):
     ) -> dict[str, Any]:
         read = super().read_flags(flags, layer)
         masks = () if read["masks"] == "none" else tuple(read["masks"].split(","))
-        names = "source", "source_layers", "source_bias", "divide_source"  # as in SourceMaps
-        source = SourceMaps(*(read.pop(name) for name in names), activation=activation)
+        names = "source", "source_layers", "source_bias", "divide_source"
+        of, layers, bias, divide = (read.pop(name) for name in names)
+        source = SourceMaps(of, layers, bias, divide, activation)
         return {**read, "masks": masks, "source": source}
 
     def source_scores(self, key: Tensor, value: Tensor, hidden: Tensor | None = None) -> Tensor:

@@ -92,6 +92,25 @@ def sinusoid_angles(positions: Tensor, features: int, base: float = 10000.0) -> 
     return positions[:, None] * base ** -(pairs / features)
 
 
+@once_a_pass
+def waves(
+    start: int,
+    length: int,
+    features: int,
+    device: Device,
+    dtype: torch.dtype,
+    wide: torch.dtype | None = None,
+    base: float = 10000.0,
+) -> tuple[Tensor, Tensor]:
+    """Return sines and cosines of the angles of positions from ``start`` on, computed in ``wide``.
+
+    They are ``[T, ceil(features/2)]``, of :func:`sinusoid_angles`.
+    """
+    positions = torch.arange(start, start + length, device=device, dtype=wide or dtype)
+    angles = sinusoid_angles(positions, features, base)
+    return angles.sin().to(dtype), angles.cos().to(dtype)
+
+
 def relative_sinusoids(
     query_length: int,
     key_length: int,

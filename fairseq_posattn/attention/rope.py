@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.types import Device
 from typing_extensions import Unpack
 
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import sinusoid_angles
+from fairseq_posattn.attention.positions import waves
 from fairseq_posattn.attention.san import attend
 from fairseq_posattn.common.flags import flag
 
@@ -45,20 +43,10 @@ def rotate(x: Tensor, start: int, base: float = 10000.0) -> Tensor:
     # In float32 at least; the last of an odd number of features is not rotated.
     wide = x.to(torch.promote_types(x.dtype, torch.float32))
     pairs = x.size(-1) // 2
-    sine, cosine = rotations(start, x.size(-2), pairs, base, x.device, wide.dtype)
+    sine, cosine = waves(start, x.size(-2), 2 * pairs, x.device, wide.dtype, base=base)
     first, second = wide[..., : 2 * pairs].unflatten(-1, (pairs, 2)).unbind(-1)
     turned = torch.stack([first * cosine - second * sine, second * cosine + first * sine], dim=-1)
     return torch.cat([turned.flatten(-2), wide[..., 2 * pairs :]], dim=-1).to(x.dtype)
-
-
-@once_a_pass
-def rotations(
-    start: int, length: int, pairs: int, base: float, device: Device, dtype: torch.dtype
-) -> tuple[Tensor, Tensor]:
-    """Return sines and cosines of the angles, ``[T, pairs]`` each."""
-    positions = torch.arange(start, start + length, device=device, dtype=dtype)
-    angles = sinusoid_angles(positions, 2 * pairs, base)
-    return angles.sin(), angles.cos()
 
 
 @dataclass

@@ -89,8 +89,6 @@ def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
 
 @dataclass
 class Flags:
-    """Flags of RPR."""
-
     rpr_max_distance: int = flag(
         16,
         "tokens of distance beyond which embeddings are shared (Shaw's k)",

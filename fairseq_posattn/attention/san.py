@@ -61,8 +61,6 @@ def masked_dot_product_attention(
 
 @dataclass
 class Flags:
-    """Flags of attention under named masks."""
-
     attention_masks: str = flag(
         "past,future",
         "masks distributed over the heads, separated by commas: past, future, others, "

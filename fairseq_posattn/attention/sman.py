@@ -84,8 +84,6 @@ def static_mask(
 
 @dataclass
 class Flags:
-    """Flags of SMAN."""
-
     sman_radius: str = flag(
         "4", "tokens seen per direction; 'sqrt': square root of half the sentence's length", "sman"
     )

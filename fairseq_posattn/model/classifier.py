@@ -155,10 +155,7 @@ class Highway(nn.Module):
     """
 
     def __init__(
-        self,
-        dim: int,
-        activation: Callable[[Tensor], Tensor] = F.elu,
-        map_dropout: float = 0.0,
+        self, dim: int, activation: Callable[[Tensor], Tensor] = F.elu, map_dropout: float = 0.0
     ):
         super().__init__()
         self.activation = activation

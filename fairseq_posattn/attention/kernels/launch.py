@@ -254,11 +254,7 @@ class DifferentiableKernels:
         return results
 
     def run_backward(
-        self,
-        cached: dict[object, Any],
-        d_context: Tensor,
-        inputs: Sequence[Any],
-        results: Results,
+        self, cached: dict[object, Any], d_context: Tensor, inputs: Sequence[Any], results: Results
     ) -> list[Tensor]:
         """Run the backward kernels on the GPU of the arguments; ``cached`` is by strides_of."""
         launches = cached.get(strides_of(d_context, *inputs[: self.tensors], *results))

@@ -242,6 +242,6 @@ def additive_attention_triton(call, key_score, query_score, value, mask, constan
     if len(heads) != 1:  # every view costs the host time, backward again
         tensors = tuple(x.reshape(batch, -1, *x.shape[1 + len(heads) :]) for x in tensors)
     by_unit = masks.mask_arguments(mask, tensors[0].shape, keys, multiplies=False)
-    tensors = *tensors, *by_unit
-    context = differentiable(call, tensors, float(constant), dropout_p=call.dropout_p)
+    inputs = *tensors, *by_unit
+    context = differentiable(call, inputs, float(constant), dropout_p=call.dropout_p)
     return context if len(heads) == 1 else context.view(batch, *heads, queries, features)

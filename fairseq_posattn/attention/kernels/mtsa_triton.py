@@ -48,8 +48,8 @@ class TensorLaunches:
         programs = triton.cdiv(keys, SOURCE_BLOCK) * pairs
         self.find_largest = Launch(kernels.find_largest, programs, blocks)
         self.weigh_sources = Launch(kernels.weigh_sources, programs, blocks | split)
-        constants = {"LOG_SIGMOID": token_scale == "log_sigmoid", **split}
-        constants |= layout.matrices(features)
+        scale = {"LOG_SIGMOID": token_scale == "log_sigmoid"}
+        constants = {**scale, **layout.matrices(features), **split}
         tiles = tiles_of("tensor_scores", layout.device, layout.dtype, features)
         drops = layout.tensors[SEED] is not None
         forward, of_queries, of_keys = (tile.fit(queries, keys, drops) for tile in tiles)
