@@ -101,9 +101,9 @@ def test_a_missing_submitit_is_one_line(words, monkeypatch):
 def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
     """The same command waits for the job, which Slurm's signal before its end has requeued."""
 
-    def start():
+    def start(partition="tests"):
         command = [sys.executable, "-m", "fairseq_posattn.cli", "recipe", *words, "--seed", "2"]
-        command += ["--executor", "slurm", "--partition", "tests", "--cores", "2"]
+        command += ["--executor", "slurm", "--partition", partition, "--cores", "2"]
         environment = {
             **cluster.environment,
             "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
@@ -113,6 +113,9 @@ def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
 
     def is_called():
         return any(tmp_path.glob("out/*/seed2/called"))
+
+    *_, refusal = start("unknown").communicate()[1].splitlines()
+    assert "error: --executor slurm: " in refusal and "invalid partition specified" in refusal
 
     first = start()
     cluster.wait(is_called, "the job")
