@@ -58,18 +58,19 @@ class JobRunner(Runner):
         super().__init__(*self._arguments)
         # What jobs inherit.
         os.environ |= {**python_environment(), "SUBMITIT_PREEMPT_SIGNAL": SIGNAL}
+        kind = plan.options.executor
+        self._is_local = kind == "local"
+        self._most = plan.options.jobs if self._is_local else MOST
         try:
             import submitit
+
+            most = {f"{kind}_max_num_timeout": MOST}
+            self._executor = submitit.AutoExecutor(plan.out / "jobs", cluster=kind, **most)
         except ImportError:
             needs = "needs submitit; pip install 'fairseq-posattn[slurm]'"
-            raise UsageError(f"--executor {plan.options.executor}: {needs}") from None
-        self._is_local = plan.options.executor == "local"
-        self._most = plan.options.jobs if self._is_local else MOST
-        self._executor = submitit.AutoExecutor(
-            plan.out / "jobs",
-            cluster=plan.options.executor,
-            **{f"{plan.options.executor}_max_num_timeout": MOST},
-        )
+            raise UsageError(f"--executor {kind}: {needs}") from None
+        except RuntimeError as error:  # there is no Slurm
+            raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         given = resources(plan.options, plan.gpus).items()
         self._executor.update_parameters(**{name: value for name, value in given if value})
         self._jobs: list[tuple[Run, Any]] = []

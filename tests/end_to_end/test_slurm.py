@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import slurm_cluster
@@ -75,7 +76,8 @@ def words(corpus, write, tmp_path):
     launcher = Path(write("training", TRAINING))
     launcher.chmod(0o755)
     common = f"--tiny --rows Transformer --steps train --data {corpus} --out {tmp_path / 'out'}"
-    return ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
+    with mock.patch.dict(os.environ):  # the command changes what jobs inherit
+        yield ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
 
 
 def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch, capsys):
@@ -91,7 +93,10 @@ def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch
     assert "no finished run\n" in capsys.readouterr().out
 
 
-def test_a_missing_submitit_is_one_line(words, monkeypatch):
+def test_a_missing_slurm_or_submitit_is_one_line(words, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match='--executor slurm: .* not detect "srun"'):
+        main([*words, "--executor", "slurm"])
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(UsageError, match="--executor slurm: needs submitit; pip install 'fairseq-"):
         main([*words, "--executor", "slurm"])
