@@ -1,12 +1,14 @@
 """Options of commands that answer text line by line, and of the beam search."""
 
 import contextlib
+import re
 import sys
-from argparse import ArgumentParser, Namespace, _ActionsContainer
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, _ActionsContainer
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from fairseq_posattn.common.cli import add_count, add_data, positive
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
@@ -55,6 +57,31 @@ def add_text(parser: ArgumentParser) -> None:
     add_data(parser)
 
 
+def add_shard(parser: ArgumentParser, what: str) -> None:
+    """Add ``--shard I/N``, read as two numbers of which the first counts from 0."""
+    about = f"translate the part I of N of {what} only, such as 1/2"
+    parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="I/N", help=about)
+
+
+def _shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not (match and 1 <= int(match[1]) <= int(match[2])):
+        raise ArgumentTypeError(f"{text!r} is not I/N, with I from 1 to N")
+    return int(match[1]) - 1, int(match[2])
+
+
+def shard_lines(args: Namespace) -> range | None:
+    """Return the lines of the input that are in the shard, from 0; None for all."""
+    shard, shards = args.shard
+    if shards == 1:
+        return None
+    if args.input == "-":
+        raise UsageError("--shard: needs --input FILE")
+    with open(args.input, "rb") as file:
+        count = sum(1 for _ in file)
+    return range(count * shard // shards, count * (shard + 1) // shards)
+
+
 def add_speed(parser: ArgumentParser, batch_size: int, buffer_size: int) -> None:
     """Add the options of speed, with their defaults."""
     add_count(parser, "--batch-size", batch_size, "lines in a batch, at most")
@@ -72,3 +99,12 @@ def answering(args: Namespace) -> Iterator[tuple[Iterator[list[bytes]], str, Any
             file, name = files.enter_context(open(args.input, "rb")), args.input
         out = files.enter_context(writing(args.output)) if args.output else sys.stdout
         yield arriving_lines(file.fileno(), args.buffer_size, name), name, out
+
+
+def lines_within(groups: Iterable[list[bytes]], lines: range) -> Iterator[list[bytes]]:
+    """Yield these of the lines, in groups."""
+    number = 0
+    for group in groups:
+        if part := group[max(0, lines.start - number) : max(0, lines.stop - number)]:
+            yield part
+        number += len(group)

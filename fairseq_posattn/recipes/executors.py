@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.common.files import write_text
 from fairseq_posattn.recipes.options import Options
 from fairseq_posattn.recipes.plan import Plan
@@ -58,18 +58,19 @@ class JobRunner(Runner):
         super().__init__(*self._arguments)
         # What jobs inherit.
         os.environ |= {**python_environment(), "SUBMITIT_PREEMPT_SIGNAL": SIGNAL}
+        kind = plan.options.executor
+        self._is_local = kind == "local"
+        self._most = plan.options.jobs if self._is_local else MOST
         try:
             import submitit
+
+            most = {f"{kind}_max_num_timeout": MOST}
+            self._executor = submitit.AutoExecutor(plan.out / "jobs", cluster=kind, **most)
         except ImportError:
             needs = "needs submitit; pip install 'fairseq-posattn[slurm]'"
-            raise UsageError(f"--executor {plan.options.executor}: {needs}") from None
-        self._is_local = plan.options.executor == "local"
-        self._most = plan.options.jobs if self._is_local else MOST
-        self._executor = submitit.AutoExecutor(
-            plan.out / "jobs",
-            cluster=plan.options.executor,
-            **{f"{plan.options.executor}_max_num_timeout": MOST},
-        )
+            raise UsageError(f"--executor {kind}: {needs}") from None
+        except RuntimeError as error:  # there is no Slurm
+            raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
         given = resources(plan.options, plan.gpus).items()
         self._executor.update_parameters(**{name: value for name, value in given if value})
         self._jobs: list[tuple[Run, Any]] = []
@@ -80,29 +81,31 @@ class JobRunner(Runner):
         if runs:
             self.say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished")
         failures: list[tuple[str, UsageError]] = []
-        while waiting or self._jobs:
-            queue = self._queue()
-            for run, job in [*self._jobs]:
-                if not (job.done() if self._is_local else job.job_id not in queue):
-                    continue
-                self._jobs.remove((run, job))
-                if not job.paths.result_pickle.exists() or job.exception():
-                    error = f"job {job.job_id} failed; the reason is in {job.paths.stderr}"
-                    failures.append((run.name, UsageError(error)))
-                self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
-            while waiting and len(self._jobs) < self._most:
-                run = waiting.pop(0)
-                self._jobs.append((run, self._submit(run, queue)))
-            time.sleep(PAUSE if self._jobs else 0)
+        try:
+            while waiting or self._jobs:
+                queue = self._queue()
+                for run, job in [*self._jobs]:
+                    if job.done() if self._is_local else job.job_id not in queue:
+                        self._jobs.remove((run, job))
+                        if not job.paths.result_pickle.exists() or job.exception():
+                            reason = f"the reason is in {job.paths.stderr}"
+                            error = UsageError(f"job {job.job_id} failed; {reason}")
+                            failures.append((run.name, error))
+                        self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
+                while waiting and len(self._jobs) < self._most:
+                    self._jobs.append((waiting[0], self._submit(waiting.pop(0), queue)))
+                time.sleep(PAUSE if self._jobs else 0)
+        except BaseException:
+            self._leave()
+            raise
         raise_failures(failures, len(runs))
 
-    def stop(self) -> None:
+    def _leave(self) -> None:
         """End local jobs; those of Slurm go on."""
-        super().stop()
-        for _, job in self._jobs:
-            if self._is_local:
+        if self._is_local:
+            for _, job in self._jobs:
                 job.cancel()
-        if self._jobs and not self._is_local:
+        elif self._jobs:
             numbers = " ".join(job.job_id for _, job in self._jobs)
             self.say(f"the jobs go on; scancel {numbers} ends them")
 
@@ -123,7 +126,10 @@ class JobRunner(Runner):
             job = self._executor._executor.job_class(self._executor.folder, number)
         else:
             self._executor.update_parameters(name=re.sub(r"\W+", "_", run.name))
-            job = self._executor.submit(Job(*self._arguments, run))
+            try:
+                job = self._executor.submit(Job(*self._arguments, run))
+            except RuntimeError as error:  # sbatch refused it
+                raise UsageError(f"--executor slurm: {in_one_line(error)}") from error
             run.folder.mkdir(parents=True, exist_ok=True)
             write_text(written, f"{job.job_id}\n")
         self.say(f"{run.name}: job {job.job_id}, {job.paths.stderr}")

@@ -3,9 +3,12 @@
 import os
 import secrets
 import shutil
+import signal
 import socket
 import subprocess
 import time
+
+from fairseq_posattn.common.progress import ending_with_this
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch")
 # Nodes with names that resolve to this machine; more cores and GPUs than there are, which
@@ -80,6 +83,7 @@ class Cluster:
     def _start(self, *words):
         with open(self.folder / f"{words[0]}{len(self.daemons)}.log", "w") as log:
             streams = {"stdout": log, "stderr": log, "stdin": subprocess.DEVNULL}
+            streams["preexec_fn"] = ending_with_this(signal.SIGTERM)
             self.daemons.append(subprocess.Popen(words, env=self.environment, **streams))
 
     def output(self, *words, check=False):

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import slurm_cluster
@@ -75,7 +76,8 @@ def words(corpus, write, tmp_path):
     launcher = Path(write("training", TRAINING))
     launcher.chmod(0o755)
     common = f"--tiny --rows Transformer --steps train --data {corpus} --out {tmp_path / 'out'}"
-    return ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
+    with mock.patch.dict(os.environ):  # the command changes what jobs inherit
+        yield ["dman/iwslt14", *common.split(), "--launcher", str(launcher)]
 
 
 def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch, capsys):
@@ -91,7 +93,10 @@ def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch
     assert "no finished run\n" in capsys.readouterr().out
 
 
-def test_a_missing_submitit_is_one_line(words, monkeypatch):
+def test_a_missing_slurm_or_submitit_is_one_line(words, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(UsageError, match='--executor slurm: .* not detect "srun"'):
+        main([*words, "--executor", "slurm"])
     monkeypatch.setitem(sys.modules, "submitit", None)
     with pytest.raises(UsageError, match="--executor slurm: needs submitit; pip install 'fairseq-"):
         main([*words, "--executor", "slurm"])
@@ -101,9 +106,9 @@ def test_a_missing_submitit_is_one_line(words, monkeypatch):
 def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
     """The same command waits for the job, which Slurm's signal before its end has requeued."""
 
-    def start():
+    def start(partition="tests"):
         command = [sys.executable, "-m", "fairseq_posattn.cli", "recipe", *words, "--seed", "2"]
-        command += ["--executor", "slurm", "--partition", "tests", "--cores", "2"]
+        command += ["--executor", "slurm", "--partition", partition, "--cores", "2"]
         environment = {
             **cluster.environment,
             "PYTHONPATH": f"{ROOT}:{os.environ.get('PYTHONPATH', '')}",
@@ -113,6 +118,9 @@ def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
 
     def is_called():
         return any(tmp_path.glob("out/*/seed2/called"))
+
+    *_, refusal = start("unknown").communicate()[1].splitlines()
+    assert "error: --executor slurm: " in refusal and "invalid partition specified" in refusal
 
     first = start()
     cluster.wait(is_called, "the job")

@@ -441,3 +441,18 @@ print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r
     assert first == f"[] Translator({str(CHECKPOINT)!r}, de-en, beam=5, device=cpu)"
     assert second.startswith(f"Predictor('{CLASSIFIER}/checkpoint.pt', [back, forth], device=")
     assert done.stderr == ""
+
+
+@pytest.mark.parametrize("shards", [2, len(EXPECTED) + 2])
+def test_shards_of_translations_are_the_whole(source, write, capsys, shards):
+    """Lines are read in groups of other sizes than a shard's; prefixes are divided with them."""
+    forced = ["--prefixes", write("begin", [""] * (len(source) - 1) + ["x"]), "--buffer-size", "3"]
+    path = write("text", "\n".join(source))
+    outputs = []
+    for words in ((), *(("--shard", f"{part}/{shards}") for part in range(1, shards + 1))):
+        assert command("--input", path, *forced, *words) == 0
+        outputs.append(capsys.readouterr().out)
+    whole, *parts = outputs
+    assert "".join(parts) == whole and whole.count("\n") == len(EXPECTED)
+    assert command("--shard", "1/2") == 1
+    assert "error: --shard: needs --input FILE" in capsys.readouterr().err

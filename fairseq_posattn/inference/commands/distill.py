@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from argparse import ArgumentTypeError, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -65,20 +65,11 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     add_count(parser, "--batch-size", 128, "lines in a batch, at most")
     add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     add_count(parser, "--processes", 1, "processes, on as many GPUs or sharing the cores")
-    about = "translate the part I of N of the training set only, such as 1/2"
-    parser.add_argument("--shard", type=_shard, default=(0, 1), metavar="I/N", help=about)
+    options.add_shard(parser, "the training set")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     about = "int8 inference on the CPU: faster from about 512 dimensions"
     parser.add_argument("--int8", action="store_true", help=about)
     return cli.run(parser, distill, arguments)
-
-
-def _shard(text: str) -> tuple[int, int]:
-    """Return the shard ``I/N`` as numbers, the first one from 0."""
-    match = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not (match and 1 <= int(match[1]) <= int(match[2])):
-        raise ArgumentTypeError(f"{text!r} is not I/N, with I from 1 to N")
-    return int(match[1]) - 1, int(match[2])
 
 
 def distill(args: Namespace) -> None:

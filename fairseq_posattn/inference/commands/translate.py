@@ -53,6 +53,7 @@ def make_parser(
     about = "checkpoints of fairseq-train, or folders of them; several also separated by colons"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
     options.add_text(parser)
+    options.add_shard(parser, "the input")
     about = 'print one JSON object a line: {"text": ..., "hypotheses": [{"text": ..., "score": ...'
     about += ', "pieces": ..., "attention": {"source": [words], "target": [words], "weights": '
     about += "[rows]}}, ...]}"
@@ -101,6 +102,7 @@ def translate(args: Namespace) -> None:
 
     if args.prefix_size and not args.prefixes:
         raise UsageError("--prefix-size: needs --prefixes FILE")
+    shard = options.shard_lines(args)
     with options.answering(args) as (groups, name, out):
         translator = translation.load(
             [path for given in args.checkpoints for path in split_checkpoints(given)],
@@ -118,9 +120,9 @@ def translate(args: Namespace) -> None:
             warn(f"{args.checkpoints[0]}: no preparation.json: text is taken as subwords")
         is_typed = args.input == "-" and sys.stdin.isatty()
         with tqdm(disable=is_typed or None) as bar:
-            number = answered = 0
+            number, answered = shard.start if shard else 0, 0
             notes = translator.lines.notes()
-            for texts, forced, error in requests(groups, name, args, notes):
+            for texts, forced, error in requests(groups, name, args, notes, shard):
                 encoded = translator.encode(texts, **forced)
                 translations = translator.translate_all(encoded, args.batch_size, args.max_tokens)
                 for result in translations:
@@ -163,12 +165,19 @@ def split_checkpoints(given: str) -> list[str]:
 
 
 def requests(
-    groups: Iterable[list[bytes]], name: str, args: Namespace, notes: LineNotes
+    groups: Iterable[list[bytes]],
+    name: str,
+    args: Namespace,
+    notes: LineNotes,
+    shard: range | None = None,
 ) -> Iterator[tuple[list[str], dict[str, list[Any]], UsageError | None]]:
     """Yield texts as they arrive, what is forced, and the error after them; add to ``notes``."""
     number, prefixes = 0, None
     if args.prefixes:
         prefixes = file_lines(args.prefixes, allow_empty=True)
+    if shard is not None:
+        number, groups = shard.start, options.lines_within(groups, shard)
+        prefixes = prefixes and itertools.islice(prefixes, shard.start, shard.stop)
     for lines in groups:
         numbered = enumerate(lines, start=number + 1)
         texts = [decode_line(line, name, number, notes) for number, line in numbered]
