@@ -36,33 +36,13 @@ modules = pytest.mark.parametrize("name", [n for n, case in CASES.items() if cas
 causal_modules = [n for n, case in CASES.items() if case.module and n != "gaussian"]
 
 
-def sliced(name, arguments, queries, keys):
-    """Return the arguments at two slices of the positions."""
-    part = {}
-    lengths = {"Tq": queries.stop - queries.start, "Tk": keys.stop - keys.start}
-    for argument, tensor in arguments.items():
-        dimensions = CASES[name].attention.shapes.dimensions.get(argument, ())
-        for number, dimension in enumerate(dimensions):
-            if dimension in ("Tq", "Tk"):
-                start = (queries if dimension == "Tq" else keys).start
-                tensor = tensor.narrow(number, start, lengths[dimension])
-            elif dimension == "Tq+Tk-1":  # distances from 1 - Tq to Tk - 1
-                whole = arguments["query"].size(2)
-                start = whole - lengths["Tq"]
-                tensor = tensor.narrow(number, start, lengths["Tq"] + lengths["Tk"] - 1)
-        part[argument] = tensor
-    if "mask" in arguments and arguments["mask"] is not None:
-        sizes = Sizes(heads=2, queries=lengths["Tq"], keys=lengths["Tk"])
-        part["mask"] = CASES[name].mask(sizes, "cpu")
-    return part
-
-
 @pytest.mark.parametrize(
     ("name", "impl", "causal"),
     [(*s, causal) for s in SERVED for causal in (False, True)[: 1 + CASES[s[0]].attention.causal]],
 )
 @pytest.mark.parametrize(("queries", "padded"), [(1, True), (3, True), (5, True), (5, False)])
 def test_equals_the_equation(name, impl, causal, queries, padded):
+    """Padding is on either side; fewer queries than keys are the last positions."""
     case = CASES[name]
     arguments = case.arguments(Sizes(queries=queries))
     options = {"causal": True} if causal else {}
@@ -221,18 +201,6 @@ def test_scores_that_overflow_half_precision_before_scaling(name, impl):
     assert CASES[name](arguments, impl=impl).isfinite().all()
 
 
-@served
-@pytest.mark.parametrize("left", [0, 2, 3])
-def test_padding_on_either_side_changes_nothing(name, impl, left):
-    whole = CASES[name].arguments(Sizes(batch=1, queries=8, keys=8))
-    positions = slice(left, left + 5)
-    padding = torch.ones(1, 8, dtype=torch.bool)
-    padding[:, positions] = False
-    padded = CASES[name](whole, key_padding_mask=padding, impl=impl)
-    alone = CASES[name](sliced(name, whole, positions, positions), impl=impl)
-    torch.testing.assert_close(padded[..., positions, :], alone)
-
-
 @every
 def test_padded_keys_may_hold_nan(name):
     """PyTorch's fused attention is exempt: it adds its mask."""
@@ -244,16 +212,6 @@ def test_padded_keys_may_hold_nan(name):
     spoilt = arguments[key].masked_fill(PADDING.view(shape), math.nan)
     output = CASES[name]({**arguments, key: spoilt}, key_padding_mask=PADDING)
     torch.testing.assert_close(output, expected)
-
-
-@served
-@pytest.mark.parametrize("queries", [1, 2])
-def test_queries_are_the_last_of_the_positions(name, impl, queries):
-    arguments = CASES[name].arguments(Sizes(batch=1))
-    options = {"impl": impl} | ({"causal": True} if CASES[name].attention.causal else {})
-    whole = CASES[name](arguments, **options)
-    last = sliced(name, arguments, slice(5 - queries, 5), slice(0, 5))
-    torch.testing.assert_close(CASES[name](last, **options), whole[..., -queries:, :])
 
 
 @every
