@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from fairseq_posattn.model.projections import pack_linear_layers
+from fairseq_posattn.model.seq2seq import DecoderPass
 from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
@@ -84,21 +85,16 @@ class ForcedSearch(SequenceGenerator):
         sentences, length = source.shape
         max_len = min(int(self.max_len_a * length + self.max_len_b), self.max_len - 1)
         encoded = self.model.forward_encoder(net_input)
-        order = torch.arange(sentences, device=source.device).repeat_interleave(beam)
         states: list[dict[Any, Any]] = [{} for _ in self.model.models]
-        tokens = source.new_full((sentences * beam, max_len + 2), self.pad)
+        # The first step has one hypothesis for each sentence.
+        tokens = source.new_full((sentences, max_len + 2), self.pad)
         tokens[:, 0] = start
-        scores = torch.zeros(sentences * beam, max_len + 1, device=source.device)  # cumulative
+        scores = torch.zeros(sentences, max_len + 1, device=source.device)  # cumulative
         weights = None  # [B*N, S, T]
         left = list(range(sentences))
         results: list[list[dict[str, Tensor]]] = [[] for _ in left]
         for step in range(max_len + 1):
-            if step > 0:
-                self.model.reorder_incremental_state(states, order)
-            encoded = self.model.reorder_encoder_out(encoded, order)
-            log_probs, newest = self.model.forward_decoder(
-                tokens[:, : step + 1], encoded, states, self.temperature
-            )
+            log_probs, newest = self._decode(tokens[:, : step + 1], encoded, states)
             if newest is not None:
                 if weights is None:
                     weights = newest.new_empty(*newest.shape, max_len + 2)
@@ -122,7 +118,31 @@ class ForcedSearch(SequenceGenerator):
             tokens, scores = tokens[order], scores[order]
             tokens[:, step + 1], scores[:, step] = ids, totals
             weights = None if weights is None else weights[order]
+            self.model.reorder_incremental_state(states, order)
+            encoded = self.model.reorder_encoder_out(encoded, order)
         return [sorted(one, key=lambda each: -each["score"].item()) for one in results]
+
+    def _decode(
+        self, tokens: Tensor, encoded: list[Any], states: list[dict[Any, Any]]
+    ) -> tuple[Tensor, Tensor | None]:
+        """Return log-probabilities ``[B*N, V]`` and attention ``[B*N, S]`` or None.
+
+        fairseq's function does the same, but reads and writes the logits more often.
+        """
+        model = self.model.single_model
+        decoder = model.decoder
+        simple = isinstance(decoder, DecoderPass) and decoder.adaptive_softmax is None
+        if not simple or self.model.models_size > 1 or tokens.device.type != "cpu":
+            result: tuple[Tensor, Tensor | None] = self.model.forward_decoder(
+                tokens, encoded, states, self.temperature
+            )
+            return result
+        logits, extra = decoder(tokens, encoder_out=encoded[0], incremental_state=states[0])
+        logits, attention = logits[:, -1].float(), extra["attn"][0]
+        if self.temperature != 1:
+            logits.div_(self.temperature)
+        log_probs = torch.log_softmax(logits, -1, out=logits)  # in place
+        return log_probs, None if attention is None else attention[:, -1]
 
     def _forbid(
         self, log_probs: Tensor, tokens: Tensor, sentences: int, step: int, max_len: int
@@ -136,32 +156,34 @@ class ForcedSearch(SequenceGenerator):
         if step < self.min_len:
             log_probs[:, self.eos] = -math.inf
         if self.repeat_ngram_blocker is not None:
-            self.repeat_ngram_blocker(tokens, log_probs, sentences, self.beam_size, step)
+            hypotheses = len(tokens) // sentences
+            self.repeat_ngram_blocker(tokens, log_probs, sentences, hypotheses, step)
 
     def _candidates(
         self, log_probs: Tensor, scores: Tensor, sentences: int, step: int
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
 
-        The best of each hypothesis lie in the chunks with the greatest logits.
+        They lie in the 2N chunks of a sentence's logits that have the best candidates.
         """
-        beam, count = self.beam_size, 2 * self.beam_size
-        if step == 0:
-            log_probs = log_probs[::beam]
-        rows, vocabulary = log_probs.shape
-        whole = vocabulary // CHUNK * CHUNK
+        count, vocabulary = 2 * self.beam_size, log_probs.size(1)
+        hypotheses = len(log_probs) // sentences
+        before = scores.new_zeros(len(scores), 1) if step == 0 else scores[:, step - 1, None]
+        whole = (vocabulary - 1) // CHUNK * CHUNK
         chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
-        places = chunks.amax(-1).topk(count).indices  # [rows, 2N]
-        ids = (places[..., None] * CHUNK + torch.arange(CHUNK, device=places.device)).flatten(1)
-        rest = torch.arange(whole, vocabulary, device=places.device).expand(rows, -1)
-        ids = torch.cat([ids, rest], dim=1)
-        best = log_probs.gather(1, ids).nan_to_num_(nan=-math.inf).topk(count)
-        ids = ids.gather(1, best.indices)
-        totals = best.values if step == 0 else best.values + scores[:, step - 1, None]
-        totals, places = totals.view(sentences, -1).topk(count)
-        ids = ids.view(sentences, -1).gather(1, places)
-        first = torch.arange(0, sentences * beam, beam, device=places.device)
-        return totals, places // count + first[:, None], ids
+        rest = log_probs[:, whole:].amax(1, keepdim=True)  # the last chunk may be shorter
+        best = torch.cat([chunks.amax(-1), rest], dim=1) + before  # [B*N, chunks]
+        places = best.view(sentences, -1).topk(count).indices  # [B, 2N]
+        first = torch.arange(0, len(best), hypotheses, device=best.device)
+        parents = first[:, None] + places // best.size(1)
+        offsets = torch.arange(CHUNK, device=best.device)
+        ids = (places % best.size(1))[..., None] * CHUNK + offsets  # [B, 2N, 64]
+        inside = ids.clamp(max=vocabulary - 1)
+        values = log_probs[parents[..., None], inside].masked_fill_(ids != inside, -math.inf)
+        values = values.nan_to_num_(nan=-math.inf) + before[parents]
+        totals, places = values.flatten(1).topk(count)
+        ids = ids.flatten(1).gather(1, places)
+        return totals, parents.gather(1, places // CHUNK), ids
 
     def _finish(
         self,
@@ -175,23 +197,24 @@ class ForcedSearch(SequenceGenerator):
         step: int,
     ) -> set[int]:
         """Store the hypotheses that end; return the places of the sentences that are finished."""
-        beam = self.beam_size
         totals, parents, _ = candidates
+        ending = ends[:, : self.beam_size].nonzero()  # places and ranks
+        rows, total = (one[tuple(ending.t())] for one in (parents, totals))
+        positional = torch.cat([scores[rows, :step], total[:, None]], dim=1)
+        positional[:, 1:] -= positional[:, :-1].clone()
+        written = tokens[rows, 1 : step + 2]
+        written[:, step] = self.eos
+        norm = (step + 1) ** self.len_penalty if self.normalize_scores else 1
+        none = torch.empty(0)
+        attention = [none] * len(rows) if weights is None else weights[rows, :, 1 : step + 2]
+        names = "tokens", "score", "attention", "positional_scores"
+        columns = zip(written, total / norm, attention, positional, strict=True)
         finished = set()
-        for place, rank in ends[:, :beam].nonzero().tolist():
+        for (place, _), values in zip(ending.tolist(), columns, strict=True):
             hypotheses = results[left[place]]
-            if len(hypotheses) == beam:
+            if len(hypotheses) == self.beam_size:
                 continue
-            row, total = parents[place, rank], totals[place, rank]
-            positional = torch.cat([scores[row, :step], total[None]])
-            positional[1:] -= positional[:-1].clone()
-            written = tokens[row, 1 : step + 2].clone()
-            written[step] = self.eos
-            norm = (step + 1) ** self.len_penalty if self.normalize_scores else 1
-            none = torch.empty(0)
-            attention = none if weights is None else weights[row, :, 1 : step + 2].clone()
-            result = {"tokens": written, "score": total / norm, "attention": attention}
-            hypotheses.append({**result, "alignment": none, "positional_scores": positional})
-            if len(hypotheses) == beam:
+            hypotheses.append({**dict(zip(names, values, strict=True)), "alignment": none})
+            if len(hypotheses) == self.beam_size:
                 finished.add(place)
         return finished

@@ -341,10 +341,10 @@ class Translator(Reloadable):
         if not math.isfinite(score):
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         dictionary = self.task.target_dictionary
-        tokens = result["tokens"].cpu()
+        tokens = result["tokens"].tolist()
         marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}
-        places = [place for place, token in enumerate(tokens.tolist()) if token not in marks]
-        subwords = dictionary.string(tokens[places])
+        places = [place for place, token in enumerate(tokens) if token not in marks]
+        subwords = dictionary.string([tokens[place] for place in places])
         alignment = None
         if self.attention and places and len(result["attention"]):
             weights = result["attention"][is_token][:, places].T.cpu()  # [T, S + 1]

@@ -25,6 +25,15 @@ def is_identity_order(new_order: Tensor, count: int) -> bool:
     return torch.equal(new_order, torch.arange(count))
 
 
+def count_repeats(new_order: Tensor, sentences: int) -> int:
+    """Return how often ``new_order`` repeats each of 0, 1, ...; 1 for any other order."""
+    repeats, rest = divmod(new_order.numel(), sentences)
+    if rest or repeats < 2:
+        return 1
+    regular = torch.arange(sentences, device=new_order.device).repeat_interleave(repeats)
+    return repeats if torch.equal(new_order, regular) else 1
+
+
 class RowMoves:
     """Cached positions of a batch that an order of its hypotheses changes, for all layers.
 
@@ -65,7 +74,14 @@ class EncodedCache:
     hypotheses: int
 
     def reorder(self, new_order: Tensor) -> None:
-        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
+        """Select and order the sentences; a sentence's hypotheses stay consecutive.
+
+        A beam search first repeats each sentence, whose hypotheses then share keys and values.
+        """
+        if self.hypotheses == 1:
+            self.hypotheses = count_repeats(new_order, self.keys.value.size(0))
+            if self.hypotheses > 1:
+                return
         sentences = select_sentences(new_order, self.hypotheses)
         if not is_identity_order(sentences, self.keys.value.size(0)):
             self.keys = self.keys.select(sentences)

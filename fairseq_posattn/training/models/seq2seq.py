@@ -18,7 +18,12 @@ from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat import checks, cuda_graphs
 from fairseq_posattn.model import seq2seq
-from fairseq_posattn.model.caches import is_identity_order, reorder_caches, select_sentences
+from fairseq_posattn.model.caches import (
+    count_repeats,
+    is_identity_order,
+    reorder_caches,
+    select_sentences,
+)
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
@@ -194,15 +199,6 @@ class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
             features, symbols = projection.in_features, projection.out_features
             self.output_projection = Linear(features, symbols, bias=False, device="meta")
             self.output_projection.weight = projection.weight
-
-
-def count_repeats(new_order: Tensor, sentences: int) -> int:
-    """Return how often ``new_order`` repeats each of 0, 1, ...; 1 for any other order."""
-    repeats, rest = divmod(new_order.numel(), sentences)
-    if rest or repeats < 2:
-        return 1
-    regular = torch.arange(sentences, device=new_order.device).repeat_interleave(repeats)
-    return repeats if torch.equal(new_order, regular) else 1
 
 
 class PosAttnTransformer(transformer.TransformerModelBase):

@@ -8,8 +8,8 @@ from fairseq.sequence_generator import SequenceGenerator
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.beam_search import ForcedSearch
+from fairseq_posattn.model.caches import count_repeats
 from fairseq_posattn.model.mechanisms import MECHANISMS
-from fairseq_posattn.training.models.seq2seq import count_repeats
 
 JOINT = "--share-all-embeddings"
 
@@ -201,18 +201,19 @@ def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
         {"no_repeat_ngram_size": 2},
         {"normalize_scores": False, "unk_penalty": 1.0, "temperature": 1.5},
         {"max_len_b": 3},
+        {"arch": "transformer_wmt_en_de"},
     ],
 )
 def test_beam_search_equals_fairseqs(build_model, settings):
     """The vocabulary is large enough for the plugin's loop, and hypotheses have many lengths."""
     words = classifier_builder.dictionary(695)  # 700 symbols with the special ones
-    model = randomise(build_model("dman_wmt_en_de", words=words)).eval()
+    settings = {"beam_size": 4, "max_len_b": 20, **settings}
+    model = randomise(build_model(settings.pop("arch", "dman_wmt_en_de"), words=words)).eval()
     eos = torch.nn.functional.one_hot(torch.tensor(words.eos()), len(words))
     model.decoder.output_projection.register_forward_hook(lambda *call: call[-1] + 2.5 * eos)
     model.make_generation_fast_(need_attn=True)
     source = sentences(9, 5, 7, 3, words=700)
     sample = {"net_input": {"src_tokens": source, "src_lengths": source.ne(PAD).sum(1)}}
-    settings = {"beam_size": 4, "max_len_b": 20, **settings}
     stock, ours = (
         kind([model], words, **settings).generate([model], sample)
         for kind in (SequenceGenerator, ForcedSearch)
