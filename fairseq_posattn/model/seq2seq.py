@@ -141,6 +141,7 @@ class DecoderPass(Side):
     training: bool
     num_layers: int
     project_out_dim: nn.Module | None
+    adaptive_softmax: nn.Module | None
 
     @model_pass
     def extract_features(
