@@ -1,8 +1,7 @@
 # The project with all that its tests need, to run the two commands of README.md:
 #
-#     docker build -t posattn .                              # CPU
-#     docker build -t posattn --build-arg TORCH=cu130 .      # CUDA 13; run it with --gpus all
-#     docker run --rm posattn
+#     docker build -t posattn .
+#     docker run --rm posattn                                # with a GPU: --gpus all
 #     docker run --rm posattn bash scripts/test.sh --fast
 FROM python:3.12-slim-bookworm
 
@@ -11,11 +10,12 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 
-# A folder of https://download.pytorch.org/whl. scripts/environment.sh shares the torch of this Python.
-ARG TORCH=cpu
+# The package index with the wanted build of PyTorch: its CPU build is smaller. The default, pip's
+# own index, has the CUDA build, which runs on CPUs too. scripts/environment.sh shares this torch.
+ARG TORCH_INDEX=
 WORKDIR /posattn
 COPY requirements.txt .
-RUN pip install --no-cache-dir --index-url "https://download.pytorch.org/whl/$TORCH" \
+RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
     "$(grep '^torch==' requirements.txt)"
 
 COPY . .
