@@ -88,8 +88,8 @@ class MaskedDotProductAttention(Mechanism):
     def read_flags(
         cls, flags: Namespace, layer: LayerSizes, masks: str | None = None
     ) -> dict[str, Any]:
-        read = super().read_flags(flags, layer)
-        return {**read, "masks": (masks or read["masks"]).split(",")}
+        sizes = cls.read_sizes(layer.embed_dim, layer.num_heads)
+        return {**sizes, "masks": (masks or flags.attention_masks).split(",")}
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         mask = self.masks.of_distance(query.size(-2), key.size(-2), device=query.device)

@@ -55,6 +55,7 @@ def test_a_requeued_job_on_two_nodes_resumes(cluster, train_arguments, tmp_path,
     assert "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens" in log.read_text()
     cluster.output("scontrol", "requeue", job, check=True)
     cluster.wait(reaches("Loaded"), "the requeued job", log)
+    cluster.output("scancel", job, check=True)
     events = checkpoints_of(log)
     place = [event for event, _ in events].index("Loaded")
     *_, (_, last) = events[:place]  # what the job printed before stands before, too
@@ -124,11 +125,11 @@ def test_jobs_outlive_the_command_and_are_requeued(cluster, words, tmp_path):
 
     first = start()
     cluster.wait(is_called, "the job")
-    job = cluster.output("squeue", "-h", "-o%i")
+    job = cluster.output("squeue", "-h", "-o%i", "--name=Transformer")
     first.send_signal(signal.SIGINT)
     _, printed = first.communicate()
     assert f"the jobs go on; scancel {job} ends them" in printed, printed
-    assert cluster.output("squeue", "-h", "-o%P %C %j") == "tests 2 Transformer"
+    assert cluster.output("squeue", "-h", "-o%P %C", "-j", job) == "tests 2"
 
     second = start()
     cluster.output("scancel", f"--signal={executors.SIGNAL}", job, check=True)

@@ -27,6 +27,8 @@ PHRASES = {
     ("docs/safety.md", "256 MB"): "a limit, which is a setting",
     ("docs/safety.md", "32 MB"): "a limit",
     ("docs/safety.md", "it must be 2.10"): "a version",
+    ("docs/platforms.md", "2.10 or newer"): "a version",
+    ("docs/recipes.md", "90 seconds"): "a setting of submitit",
     ("examples/cspan/README.md", "400 MB"): "a size: vectors times features times bytes",
     ("examples/mtsa/README.md", "12 hours"): "the paper's",
     ("examples/mtsa/README.md", "20 hours"): "the paper's",
