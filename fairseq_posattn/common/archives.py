@@ -125,6 +125,7 @@ def _target(path: StrPath, member: tarfile.TarInfo, folder: StrPath) -> str:
     parts = member.name.split("/")
     plain = (member.isreg() or member.isdir()) and len(parts) <= DEEPEST
     if not plain or ".." in parts or member.name.startswith("/"):
-        problem = "is a link or a device, leads out of the folder or is too deep; pack files and "
-        raise UsageError(f"{path} is refused: {member.name[:80]!r} {problem}folders alone")
+        problem = "is a link or a device, leads out of the folder or is too deep"
+        fix = "pack files and folders alone"
+        raise UsageError(f"{path} is refused: {member.name[:80]!r} {problem}; {fix}")
     return os.path.join(folder, member.name)

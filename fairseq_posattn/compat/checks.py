@@ -164,16 +164,19 @@ def check(settings: Mapping[str, Any]) -> None:
         check_names(settings)
         for mistake in training_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        validates = not settings.get("disable_validation")
-        if validates:
+        check_data(settings, ("train_subset",))
+        if not settings.get("disable_validation"):
             check_metric(settings)
-        check_data(settings, ("train_subset", "valid_subset")[: 1 + validates])
+            check_data(settings, ("valid_subset",))
     elif "path" in settings:
         for mistake in generation_mistakes(Settings(settings)):
             raise UsageError(mistake)
-        is_validation = "beam" not in settings and "context_window" not in settings
-        subset = "valid_subset" if is_validation else "gen_subset"
-        check_data(settings, () if "buffer_size" in settings else (subset,))
+        if "beam" not in settings and "context_window" not in settings:
+            check_data(settings, ("valid_subset",))
+        elif "buffer_size" in settings:
+            check_data(settings, ())  # dictionaries alone: interactive text
+        else:
+            check_data(settings, ("gen_subset",))
 
 
 def check_ranges(settings: Mapping[str, Any]) -> None:

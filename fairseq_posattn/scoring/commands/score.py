@@ -43,7 +43,9 @@ def score(kind: str, arguments: Sequence[str] | None = None, prog: str | None = 
 
 def main(arguments: Sequence[str] | None = None, prog: str = "posattn score") -> int:
     epilog = f"'{prog} KIND --help' explains a score."
-    parser = argparse.ArgumentParser(prog, None, "Score the output of a model.", epilog)
+    parser = argparse.ArgumentParser(
+        prog=prog, description="Score the output of a model.", epilog=epilog
+    )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
     for name, about in KINDS.items():
         kinds.add_parser(name, add_help=False, help=about)
