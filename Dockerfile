@@ -10,13 +10,12 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends g++ \
     && rm -rf /var/lib/apt/lists/*
 
-# The package index with the wanted build of PyTorch: its CPU build is smaller. The default, pip's
-# own index, has the CUDA build, which runs on CPUs too. scripts/environment.sh shares this torch.
-ARG TORCH_INDEX=
+# Options of pip for PyTorch, such as those that choose its smaller CPU build. Without any, Linux gets
+# the CUDA build, which runs on CPUs too. scripts/environment.sh shares this torch.
+ARG TORCH_OPTIONS=
 WORKDIR /posattn
 COPY requirements.txt .
-RUN pip install --no-cache-dir ${TORCH_INDEX:+--index-url "$TORCH_INDEX"} \
-    "$(grep '^torch==' requirements.txt)"
+RUN pip install --no-cache-dir $TORCH_OPTIONS "$(grep '^torch==' requirements.txt)"
 
 COPY . .
 ENV POSATTN_ENV=/opt/posattn PIP_NO_CACHE_DIR=1

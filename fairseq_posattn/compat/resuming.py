@@ -4,12 +4,15 @@ The defects are those of fairseq 0.12. Checkpoints without the added state are r
 """
 
 import argparse
-import functools
+import collections
 import logging
 import os
+import typing
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy
+import omegaconf
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
@@ -25,7 +28,7 @@ from torch import Tensor
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.data import KEY, check_in_training, fingerprints
 from fairseq_posattn.compat.matching import LAST, report_difference_in_training
-from fairseq_posattn.compat.patching import Function, around, replaced, training_loop
+from fairseq_posattn.compat.patching import Function, around, training_loop
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +124,20 @@ def load_all_state(
 
 @around(distributed_utils, "_broadcast_object_slow")
 def allow_types(broadcast: Function, *args: Any, **kwargs: Any) -> Any:
-    """Allow a checkpoint's types between processes, not in files: PyTorch 2.6 refuses them."""
-    with replaced(torch, "load", functools.partial(torch.load, weights_only=False)):
+    """Allow the types of a checkpoint between the processes of one run, but not in files.
+
+    fairseq sends it by ``torch.load``, which since PyTorch 2.6 refuses its settings and metrics.
+    """
+    number, array = numpy.float64(0), numpy.zeros(1)
+    dtypes = [type(numpy.dtype(name)) for name in ("float32", "float64", "int32", "int64", "bool")]
+    types = [
+        distributed_utils._TensorPlaceholder,
+        *(argparse.Namespace, omegaconf.DictConfig, omegaconf.ListConfig, omegaconf.AnyNode),
+        *(omegaconf.base.ContainerMetadata, omegaconf.base.Metadata, collections.defaultdict),
+        *(dict, list, int, (typing.Any, "typing.Any")),
+        *(numpy.ndarray, numpy.dtype, *dtypes, number.__reduce__()[0], array.__reduce__()[0]),
+    ]
+    with torch.serialization.safe_globals(types):
         return broadcast(*args, **kwargs)
 
 

@@ -120,6 +120,16 @@ CALLS = {
 
 
 @pytest.mark.parametrize("name", CALLS)
+def test_what_processes_send_runs_no_code(tmp_path, name):
+    created, buffer = tmp_path / "created", io.BytesIO()
+    torch.save({"model": CALLS[name](created)}, buffer)
+    buffer.seek(0)
+    with pytest.raises(pickle.UnpicklingError):
+        resuming.allow_types(lambda file: torch.load(file), buffer)
+    assert not created.exists()
+
+
+@pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("zipped", [True, False], ids=["zip", "legacy"])
 def test_code_is_refused_and_not_run(tmp_path, zipped, name):
     path, created = tmp_path / "checkpoint.pt", tmp_path / "created"
