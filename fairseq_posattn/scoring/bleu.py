@@ -5,15 +5,14 @@ compound_split_bleu.sh. sacreBLEU's tokenizer 13a serves languages with spaces b
 Japanese and Korean are split into MeCab's words if MeCab is installed, else into characters.
 """
 
+import json
 import re
-import sys
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.scoring.outputs import Pairs
@@ -23,7 +22,7 @@ from fairseq_posattn.text.languages import code_hint, code_of, is_language, toke
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-__all__ = ["Sides", "bleu_metric", "comet_of_each", "comet_signature", "group_of"]
+__all__ = ["Sides", "bleu_metric", "comet_of_each", "group_of"]
 __all__ += ["running_metrics", "running_text", "text_of"]
 
 COMPOUNDS = "compound-split"
@@ -147,36 +146,29 @@ def group_of(metric: "Metric", runs: Sequence[Pairs]) -> Group:
     return Group(metric, each)
 
 
-COMET_MODEL = "Unbabel/wmt22-comet-da"
+def read_comet(path: Path) -> list[tuple[list[str], list[float]]]:
+    """Return each system's translations and scores in percent from a file of ``comet-score``."""
+    try:
+        systems = json.loads(path.read_text(encoding="utf-8")).values()
+        return [
+            ([one["mt"] for one in system], [100 * float(one["COMET"]) for one in system])
+            for system in systems
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError):
+        command = "comet-score -s SOURCES -t TRANSLATIONS -r REFERENCES --to_json FILE"
+        raise UsageError(f"{path}: not a file of scores as of '{command}'") from None
 
 
-def comet_of_each(runs: Sequence[Pairs], sources: Sequence[str], name: str) -> list[list[float]]:
-    """Return the score of every sentence of every run of detokenized text, in percent."""
-    model = _comet_model(name)
-    gpus = int(sys.modules["torch"].cuda.is_available())  # comet has imported torch
-    scores = []
-    for run in runs:
-        triples = zip(sources, run.hypotheses, run.references, strict=True)
-        data = [{"src": source, "mt": mt, "ref": reference} for source, mt, reference in triples]
-        scored = model.predict(data, batch_size=16, gpus=gpus)
-        scores.append([100 * float(score) for score in scored.scores])
+def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[float]]:
+    """Return the scores of every sentence of every run, found by its text, plain or detokenized."""
+    systems, scores = read_comet(path), []
+    for forms in runs:
+        texts = [[line.strip() for line in form.hypotheses] for form in forms]
+        found = [each for translations, each in systems if translations in texts]
+        if not found:
+            raise UsageError(
+                f"{path}: none of its {len(systems)} systems has the translations that begin with "
+                f"{texts[-1][0]!r}; run comet-score on the text that is scored here"
+            )
+        scores.append(found[0])
     return scores
-
-
-@cache
-def _comet_model(name: str) -> Any:
-    try:
-        import comet
-    except ImportError as error:
-        raise UsageError(
-            f"--comet: {error.name or error} is not installed; unbabel-comet needs older versions "
-            "of shared packages: install it in an environment of its own and run its comet-score"
-        ) from None
-    try:
-        return comet.load_from_checkpoint(comet.download_model(name))
-    except (KeyError, OSError, ValueError) as error:
-        raise UsageError(f"--comet-model {name}: {error}".splitlines()[0]) from None
-
-
-def comet_signature(name: str) -> str:
-    return f"comet|model:{name}|version:{version('unbabel-comet')}"

@@ -1,9 +1,8 @@
 """Significance of differences, compared with sacreBLEU and with loops."""
 
+import json
 import random
-import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -11,7 +10,6 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.scoring import bleu
 from fairseq_posattn.scoring.bleu import group_of
 from fairseq_posattn.scoring.commands.score import score
 from fairseq_posattn.scoring.outputs import Pairs
@@ -258,41 +256,27 @@ def test_other_files_are_no_statistics(write, content):
         read_statistics(Path(write("kept", content)))
 
 
-class Comet:
-    """A stand-in for the package; a score is the ratio of translated to source words."""
-
-    samples_seen = []
-
-    def download_model(self, name):
-        if name != "Unbabel/wmt22-comet-da":
-            raise KeyError(f"Model '{name}' not supported by COMET.")
-
-    def load_from_checkpoint(self, path):
-        return self
-
-    def predict(self, samples, batch_size, gpus):
-        self.samples_seen.extend(samples)
-        ratios = [len(one["mt"].split()) / len(one["src"].split()) for one in samples]
-        return SimpleNamespace(scores=ratios)
+@pytest.fixture
+def comet(texts, write):
+    """Return the path of a file such as comet-score writes; scores are shares of 12 words."""
+    references, *systems = texts
+    rows = {
+        name: [
+            {"src": "ein", "mt": line, "ref": reference, "COMET": len(line.split()) / 12}
+            for line, reference in zip(system, references, strict=True)
+        ]
+        for name, system in zip(("ours", "theirs"), systems, strict=True)
+    }
+    return write("comet.json", [json.dumps(rows)])
 
 
-@pytest.mark.slow
-def test_comet_is_printed_beside_bleu(files, texts, write, capsys, monkeypatch, as_json):
-    cpu = SimpleNamespace(cuda=SimpleNamespace(is_available=lambda: False))
-    for name, module in (("torch", cpu), ("comet", Comet())):
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(bleu, "version", lambda name: "2.2.0")
-    arguments = [*files, "--comet", write("sources", texts[0])]
-    bleu._comet_model.cache_clear()
-    result = as_json("bleu", [*arguments, *ENGLISH])
+def test_scores_of_comet_stand_beside_bleu(files, texts, comet, capsys, as_json):
+    arguments = [*files, "--comet", comet, *ENGLISH]
+    result = as_json("bleu", arguments)
     ours, theirs = (100 * numpy.mean([len(o.split()) / 12 for o in lines]) for lines in texts[1:])
     assert result["comet"] == pytest.approx(ours)
-    assert result["signatures"]["comet"] == "comet|model:Unbabel/wmt22-comet-da|version:2.2.0"
+    assert result["signatures"]["comet"] == f"comet|scores:{comet}"
     assert result["significance"]["comet"]["difference"] == pytest.approx(ours - theirs)
-    assert Comet.samples_seen[0] == {"src": texts[0][0], "mt": texts[1][0], "ref": texts[0][0]}
-    assert score("bleu", [*arguments, "--comet-model", "other"]) == 1
-    assert "--comet-model other: " in capsys.readouterr().err
-    monkeypatch.setitem(sys.modules, "comet", None)
-    bleu._comet_model.cache_clear()
-    assert score("bleu", arguments) == 1
-    assert "in an environment of its own and run its comet-score\n" in capsys.readouterr().err
+    other = [*files[:-1], files[1]]  # the references as baseline have no scores
+    assert score("bleu", [*other, "--comet", comet, *ENGLISH]) == 1
+    assert "none of its 2 systems has the translations that begin with" in capsys.readouterr().err

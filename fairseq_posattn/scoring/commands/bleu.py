@@ -11,7 +11,7 @@ tokenised-lowercase  the same, case-insensitive, as reported on IWSLT14
 compound-split       tokenized and split at hyphens, as reported on WMT14 English-German;
                      by default only for target language German
 chrF2, TER           of detokenized text; lower TER is better
-COMET                of detokenized text, with --comet, by the package unbabel-comet
+COMET                with --comet, as computed by comet-score
 
 For all but the tokenised forms, Moses tokens are first detokenized by the rules of the target
 language. Several files are runs of one system with different seeds: scores are means, with
@@ -27,6 +27,7 @@ import argparse
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fairseq_posattn.common.errors import UsageError
@@ -60,10 +61,9 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--detokenize", metavar="LANG", help=about)
     about = "untokenized references, for sacrebleu, chrF2 and TER (default: detokenized)"
     parser.add_argument("--raw-references", metavar="FILE", help=about)
-    about = "untokenized source sentences, one a line: also compute COMET"
-    parser.add_argument("--comet", metavar="FILE", help=about)
-    about = "model of COMET, downloaded once (default: %(default)s)"
-    parser.add_argument("--comet-model", default=bleu.COMET_MODEL, metavar="NAME", help=about)
+    about = "add COMET: scores of these translations, and of the baseline's, as written by "
+    about += "comet-score --to_json FILE (unbabel-comet needs an environment of its own)"
+    parser.add_argument("--comet", type=Path, metavar="FILE", help=about)
     return parser
 
 
@@ -75,8 +75,7 @@ class Measures:
     language: str | None
     text: str  # kind of text, of TEXTS
     raw: list[str] | None  # untokenized references
-    sources: list[str] | None  # for COMET
-    comet_model: str
+    comet: Path | None  # scores
 
     @cached_property
     def metrics(self) -> dict[str, Any]:
@@ -94,16 +93,14 @@ class Measures:
             if name in self.forms:
                 texts = [bleu.text_of(name, *one) for one in zip(runs, running, strict=True)]
             groups[name] = bleu.group_of(self.metrics[name], texts)
-        if self.sources is not None:
-            each = bleu.comet_of_each(running, self.sources, self.comet_model)
+        if self.comet is not None:
+            each = bleu.comet_of_each(self.comet, list(zip(runs, running, strict=True)))
             groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(one) for one in each])
         return groups
 
     def signatures(self) -> dict[str, str]:
         signatures = {name: str(one.get_signature()) for name, one in self.metrics.items()}
-        if self.sources is not None:
-            signatures["comet"] = bleu.comet_signature(self.comet_model)
-        return signatures
+        return signatures | ({"comet": f"comet|scores:{self.comet}"} if self.comet else {})
 
     def main(self, named: Mapping[str, Value]) -> dict[str, Value]:
         """Return the values of the first form, as "bleu", and of metrics that are no form."""
@@ -119,12 +116,11 @@ def score(options: argparse.Namespace) -> Result:
             raise UsageError("--detokenize: sets --text and --language; leave these out")
         options.language, options.text = options.detokenize, "moses"
     language, warnings = find_language(pairs[0], options.language)
-    raw, sources = (path and read_file(path) for path in (options.raw_references, options.comet))
-    for path, read in ((options.raw_references, raw), (options.comet, sources)):
-        if read is not None:
-            shared.check_lines(path, read, pairs[0])
+    raw = options.raw_references and read_file(options.raw_references)
+    if raw:
+        shared.check_lines(options.raw_references, raw, pairs[0])
     forms = options.forms or [form for form in FORMS if form != COMPOUNDS or language == "de"]
-    measures = Measures(forms, language, options.text, raw, sources, options.comet_model)
+    measures = Measures(forms, language, options.text, raw, options.comet)
     shown = ["sacrebleu"] if prints_one_form(options, pairs) else forms
     for run in pairs:
         warnings += warnings_of_text(run, options.text, shown, language)
