@@ -270,6 +270,7 @@ def comet(texts, write):
     return write("comet.json", [json.dumps(rows)])
 
 
+@pytest.mark.slow
 def test_scores_of_comet_stand_beside_bleu(files, texts, comet, capsys, as_json):
     arguments = [*files, "--comet", comet, *ENGLISH]
     result = as_json("bleu", arguments)
