@@ -120,19 +120,25 @@ def measure(arguments):
 
 def tables(report):
     """Return the report's Markdown: the measurements, and what was not measured."""
-    rows, left_out = [], {}
+    rows, left_out = {}, {}
     for row in report["rows"]:
         if "reason" in row:
             key = row["mechanism"], row["implementation"], row["reason"]
             left_out.setdefault(key, {})[str(row["length"])] = None
             continue
-        cells = {key: row[key] for key in ("mechanism", "implementation", "length", "pass")}
-        cells |= {"ms": f"{row['milliseconds']:.3f}", "time / plain's": machine.ratio(row)}
-        peak = row["peak_mib"]
-        rows.append(cells | {"peak MiB": "" if peak is None else f"{peak:.1f}"})
-    texts = [machine.table(rows)]
-    for (name, impl, reason), lengths in left_out.items():
-        texts.append(f"Not measured at {', '.join(lengths)}: {name} by {impl}: {reason}.")
+        names = {key: row[key] for key in ("mechanism", "length", "pass")}
+        cells = rows.setdefault(tuple(names.values()), names)
+        if row["mechanism"] == "plain":
+            cells.setdefault("ms", f"{row['milliseconds']:.3f}")
+        peak = "" if row["peak_mib"] is None else f", {row['peak_mib']:.1f} MiB"
+        cells[row["implementation"]] = f"{machine.ratio(row)}{peak}"
+    texts = [machine.table(list(rows.values()))]
+    if left_out:
+        reasons = (
+            f"{name} by {impl} at {', '.join(lengths)} ({reason})"
+            for (name, impl, reason), lengths in left_out.items()
+        )
+        texts.append(f"Not measured: {'; '.join(reasons)}.")
     return {"": "\n\n".join(texts)}
 
 

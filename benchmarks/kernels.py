@@ -32,6 +32,7 @@ SHARED = {80: 163, 86: 99, 89: 99, 90: 227, 100: 227, 120: 99}
 HEADS = 2
 LAYER = "layer"  # a layer's kernels beside attention, of 8 heads
 OPTIONS = ["padding", "dropout", "causal"]
+SHOWN = ("a pair", "special", "registers", "spills", "shared KiB")
 ASSEMBLER = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 
 
@@ -133,8 +134,18 @@ def measure(arguments):
             yield row | counts(compiled, options)
 
 
-def cells(row, report):
-    return {key: value for key, value in row.items() if key not in ("dtype", "length")}
+def table(report):
+    """Return the report's Markdown: a row for each kernel of pairs, columns for each size of heads."""
+    rows = {}
+    for row in report["rows"]:
+        if row["a pair"] is None:
+            continue
+        names = {key: row[key] for key in ("mechanism", "kernel", "dtype", "length")}
+        cells = rows.setdefault(tuple(names.values()), names)
+        cells |= {f"{key} at {row['features']}": row[key] for key in SHOWN}
+    same = [key for key in ("dtype", "length") if len({row[key] for row in rows.values()}) == 1]
+    shown = ({key: row[key] for key in row if key not in same} for row in rows.values())
+    return {"": machine.table(list(shown))}
 
 
 BENCHMARKS = {
@@ -148,7 +159,7 @@ BENCHMARKS = {
             "capability": (90, "compute capability of the GPU, 90 for an H100 or H200", SHARED),
         },
         measure,
-        machine.one_table(cells),
+        table,
         settings=("capability",),
         describe=lambda arguments: {"triton": triton.__version__},
     )
