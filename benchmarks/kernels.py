@@ -135,7 +135,7 @@ def measure(arguments):
 
 
 def table(report):
-    """Return the report's Markdown: a row for each kernel of pairs, columns for each size of heads."""
+    """Return the Markdown: a row for each kernel of pairs, columns for each size of heads."""
     rows = {}
     for row in report["rows"]:
         if row["a pair"] is None:
