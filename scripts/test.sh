@@ -18,6 +18,8 @@ commands="$(bash scripts/environment.sh)"
 export PATH="$commands:$PATH" POSATTN_ENV="${commands%/bin}"
 # Several processes slow each other down badly when each of them spreads over all cores.
 export OMP_NUM_THREADS=1
+# The tests start hundreds of programs, each of which would compile the package.
+unset PYTHONDONTWRITEBYTECODE
 
 checks=0
 ruff check . || checks=$?
