@@ -98,26 +98,43 @@ def predictor_of(
     device: str | torch.device | None = None,
 ) -> "Predictor | RolePredictor":
     """Return a predictor for a loaded model; see :func:`load`."""
-    is_tagger = isinstance(trained.task, SequenceTaggingTask)
-    if not is_tagger and not isinstance(trained.task, SentencePredictionTask):
-        tasks = "sentence_prediction, sentence_pair_prediction or sequence_tagging"
+    if not isinstance(trained.task, SequenceTaggingTask):
+        return classifier_of(trained, words=words, device=device)
+    function, lower = _words_of(trained, words), trained.rules is None or trained.rules.lower
+    return RolePredictor(trained, function, lower, find_device(device), NOTHING)
+
+
+def classifier_of(
+    trained: TrainedModel,
+    *,
+    words: str | Callable[[str], str] | None = None,
+    device: str | torch.device | None = None,
+) -> "Predictor":
+    """Return a predictor for a loaded classifier; see :func:`load`."""
+    if not isinstance(trained.task, SentencePredictionTask):
+        tasks = "sentence_prediction or sentence_pair_prediction"
         reason = f"it was trained with --task {trained.task_name}, not {tasks}"
-        raise UsageError(f"{trained.path}: neither a classifier nor a tagger; {reason}")
+        raise UsageError(f"{trained.path}: not a classifier; {reason}")
     cfg = trained.task.cfg
-    info = trained.rules
-    rule = (info.word_rule if info else "spaces") if words is None else words
-    if isinstance(rule, str) and rule not in RULES:
-        source = f"{cfg.data}/{manifest.NAME}: word_rule" if words is None else "words"
-        raise UsageError(f"{source} {rule!r}: no such rule; name one of {', '.join(RULES)}")
-    function = RULES[rule] if isinstance(rule, str) else rule
-    if is_tagger:
-        lower = info is None or info.lower
-        return RolePredictor(trained, function, lower, find_device(device), NOTHING)
     is_pairs = isinstance(trained.task, SentencePairPredictionTask)
     if cfg.regression_target and cfg.num_classes > 1 and not is_pairs:
         fix = "a score needs --num-classes 1 or --task sentence_pair_prediction"
         raise UsageError(f"{trained.path}: predicts {cfg.num_classes} numbers for each text; {fix}")
-    return Predictor(trained, function, find_device(device))
+    return Predictor(trained, _words_of(trained, words), find_device(device))
+
+
+def _words_of(
+    trained: TrainedModel, words: str | Callable[[str], str] | None
+) -> Callable[[str], str]:
+    """Return the function that separates words; by default that of the training data."""
+    rule = (trained.rules.word_rule if trained.rules else "spaces") if words is None else words
+    if not isinstance(rule, str):
+        return rule
+    if rule not in RULES:
+        data = trained.task.cfg.data
+        source = f"{data}/{manifest.NAME}: word_rule" if words is None else "words"
+        raise UsageError(f"{source} {rule!r}: no such rule; name one of {', '.join(RULES)}")
+    return RULES[rule]
 
 
 class Predictor(LineReader):

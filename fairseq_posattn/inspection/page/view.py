@@ -41,7 +41,6 @@ class View:
     about: str  # what it does, in a few words
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
-    languages: dict[str, str] = {}  # of rows of words, where they are known
     unknown: UnknownTokens
 
     def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
@@ -63,7 +62,7 @@ class View:
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
-            "languages": self.languages,
+            "languages": self.languages(),
             "places": [
                 {
                     **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
@@ -87,6 +86,10 @@ class View:
                         if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
                             return [self("\t".join(texts))]
         return []
+
+    def languages(self) -> dict[str, str]:
+        """Return the languages of rows of words, where they are known."""
+        return {}
 
     def test_files(self) -> list[str]:
         """Return the names of the files of the test set's text, within the folder of the data."""
@@ -132,10 +135,12 @@ class TranslationView(View):
         self.unknown = self.translator.lines.unknown
         cfg = self.translator.task.cfg
         self.about = f"{cfg.source_lang} to {cfg.target_lang}"
+
+    def languages(self) -> dict[str, str]:
+        cfg = self.translator.task.cfg
         sides = {places.SOURCE: cfg.source_lang}
         sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
-        named = {row: name for row, name in sides.items() if is_language(name)}
-        self.languages = {row: name.replace("_", "-") for row, name in named.items()}
+        return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
 
     def notes(self) -> LineNotes:
         return self.translator.lines.notes()
@@ -218,10 +223,7 @@ def open_view(
     if translation.translates(trained):
         shown = places.choose(places.translation_places(trained), layers, names)
         return TranslationView(trained, shown, **decoding)
-    predictor = prediction.predictor_of(trained, device="cpu")
-    if not isinstance(predictor, prediction.Predictor):
-        fix = "the page shows models that translate, summarize or classify"
-        raise UsageError(f"{checkpoint}: tags the roles of a predicate; {fix}")
+    predictor = prediction.classifier_of(trained, device="cpu")
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.classifier_places(trained, predictor.encodes_apart)
-    return ClassifierView(trained, places.choose(shown, layers, names), predictor)
+    shown = places.choose(places.classifier_places(trained, predictor.encodes_apart), layers, names)
+    return ClassifierView(trained, shown, predictor)
