@@ -5,6 +5,7 @@
 
 DATA and FLAGS are those of fairseq-train on one GPU. The size of an update stays --update-freq
 batches of --max-tokens tokens (or --batch-size sentences): the processes share it, as is printed.
+They share it anew when machines leave or join (--nodes MIN:MAX).
 """
 
 import argparse
@@ -17,19 +18,35 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
 
-from fairseq_posattn.common.cli import end, positive, value_of  # noqa: E402
+from worker import share_update  # noqa: E402
+
+from fairseq_posattn.common.cli import end, natural, positive, value_of  # noqa: E402
 from fairseq_posattn.common.errors import UsageError  # noqa: E402
 from fairseq_posattn.recipes.options import OneLineParser  # noqa: E402
-from fairseq_posattn.recipes.plan import count_gpus, share  # noqa: E402
+from fairseq_posattn.recipes.plan import count_gpus  # noqa: E402
 
 WORKER = Path(__file__).with_name("worker.py")
 AFTER = """\
-If one process ends, all end. The same command resumes from the last checkpoint, with any number of
-processes."""
+If one process ends, all end, after --max-restarts. The same command resumes from the last
+checkpoint, with any number of processes."""
+
+
+def machines(text):
+    """Return the smallest and the largest number of machines in ``N`` or ``MIN:MAX``."""
+    least, _, most = text.partition(":")
+    numbers = positive(least), positive(most or least)
+    if numbers[0] > numbers[1]:
+        raise argparse.ArgumentTypeError(f"{text}: MIN is larger than MAX")
+    return numbers
+
+
 OPTIONS = (
     ("--workers N", positive, None, "processes on this machine (default: one for each GPU; 1 with "
      "--cpu among FLAGS or with --dry-run)"),
-    ("--nodes N", positive, 1, "machines (default: 1); run the same command on each of them"),
+    ("--nodes N", machines, (1, 1), "machines (default: 1); run the same command on each of them. "
+     "With MIN:MAX they may leave and join during training"),
+    ("--max-restarts N", natural, 0, "times that all processes start again from the last "
+     "checkpoint after one died (default: 0)"),
     ("--rendezvous HOST:PORT", str, "", "one of the machines, and a free port there"),
     ("--job NAME", str, "fairseq", "the same on all machines, and different for concurrent runs "
      "with the same rendezvous (default: fairseq)"),
@@ -56,8 +73,15 @@ def read_options():
     if not options.flags:
         raise UsageError("DATA, the folder of binarized data, is missing; --help explains")
     host, _, port = options.rendezvous.rpartition(":")
-    if options.nodes > 1 and not (host and port.isdecimal()):
-        raise UsageError(f"--nodes {options.nodes} needs --rendezvous HOST:PORT")
+    least, most = options.nodes
+    if most > 1 and not (host and port.isdecimal()):
+        raise UsageError(f"--nodes {most} needs --rendezvous HOST:PORT")
+    once = ("--restore-file", "--reset-")
+    if (options.max_restarts or least < most) and (
+        flag := next((word for word in options.flags if word.startswith(once)), None)
+    ):
+        instead = "copy the checkpoint to checkpoint_last.pt in --save-dir"
+        raise UsageError(f"{flag}: each restart would begin there; {instead}")
     return options
 
 
@@ -75,39 +99,19 @@ def count_workers(options):
 
 def command(options):
     """Return the command line of torchrun."""
-    flags, workers = options.flags, options.workers or 1
-    rendezvous = ["--standalone"]
-    if options.nodes > 1:
+    flags, (least, most), rendezvous = options.flags, options.nodes, ["--standalone"]
+    if most > 1:
         rendezvous = ["--rdzv-backend", "c10d", "--rdzv-endpoint", options.rendezvous]
         rendezvous += ["--rdzv-id", options.job]
     backend = []
     if "--cpu" in flags:
         backend = ["--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp"]
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes", str(options.nodes)),
-        *("--nproc-per-node", str(workers), *rendezvous, str(WORKER)),
-        *(*flags, *shared(flags, options.nodes * workers), *backend),
+        *(sys.executable, "-m", "torch.distributed.run"),
+        *("--nnodes", f"{least}:{most}", "--max-restarts", str(options.max_restarts)),
+        *("--nproc-per-node", str(options.workers or 1), *rendezvous, str(WORKER)),
+        *(*flags, *backend),
     ]
-
-
-def shared(flags, workers):
-    """Return the flags of a worker's share of an update."""
-    frequency = value_of(flags, "--update-freq") or "1"
-    if not (frequency.isdecimal() and int(frequency)):
-        raise UsageError(f"--update-freq {frequency}: only one number can be shared among workers")
-    words = []
-    sizes = ((["--max-tokens"], "tokens"), (["--batch-size", "--max-sentences"], "sentences"))
-    for names, unit in sizes:
-        if not (size := value_of(flags, *names)):
-            continue
-        if not (size.isdecimal() and int(size)):
-            raise UsageError(f"{names[0]} {size}: must be a positive whole number")
-        each, batches, about = share(int(size), int(frequency), workers, unit)
-        print(*(f"torchrun: {line}" for line in about.splitlines()), sep="\n", file=sys.stderr)
-        words += [names[0], str(each), "--update-freq", str(batches)]
-    if not words:
-        raise UsageError("FLAGS need the size of a batch: --max-tokens or --batch-size")
-    return words
 
 
 def main():
@@ -115,11 +119,18 @@ def main():
     options = read_options()
     if not options.dry_run:
         options.workers = count_workers(options)
+    least, most = options.nodes
+    for nodes in range(least, most + 1):
+        _, lines = share_update(options.flags, nodes * (options.workers or 1))
+        if options.dry_run:
+            print(*lines, sep="\n", file=sys.stderr)
     words = command(options)
     print(shlex.join(words), file=sys.stdout if options.dry_run else sys.stderr, flush=True)
     if options.dry_run:
         return
-    environment = {"PYTHONUTF8": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
+    # PyTorch's agents would keep one store for all restarts, with addresses of dead processes.
+    environment = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    environment |= {"PYTHONUTF8": "1", "PYTHONWARNINGS": "ignore", "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(words, env={**environment, **os.environ})
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: process.terminate())

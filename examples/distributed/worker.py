@@ -2,7 +2,7 @@
 """Run fairseq-train as one of torchrun's processes; torchrun.py starts it.
 
 fairseq reads torchrun's environment wrongly without a GPU, and with one GPU a machine. Flags
-replace that.
+replace that. The processes share the update that the flags describe, whatever their number.
 """
 
 import atexit
@@ -10,7 +10,33 @@ import os
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
+
+from fairseq_posattn.common.cli import value_of  # noqa: E402
+from fairseq_posattn.common.errors import UsageError  # noqa: E402
+from fairseq_posattn.recipes.plan import share  # noqa: E402
+
 trained = False
+
+
+def share_update(flags, workers):
+    """Return the flags of a worker's share of an update, and lines that state its size."""
+    frequency = value_of(flags, "--update-freq") or "1"
+    if not (frequency.isdecimal() and int(frequency)):
+        raise UsageError(f"--update-freq {frequency}: only one number can be shared among workers")
+    words, lines = [], []
+    sizes = ((["--max-tokens"], "tokens"), (["--batch-size", "--max-sentences"], "sentences"))
+    for names, unit in sizes:
+        if not (size := value_of(flags, *names)):
+            continue
+        if not (size.isdecimal() and int(size)):
+            raise UsageError(f"{names[0]} {size}: must be a positive whole number")
+        each, batches, about = share(int(size), int(frequency), workers, unit)
+        lines += (f"torchrun: {line}" for line in about.splitlines())
+        words += [names[0], str(each), "--update-freq", str(batches)]
+    if not words:
+        raise UsageError("FLAGS need the size of a batch: --max-tokens or --batch-size")
+    return words, lines
 
 
 def leave():
@@ -28,12 +54,16 @@ def leave():
 
 if __name__ == "__main__":
     atexit.register(leave)  # first, so that it is called last: others close logs
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # this code, installed or not
     from fairseq_posattn.training.plugin import register
 
     register()  # patches the training of stock models, too
     from fairseq_cli.train import cli_main
 
+    register()  # patches the loop of training, too, which is loaded only now
+    words, lines = share_update(sys.argv, int(os.environ["WORLD_SIZE"]))
+    if os.environ["RANK"] == "0":
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
+    sys.argv += words
     sys.argv += ["--distributed-init-method", "env://", "--distributed-no-spawn"]
     for flag, variable in (
         ("--distributed-world-size", "WORLD_SIZE"),

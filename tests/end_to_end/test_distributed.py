@@ -6,6 +6,7 @@ Adam otherwise turns rounding errors of zero gradients into full steps.
 """
 
 import os
+import re
 import runpy
 import shlex
 import shutil
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import forked_commands
@@ -27,12 +29,12 @@ WORKER = DISTRIBUTED / "worker.py"
 ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
 
 
-def start(script, *arguments, **environment):
-    """Start a script, standard error joined to standard output."""
+def start(script, *arguments, log=subprocess.PIPE, **environment):
+    """Start a script, standard error joined to standard output, which is in ``log``."""
     return subprocess.Popen(
         ["bash", DISTRIBUTED / script, *map(str, arguments)],
         env={**ENVIRONMENT, **environment},
-        stdout=subprocess.PIPE,
+        stdout=log,
         stderr=subprocess.STDOUT,
         text=True,
     )
@@ -138,7 +140,7 @@ def test_a_killed_process_ends_the_run_which_one_process_resumes(flags, one, tmp
         printed.append(script.stdout.readline())
         assert printed[-1], "training ended by itself"
     said = "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n"
-    assert said in printed[0]
+    assert [said in line for line in printed].count(True) == 1
     processes = processes_under(script.pid)
     (second,) = [process for process in processes if rank_of(process) == b"RANK=1"]
     os.kill(second, signal.SIGKILL)
@@ -153,6 +155,74 @@ def test_a_killed_process_ends_the_run_which_one_process_resumes(flags, one, tmp
     shutil.copy(checkpoint_of(saved, 2), saved / "checkpoint_last.pt")
     train_alone(arguments, tmp_path / "log")
     assert "@ 2 updates" in (tmp_path / "log").read_text()
+    assert_same_model(saved, one)
+
+
+# A --user-dir in which a process dies, once, after two updates: that of rank 1 alone, or that of a
+# machine with its torchrun. A process that trains alone waits for others, if its turn is over.
+DYING = """
+import os, signal
+from pathlib import Path
+import fairseq_posattn
+from fairseq.trainer import Trainer
+
+train_step = Trainer.train_step
+dead, waits = (Path(__file__).with_name(name) for name in ("dead", "waits"))
+
+def die_or_wait(self, *arguments, **options):
+    updates, dies = self.get_num_updates(), os.environ["DIES"]
+    if updates == 2 and dies in ("machine", os.environ["RANK"]) and not dead.exists():
+        dead.touch()
+        if dies == "machine":
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if os.environ["WORLD_SIZE"] == "1" and (updates == 3 or not dead.exists()):
+        if dead.exists():
+            waits.touch()
+        signal.pause()
+    return train_step(self, *arguments, **options)
+
+Trainer.train_step = die_or_wait
+"""
+
+
+@pytest.fixture
+def dying(flags, tmp_path):
+    """Return flags of a run that one of two processes leaves; its --user-dir and --save-dir."""
+    user_dir, saved = tmp_path / "user_dir", tmp_path / "saved"
+    user_dir.mkdir()
+    (user_dir / "__init__.py").write_text(DYING)
+    return [*flags, "--user-dir", user_dir, "--save-dir", saved], user_dir, saved
+
+
+def test_a_dead_process_starts_again_with_all_others(dying, one):
+    flags, user_dir, saved = dying
+    words = ["--workers", "2", "--max-restarts", "1", *flags]
+    output = finish(start("torchrun.sh", *words, DIES="1"))
+    assert (user_dir / "dead").exists() and "Loaded checkpoint" in output
+    assert_same_model(saved, one)
+
+
+def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
+    """Two machines train, one dies, another takes its place: updates keep their size."""
+    monkeypatch.setenv("PET_RDZV_CONF", "last_call_timeout=3,keep_alive_interval=1")
+    flags, user_dir, saved = dying
+    port, log = free_port(), tmp_path / "log"
+    where = ["--nodes", "1:2", "--rendezvous", f"localhost:{port}", "--max-restarts", "1"]
+    words = ["torchrun.sh", *where, "--workers", "1", *flags]
+    with open(log, "a") as file:
+        machines = [start(*words, log=file, DIES="")]
+        while socket.socket().connect_ex(("localhost", port)):  # until the first one listens
+            time.sleep(0.1)
+        machines.append(start(*words, log=file, DIES="machine"))
+        while not (user_dir / "waits").exists():
+            assert machines[0].poll() is None, log.read_text()
+            time.sleep(0.1)
+        machines.append(start(*words, log=file, DIES=""))
+    assert [machine.wait() for machine in machines] == [0, 1, 0], log.read_text()
+    sizes = re.findall(r"an update is (.*) batch.* = 400 tokens\n", log.read_text())
+    assert sizes[-3:] == ["2 worker(s) x 2", "1 worker(s) x 4", "2 worker(s) x 2"]
+    assert "stopped by SIGTERM after 4 updates" in log.read_text()  # for the machine that joins
     assert_same_model(saved, one)
 
 
@@ -175,22 +245,32 @@ def test_the_batch_of_an_update_is_divided_among_the_workers(
     where = ["--nodes", nodes, "--workers", workers, "--rendezvous", "first:29500"]
     flags = ["DATA", "--max-tokens=12288", "--lr", "1", "--update-freq", "24"]
     said, command = finish(start("torchrun.sh", "--dry-run", *where, *flags)).splitlines()
-    command = shlex.split(command)
-    assert value(command, "--update-freq") == str(update_freq)
-    assert value(command, "--max-tokens") == str(max_tokens)
     all_tokens = nodes * workers * update_freq * max_tokens
-    assert f"{max_tokens} tokens = {all_tokens} tokens" in said
+    size = f"{update_freq} batch(es) (--update-freq) x {max_tokens} tokens = {all_tokens} tokens"
+    assert f"{nodes * workers} worker(s) x {size}" in said
     assert ("not 294912" in said) == (all_tokens != 24 * 12288)
-    assert value(command, "--nproc-per-node") == str(workers)
+    assert value(shlex.split(command), "--nproc-per-node") == str(workers)
+
+
+def test_each_number_of_machines_has_its_line():
+    where = ["--nodes", "2:4", "--rendezvous", "first:29500", "--max-restarts", "5"]
+    words = [*where, "--workers", "2", "DATA", "--batch-size", "8", "--update-freq", "8"]
+    *lines, command = finish(start("torchrun.sh", "--dry-run", *words)).splitlines()
+    assert [re.findall(r"(\d+) (?:w|b|sentences =)", line) for line in lines] == [
+        ["4", "2", "8"],
+        ["6", "2", "5"],
+        ["8", "1", "8"],
+    ]
+    assert "= 60 sentences, not 64, which cannot be shared evenly" in lines[1]
+    assert "--nnodes 2:4 --max-restarts 5 " in command
 
 
 def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named():
     words = ["--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999]
     output = finish(start("torchrun.sh", "--dry-run", *words))
     assert "warning: a sentence of more than 249 tokens" in output
-    command = shlex.split(output.splitlines()[-1])
-    flags = ("--batch-size", "--max-tokens", "--update-freq")
-    assert [value(command, flag) for flag in flags] == ["16", "249", "1"]
+    assert "4 worker(s) x 1 batch(es) (--update-freq) x 16 sentences = 64 sentences\n" in output
+    assert "4 worker(s) x 1 batch(es) (--update-freq) x 249 tokens = 996 tokens" in output
 
 
 SCONTROL = r"""[ "$*" = "show hostnames gpu[07-08]" ] && printf 'gpu07\ngpu08\n'"""
@@ -233,6 +313,8 @@ def test_slurm_starts_torchrun_on_each_machine(tmp_path):
         ("--workers", "--workers needs a value"),
         ("--workers 0 DATA", "--workers '0'"),
         ("--nodes 2 DATA", "--rendezvous HOST:PORT"),
+        ("--nodes 3:2 DATA", "--nodes 3:2: MIN is larger than MAX"),
+        ("--max-restarts 1 DATA --restore-file a.pt", "--restore-file: each restart would begin"),
         ("--dry-run DATA", "--max-tokens"),
         ("--dry-run DATA --update-freq 4,2", "--update-freq 4,2"),
     ],
