@@ -81,6 +81,7 @@ class JobRunner(Runner):
         if runs:
             self.say(f"{len(runs) - len(waiting)} of {len(runs)} runs are finished")
         failures: list[tuple[str, UsageError]] = []
+        failed: list[Run] = []
         try:
             while waiting or self._jobs:
                 queue = self._queue()
@@ -91,9 +92,16 @@ class JobRunner(Runner):
                             reason = f"the reason is in {job.paths.stderr}"
                             error = UsageError(f"job {job.job_id} failed; {reason}")
                             failures.append((run.name, error))
+                            failed.append(run)
                         self.say(f"{run.name}: job {job.job_id} ended; {len(self._jobs)} are left")
-                while waiting and len(self._jobs) < self._most:
-                    self._jobs.append((waiting[0], self._submit(waiting.pop(0), queue)))
+                for run in [*waiting]:  # those before are first
+                    before = [*waiting, *(other for other, _ in self._jobs)]
+                    if any(other in failed for other in run.after):
+                        failed.append(run)
+                        waiting.remove(run)
+                    elif len(self._jobs) < self._most and not {*run.after} & {*before}:
+                        waiting.remove(run)
+                        self._jobs.append((run, self._submit(run, queue)))
                 time.sleep(PAUSE if self._jobs else 0)
         except BaseException:
             self._leave()

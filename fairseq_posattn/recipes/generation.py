@@ -131,7 +131,29 @@ class GenerationPlan(Plan):
         first, *others = self.options.seed_numbers(self._settings.seeds)
         runs = [self._run(row, first) for row in self.rows if with_text or not row.lead]
         trained = [(row, seed) for seed in others for row in self.rows if not row.lead]
-        return [*runs, *(self._run(row, seed, f", seed {seed}") for row, seed in trained)]
+        runs += [self._run(row, seed, f", seed {seed}") for row, seed in trained]
+        return [job for run in runs for job in self._jobs(run)]
+
+    def _jobs(self, run: Run) -> list[Run]:
+        """Return the run; with ``--shards`` its training, its shards of the test set, its rest."""
+        steps, shards = run.steps, self.options.shards
+        place = next((n for n, step in enumerate(steps) if step.name == "generate"), None)
+        if shards == 1 or place is None or (run.result.exists() and not self.options.steps):
+            return [run]
+        training, parts = replace(run, steps=steps[:place]), []
+        for shard in range(shards):
+            folder = run.folder / f"shard{shard + 1}of{shards}"
+            log = folder / "generate.log"  # is renamed into place at the end, after OUTPUT
+            words = [*steps[place].command, "--results-path", str(folder)]
+            words += ["--num-shards", str(shards), "--shard-id", str(shard)]
+            step = replace(steps[place], command=tuple(words), log=None, output=log, done=log)
+            name = f"{run.name}, shard {shard + 1} of {shards}"
+            parts.append(replace(run, name=name, folder=folder, steps=(step,), after=(training,)))
+        # Lines "S-12", "H-12"... of the same sentence stay together.
+        merge = ["sort", "-s", "-t-", "-k2,2n", *(str(part.folder / OUTPUT) for part in parts)]
+        merged = Step("generate", tuple(merge), output=run.folder / OUTPUT)
+        rest = replace(run, steps=(merged, *steps[place + 1 :]), after=tuple(parts))
+        return [training, *parts, rest]
 
     def _run(self, row: Row, seed: int = 1, name: str = "") -> Run:
         run = self._lead(row, seed) if row.lead else self._model(self._tuned(row), seed)

@@ -101,6 +101,13 @@ class Options:
         **COUNT,
     )
     cores: int = flag(4, "processor cores of a job, for --executor (default: 4)", **COUNT)
+    shards: int = flag(
+        1,
+        "parts of each test set that are generated at the same time, each a job of --executor; "
+        "their outputs are merged in order (default: 1)",
+        **COUNT,
+        only=GenerationRecipe,
+    )
     small: bool = flag(False, "smaller models, for a CPU", only=GenerationRecipe, in_command=True)
     checkpoint: str = flag(
         "",
@@ -254,6 +261,8 @@ def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path
         raise UsageError(f"--cpu, --gpus {options.gpus}: give only one of them")
     if isinstance(recipe, ClassificationRecipe) and (options.gpus or 0) > 1:
         raise UsageError(f"--gpus {options.gpus}: a model trains on one; --jobs trains several")
+    if options.shards > 1 and not options.executor:
+        raise UsageError(f"--shards {options.shards} needs --executor slurm or local")
     if bool(options.tune) != bool(options.tune_updates):
         raise UsageError("--tune LIST and --tune-updates N need each other")
     if options.tune_seeds > 1 and not options.tune:

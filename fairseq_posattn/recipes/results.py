@@ -48,7 +48,7 @@ def record(run: Run) -> str:
         result["precision"] = next(half, "fp32")
     result |= {
         "settings": settings,
-        "commands": [step.shown() for step in run.steps],
+        "commands": run.commands(),
         "versions": versions(),
         "hardware": (log and log.gpus()) or processor(),
         "date": date.today().isoformat(),

@@ -14,7 +14,7 @@ from fairseq_posattn.common.files import locked, write_text
 from fairseq_posattn.recipes import results
 from fairseq_posattn.recipes.processes import Processes, Stopped
 from fairseq_posattn.recipes.progress import GenerationProgress, Progress, TrainingProgress
-from fairseq_posattn.recipes.runs import LAST, Run, Say, Step, length_dependent_schedule
+from fairseq_posattn.recipes.runs import LAST, LOCK, Run, Say, Step, length_dependent_schedule
 from fairseq_posattn.recipes.tuning import DIVERGED, SIGNS
 from fairseq_posattn.training.training_log import warning_of
 
@@ -108,7 +108,7 @@ class Runner:
             if self.processes.stopping:
                 raise Stopped
 
-        return locked(folder / ".lock", folder, lambda line: self.say(f"{name}: {line}"), give_up)
+        return locked(folder / LOCK, folder, lambda line: self.say(f"{name}: {line}"), give_up)
 
     def _is_wanted(self, step: Step, run: Run) -> bool:
         done = step.done is not None and step.done.exists()

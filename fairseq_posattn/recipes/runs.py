@@ -19,6 +19,7 @@ from fairseq_posattn.training import presets
 OUTPUT, STATISTICS = "generate-test.txt", "statistics.json"
 PREDICTIONS, RANKING = "predictions-test.txt", "scores.tsv"
 LAST = "checkpoint_last.pt"
+LOCK = ".recipe.lock"  # not .lock, which training has: on NFS flock and fcntl's locks conflict
 VECTORS = "glove.txt"  # word vectors beside the binarized data
 FINGERPRINT = "data-fingerprint"
 # fairseq's schedules that end with the training, unless this flag gives their end.
@@ -60,6 +61,7 @@ class Run:
     metric: str = ""  # description of the score; empty if the metric names suffice
     updates: int = 0  # length of training in updates or epochs; one of them is 0
     epochs: int = 0
+    after: tuple["Run", ...] = ()  # jobs that end before its own begins
     trial: bool = False  # of a learning rate: divergence is a result, checkpoints are deleted
 
     @property
@@ -71,6 +73,11 @@ class Run:
     def values(self) -> dict[str, str]:
         """Return the settings by name."""
         return dict(line.split(" ", 1) for line in self.settings)
+
+    def commands(self) -> list[str]:
+        """Return the command lines of the run and of all before it."""
+        before = [command for run in self.after for command in run.commands()]
+        return list(dict.fromkeys([*before, *(step.shown() for step in self.steps)]))
 
     def start(self) -> None:
         """Write the settings and the data's fingerprint into the folder of a new run."""

@@ -1,5 +1,6 @@
 """Recipes of translation from the data to the table."""
 
+import fcntl
 import gzip
 import itertools
 import json
@@ -117,6 +118,38 @@ def test_single_steps_make_the_same_result(setup1, tmp_path):
         setup1("--steps", step)
         only(tmp_path, f"*/seed1/{made}")
     assert "is finished" in setup1()
+
+
+def test_a_test_set_in_shards_has_the_same_output_and_scores(setup1, tmp_path):
+    pytest.importorskip("submitit")
+    setup1()
+    folder = only(tmp_path, "*/seed1")
+
+    def measured():
+        hypotheses = re.findall("^H-.*", (folder / "generate-test.txt").read_text(), re.MULTILINE)
+        scores = [json.loads((folder / f"{name}.json").read_text()) for name in ("score", "result")]
+        return hypotheses, scores[0], scores[1]["scores"], scores[1]["commands"][0]
+
+    hypotheses, *whole = measured()
+    for name in ("generate-test.txt", "score.json", "result.json", "statistics.json"):
+        (folder / name).unlink()
+    jobs = ["--shards", 2, "--executor", "local", "--jobs", 2]
+    setup1("--steps", "generate", *jobs)
+    parts = list(folder.glob("shard?of2/generate-test.txt"))
+    assert [1 <= path.read_text().count("\nH-") < len(hypotheses) for path in parts] == [True] * 2
+    parts[0].with_name("generate.log").unlink()  # as if interrupted
+    printed = setup1(*jobs)
+    assert "2 of 4 runs are finished" in printed
+    merged, *scored = measured()
+    assert merged == sorted(hypotheses, key=lambda line: int(line[2:].split()[0]))
+    assert scored == whole
+
+
+def test_a_run_and_its_training_have_two_locks(setup1, tmp_path, monkeypatch):
+    """An NFS client turns flock into a lock of fcntl, so that one file cannot have both."""
+    monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
+    setup1("--steps", "train")
+    only(tmp_path, "*/seed1/trained")
 
 
 def test_an_interrupted_run_resumes(recipe_run, tmp_path):

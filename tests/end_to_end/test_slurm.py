@@ -94,6 +94,16 @@ def test_local_jobs_train_and_a_failed_one_is_named(words, tmp_path, monkeypatch
     assert "no finished run\n" in capsys.readouterr().out
 
 
+def test_a_failed_job_is_the_last_of_its_run(words, tmp_path, monkeypatch):
+    monkeypatch.setattr(executors, "PAUSE", 0.2)
+    words = [*words, "--seed", "3", "--steps", "train,generate,score", "--shards", "2"]
+    with pytest.raises(UsageError, match="needs --executor"):
+        main(words)
+    with pytest.raises(UsageError, match="Transformer: 1 of 4 runs failed"):
+        main([*words, "--executor", "local", "--jobs", "4"])
+    assert len(list(tmp_path.glob("out/jobs/*.out"))) == 1
+
+
 def test_a_missing_slurm_or_submitit_is_one_line(words, monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(UsageError, match='--executor slurm: .* not detect "srun"'):

@@ -12,7 +12,7 @@ from fairseq_posattn.recipes.plan import share
 from fairseq_posattn.recipes.processes import Processes
 from fairseq_posattn.recipes.progress import Progress
 from fairseq_posattn.recipes.runner import Runner
-from fairseq_posattn.recipes.runs import Run, Step, length_dependent_schedule
+from fairseq_posattn.recipes.runs import LOCK, Run, Step, length_dependent_schedule
 
 FILES = {
     "glove.txt": "2 3",
@@ -133,7 +133,7 @@ def test_a_second_run_of_the_same_model_waits(run, tmp_path, monkeypatch):
     runner = Runner("table", (), False, {})
     monkeypatch.setattr(runner, "say", lambda line: "waiting" in line and waits.set())
     second = threading.Thread(target=runner.run_all, args=([replace(run, steps=(step,))], [{}]))
-    with locked(run.folder / ".lock", run.folder):
+    with locked(run.folder / LOCK, run.folder):
         second.start()
         assert waits.wait(60)
         assert not ran.exists()
