@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(tryfirst=True)  # before fixtures draw
 def pytest_runtest_setup(item):
     logging.disable(logging.NOTSET)  # commands called by other tests switch it off
+    if logging.root.level == logging.DEBUG:  # set by an import of fairseq; slows every export
+        logging.root.setLevel(logging.INFO)
     # PyTorch seeds each process at random; a rare failure must be repeatable.
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)

@@ -197,6 +197,10 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     words = [str(script), *named, *MEASUREMENTS[name].split(), "--json", str(report)]
     monkeypatch.setattr(sys, "argv", words)
     monkeypatch.syspath_prepend(str(script.parent))
+    pairs = importlib.import_module("translation_pairs")
+    small = pairs.size_flags(embed_dim=64, ffn_embed_dim=64, attention_heads=4, layers=1)
+    monkeypatch.setattr(pairs, "EMBEDDINGS", f"{pairs.EMBEDDINGS} {small}")
+    monkeypatch.setattr(pairs.PAIRS["dman_iwslt_de_en"], "words", 100)
     monkeypatch.setattr(logging, "disable", lambda level=None: None)
     monkeypatch.setattr(warnings, "filters", list(warnings.filters))
     monkeypatch.setenv("POSATTN_LINEAR", "torch")  # set by the benchmark of scaling

@@ -1,7 +1,5 @@
-"""Launches of kernels: reuse, CUDA graphs, checkpoints, compilation for a GPU; and dropout."""
+"""Launches of kernels: reuse, CUDA graphs, checkpoints and operators; and dropout."""
 
-import importlib.util
-import json
 import math
 import os
 import subprocess
@@ -55,7 +53,6 @@ LAUNCHED = {
     "weigh_sources",
 }
 LAUNCHED |= {f"differentiate_{what}" for what in ("queries", "keys", "scores", "values")}
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
 @pytest.mark.slow
@@ -244,141 +241,6 @@ def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
     )
     message = "ValueError: impl='triton' needs a GPU, not cpu; choose one of: auto, reference, sdpa"
     assert run.stderr.splitlines()[-1] == message
-
-
-# Compilation and launches on the host
-
-
-def run(script, *options, cache):
-    """Return the report of a benchmark run in a process without the interpreter."""
-    command = [sys.executable, "-W", "ignore", BENCHMARKS / f"{script}.py", *options]
-    results = cache / f"{script}.json"
-    environment = {"TRITON_CACHE_DIR": str(cache), "PYTHONPATH": str(BENCHMARKS.parent)}
-    run = subprocess.run(
-        [*command, "--json", results], env=os.environ | environment, capture_output=True, text=True
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    return json.loads(results.read_text())
-
-
-REPEATED = """
-import no_driver
-
-class Launcher:
-    def __init__(self, source, metadata):
-        self.given = None
-
-    def __call__(self, *args):
-        given = flatten(args[9:])  # behind grid, stream, function, metadata and hooks
-        repeated.append(self.given is not None)
-        assert given == (self.given or given), (given, self.given)
-        self.given = given
-
-def flatten(args):
-    if isinstance(args, tuple):
-        return [flatten(one) for one in args]
-    return type(args) if isinstance(args, (torch.Tensor, type(None))) else args
-
-no_driver.NoDriver.launcher_cls = Launcher
-no_driver.install()
-import kernels, torch
-for mechanism in kernels.KERNELS:
-    repeated = []
-    for _ in range(2):
-        kernels.training_step(mechanism, torch.bfloat16, 16, 20)
-    assert any(repeated)
-"""
-
-
-@pytest.mark.slow
-def test_a_repeated_launch_gives_what_triton_gives():
-    environment = os.environ | {"PYTHONPATH": f"{BENCHMARKS}:{BENCHMARKS.parent}"}
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", REPEATED],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-
-
-compiler = pytest.mark.skipif(
-    not importlib.util.find_spec("triton.backends.nvidia"), reason="needs Triton's ptxas"
-)
-
-
-def compile_kernels(cache, *options):
-    """Return the rows of the compiled kernels; the command fails beyond the shared memory."""
-    return run("kernels", *options, cache=cache)["rows"]
-
-
-def assert_little_is_spilled(cache, mechanisms, capability, *dtypes, features=("64", "128")):
-    options = ["--mechanisms", *mechanisms, "--capability", capability, "--lengths", "512"]
-    rows = compile_kernels(cache, *options, "--features", *features, "--dtypes", *dtypes)
-    assert {row["mechanism"] for row in rows if row["kernel"] == "attend"} == {*mechanisms}
-    assert [row for row in rows if row["spills"] > 64] == []
-    return rows
-
-
-@compiler
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mechanisms", "capability", "dtype"),
-    [(["dman", "mpsan"], "89", "float16"), (["dman", "da"], "90", "bfloat16")],
-)
-def test_loops_spill_little_and_tiles_fit_the_shared_memory(
-    mechanisms, capability, dtype, tmp_path
-):
-    """Every entry of the table of tiles for distances; 16-bit types share them."""
-    assert_little_is_spilled(tmp_path, mechanisms, capability, dtype)
-
-
-@compiler
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("capability", "dtypes"), [("89", ["float16"]), ("90", ["float16", "bfloat16"])]
-)
-def test_loops_of_mtsa_spill_little_and_are_short_in_float16(capability, dtypes, tmp_path):
-    rows = assert_little_is_spilled(tmp_path, ["mtsa"], capability, *dtypes, features=["128"])
-    if capability == "90":
-        half, brain = ([row["a pair"] for row in rows if row["dtype"] == dtype] for dtype in dtypes)
-        assert all(a is None or a <= 2 * b for a, b in zip(half, brain, strict=True))
-
-
-@compiler
-@pytest.mark.nightly
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("capability", ["80", "89", "90"])
-@pytest.mark.parametrize("mechanisms", [["dman", "da", "mpsan", "alibi"], ["mtsa"]])
-def test_loops_of_every_precision_and_gpu_spill_little(mechanisms, capability, dtype, tmp_path):
-    """An A100 has the tiles of 89, and more shared memory."""
-    assert_little_is_spilled(tmp_path, mechanisms, capability, dtype)
-
-
-@compiler
-@pytest.mark.slow
-def test_dman_needs_few_instructions_a_pair(tmp_path):
-    short = ["--mechanisms", "dman", "--dtypes", "float16", "--features", "128", "--lengths", "64"]
-    rows = compile_kernels(tmp_path, *short)
-    assert next(row["a pair"] for row in rows if row["kernel"] == "attend") <= 36
-    rows = compile_kernels(tmp_path, "--mechanisms", "dman", "--lengths", "512", "--options")
-    assert next(row["a pair"] for row in rows if row["kernel"] == "differentiate_queries") <= 34
-
-
-@pytest.mark.slow
-def test_an_update_is_few_launches(tmp_path):
-    rows = run("launches", "--sentences", "3", cache=tmp_path)["rows"]
-    ours, stock = (sum(row[name] for row in rows) for name in ("launches", "stock_launches"))
-    assert 2 * ours < stock
-
-
-@pytest.mark.slow
-def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
-    rows = run("launches", "attention", cache=tmp_path)["rows"]
-    of_kernels = [row for row in rows if row["implementation"] == "triton"]
-    launches = {row["mechanism"]: row["forward"] + row["backward"] for row in of_kernels}
-    assert all(4 <= launches[name] <= 6 for name in ("dman", "da"))
-    assert not any(row["bytes forward"] + row["bytes backward"] for row in of_kernels)
 
 
 # Dropout

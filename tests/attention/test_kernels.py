@@ -1,6 +1,6 @@
 """Kernels of all mechanisms against the reference.
 
-Launches and compilation are tested in test_kernel_launches.py.
+Launches are tested in test_kernel_launches.py, compilation in test_compiled_kernels.py.
 """
 
 from functools import partial

@@ -1,7 +1,7 @@
 """Run fairseq's commands in forked processes, which start at once and can be killed at any time.
 
 As a script, ``forked_commands.py LEFT_OUT ARGUMENTS``: fairseq-train as if on two GPUs, without
-some patches. It spawns a process for each GPU, and each spawns processes that load data.
+some patches. It spawns a process for each GPU, and each starts processes that load data.
 """
 
 import atexit
@@ -237,7 +237,8 @@ def _run_all(user_dir, commands, folder, at_once):
     while len(codes) < len(commands):
         number = len(codes) + len(running)
         if number < len(commands) and len(running) < at_once:
-            running[_fork(number, *commands[number])] = number
+            outputs = f"{number}.out", f"{number}.err"
+            running[fork_here(*commands[number], *outputs)] = number
         else:
             process, status = os.wait()
             codes[running.pop(process)] = os.waitstatus_to_exitcode(status)
@@ -245,15 +246,16 @@ def _run_all(user_dir, commands, folder, at_once):
         print(*(codes[number] for number in range(len(commands))), file=file)
 
 
-def _fork(number, command, arguments, stdin):
+def fork_here(command, arguments, stdin, *outputs):
     """Fork a command, with the interpreter's exit handling; return the process id."""
+    sys.stdout.flush()
     process = os.fork()
     if process:
         return process
     code = 1
     try:
         signal.alarm(120)
-        redirect(stdin, f"{number}.out", f"{number}.err")
+        redirect(stdin, *outputs)
         sys.argv = [f"fairseq-{command.replace('_', '-')}", *arguments]
         code = _call(sys.modules[f"fairseq_cli.{command}"].cli_main)
         atexit._run_exitfuncs()
@@ -276,11 +278,12 @@ def _call(main):
 
 
 def redirect(stdin, *outputs):
-    """Read standard input from a file, and append output and standard error to files."""
+    """Read standard input from a file; append output and standard error to files, or a pipe."""
     os.dup2(os.open(stdin, os.O_RDONLY), 0)
     sys.stdin = os.fdopen(0, closefd=False)  # its predecessor must not close 0 either
     for stream, path in enumerate(outputs, start=1):
-        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
+        is_open = isinstance(path, int)
+        os.dup2(path if is_open else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
 
 
 if __name__ == "__main__":
@@ -288,7 +291,6 @@ if __name__ == "__main__":
 
     torch.cuda.device_count = lambda: 2  # the number of processes that fairseq spawns
     leave_out(*sys.argv.pop(1).split(","))
-    multiprocessing.set_start_method("spawn")
 
     from fairseq_cli.train import cli_main
 

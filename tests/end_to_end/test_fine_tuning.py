@@ -3,8 +3,10 @@
 import os
 import re
 import runpy
+import subprocess
 import sys
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import forked_commands
@@ -16,7 +18,21 @@ from fairseq_posattn.text.manifest import NAME
 
 WORDS = {"eins": "one", "zwei": "two", "drei": "three", "vier": "four"}
 RUSSIAN = {"врач": "doctor", "☤": "symbol", "дом": "house", "病": "ill"}
-FEW = ["--max-update", "6", "--save-interval-updates", "2", "--keep-interval-updates", "1"]
+FEW = ["--max-update", "2", "--save-interval-updates", "1", "--keep-interval-updates", "1"]
+
+
+class Training:
+    """A forked fairseq-train, with what ``posattn train`` uses of ``subprocess.Popen``."""
+
+    def __init__(self, words, **unused):
+        reading, writing = os.pipe()
+        self.process = forked_commands.fork_here("train", words[1:], os.devnull, writing, writing)
+        os.close(writing)
+        self.stdout = os.fdopen(reading, encoding="utf-8")
+
+    def wait(self):
+        _, status = os.waitpid(self.process, 0)
+        return os.waitstatus_to_exitcode(status)
 
 
 def run_cli(words, folder, *outputs):
@@ -25,6 +41,8 @@ def run_cli(words, folder, *outputs):
     os.chdir(folder)
     forked_commands.redirect(os.devnull, *outputs)
     sys.argv = ["posattn", *words]
+    if words[0] == "train":
+        subprocess.Popen = Training
     with preprocessing.in_this_process():
         runpy.run_module("fairseq_posattn.cli", run_name="__main__", alter_sys=True)
 
@@ -45,11 +63,9 @@ def posattn(tmp_path):
     return posattn
 
 
-def corpus(folder, name, words):
-    names = [*words]
-    pairs = [(a, b, c) for a in names for b in names for c in names]
+def corpus(folder, name, words, length=3):
     for side, text in (("de", str), ("en", words.get)):
-        lines = [" ".join(map(text, pair)) for pair in pairs]
+        lines = [" ".join(map(text, names)) for names in product(words, repeat=length)]
         (folder / f"{name}.{side}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return ["--train", f"{name}.de", f"{name}.en", "--dest", f"data/{name}"]
 
@@ -58,7 +74,7 @@ def test_prepare_train_fine_tune_distill_translate(posattn, tmp_path):
     size = ["--vocabulary-size", "330"]
     posattn("prepare", "translation", "own", *corpus(tmp_path, "general", WORDS), *size)
     posattn("train", "data/general", "--cpu", "--", *FEW)
-    words = corpus(tmp_path, "medical", RUSSIAN)
+    words = corpus(tmp_path, "medical", RUSSIAN, length=2)
     like = ["--like", "checkpoints/general"]
     printed, _ = posattn("prepare", "translation", "own", *words, *like)
     assert "de: 0 of " in printed  # bytes
@@ -68,11 +84,11 @@ def test_prepare_train_fine_tune_distill_translate(posattn, tmp_path):
     assert "\nstarts from checkpoints/general/checkpoint_best.pt: its weights" in printed
     assert "Loaded checkpoint checkpoints/general/checkpoint_best.pt" in printed
     (tmp_path / "checkpoints/general").rename(tmp_path / "checkpoints/moved")
-    printed, _ = posattn(*command, "--max-update", "8", "--lr", "0.001")
-    resumed = r"Loaded checkpoint checkpoints/medical/checkpoint_last\.pt \(epoch \d+ @ 6 updates"
+    printed, _ = posattn(*command, "--max-update", "3", "--lr", "0.001")
+    resumed = r"Loaded checkpoint checkpoints/medical/checkpoint_last\.pt \(epoch \d+ @ 2 updates"
     assert re.search(resumed, printed)
     posattn("translate", "checkpoints/medical", "--input", "medical.de", "--output", "out", "--cpu")
-    assert len((tmp_path / "out").read_text("utf-8").splitlines()) == len(RUSSIAN) ** 3
+    assert len((tmp_path / "out").read_text("utf-8").splitlines()) == len(RUSSIAN) ** 2
     teachers = ["checkpoints/moved", "checkpoints/medical"]
     words = ["--data", "data/medical", "--dest", "data/distilled", "--beam", "2", "--cpu"]
     posattn("distill", *teachers, *words)

@@ -1,0 +1,146 @@
+"""Kernels compiled for a GPU, and launches counted on the host; neither needs a GPU."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+pytestmark = pytest.mark.slow
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def run(program, cache, *options):
+    """Return the report of a benchmark run in a process without the interpreter."""
+    results = cache / "report.json"
+    command = [sys.executable, "-W", "ignore", *program, *options, "--json", results]
+    environment = {"TRITON_CACHE_DIR": str(cache)}
+    environment["PYTHONPATH"] = f"{BENCHMARKS}:{BENCHMARKS.parent}"
+    run = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(results.read_text())
+
+
+REPEATED = """
+import no_driver
+
+class Launcher:
+    def __init__(self, source, metadata):
+        self.given = None
+
+    def __call__(self, *args):
+        given = flatten(args[9:])  # behind grid, stream, function, metadata and hooks
+        repeated.append(self.given is not None)
+        assert given == (self.given or given), (given, self.given)
+        self.given = given
+
+def flatten(args):
+    if isinstance(args, tuple):
+        return [flatten(one) for one in args]
+    return type(args) if isinstance(args, (torch.Tensor, type(None))) else args
+
+no_driver.NoDriver.launcher_cls = Launcher
+no_driver.install()
+import kernels, torch
+for mechanism in kernels.KERNELS:
+    repeated = []
+    for _ in range(2):
+        kernels.training_step(mechanism, torch.bfloat16, 16, 20)
+    assert any(repeated)
+"""
+
+
+def test_a_repeated_launch_gives_what_triton_gives():
+    environment = os.environ | {"PYTHONPATH": f"{BENCHMARKS}:{BENCHMARKS.parent}"}
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", REPEATED],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert run.returncode == 0, run.stderr[-2000:]
+
+
+compiler = pytest.mark.skipif(
+    not importlib.util.find_spec("triton.backends.nvidia"), reason="needs Triton's ptxas"
+)
+
+
+def compile_kernels(cache, *options):
+    """Return the rows of the compiled kernels; the command fails beyond the shared memory."""
+    return run([BENCHMARKS / "kernels.py"], cache, *options)["rows"]
+
+
+def assert_little_is_spilled(cache, mechanisms, capability, features, *dtypes):
+    options = ["--mechanisms", *mechanisms, "--capability", capability, "--lengths", "512"]
+    rows = compile_kernels(cache, *options, "--features", *features, "--dtypes", *dtypes)
+    assert {row["mechanism"] for row in rows if row["kernel"] == "attend"} == {*mechanisms}
+    assert [row for row in rows if row["spills"] > 64] == []
+    return rows
+
+
+@compiler
+@pytest.mark.parametrize(
+    ("mechanisms", "capability", "features", "dtype"),
+    [
+        (["da"], "89", "64", "float16"),
+        (["dman", "mpsan"], "89", "128", "float16"),
+        (["dman"], "90", "64", "bfloat16"),
+        (["da"], "90", "128", "bfloat16"),
+    ],
+)
+def test_loops_spill_little_and_tiles_fit_the_shared_memory(
+    mechanisms, capability, features, dtype, tmp_path
+):
+    """Every entry of the table of tiles for distances; 16-bit types share them."""
+    rows = assert_little_is_spilled(tmp_path, mechanisms, capability, [features], dtype)
+    if (mechanisms, capability) == (["dman"], "90"):
+        instructions = {row["kernel"]: row["a pair"] for row in rows}
+        assert instructions["attend"] <= 32
+        assert instructions["differentiate_queries"] <= 46
+        assert instructions["differentiate_keys"] <= 28.5
+
+
+@compiler
+def test_loops_of_mtsa_spill_little_and_are_short_in_float16(tmp_path):
+    dtypes = "float16", "bfloat16"
+    rows = assert_little_is_spilled(tmp_path, ["mtsa"], "90", ["64"], *dtypes)
+    half, brain = ([row["a pair"] for row in rows if row["dtype"] == dtype] for dtype in dtypes)
+    assert all(a is None or a <= 2 * b for a, b in zip(half, brain, strict=True))
+
+
+@compiler
+@pytest.mark.nightly
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("capability", ["80", "89", "90"])
+@pytest.mark.parametrize("mechanisms", [["dman", "da", "mpsan", "alibi"], ["mtsa"]])
+def test_loops_of_every_precision_and_gpu_spill_little(mechanisms, capability, dtype, tmp_path):
+    """An A100 has the tiles of 89, and more shared memory."""
+    assert_little_is_spilled(tmp_path, mechanisms, capability, ["64", "128"], dtype)
+
+
+SMALL = """
+import launches, machine, translation_pairs as pairs
+launches.MECHANISMS, launches.host_microseconds = ("dman", "da"), lambda name: None
+pairs.PAIRS["dman_iwslt_de_en"].words = 100
+pairs.EMBEDDINGS += " " + pairs.size_flags(embed_dim=64, ffn_embed_dim=64)
+machine.main(launches.BENCHMARKS, launches.__doc__)
+"""
+
+
+def test_an_update_is_few_launches(tmp_path):
+    rows = run(["-c", SMALL], tmp_path, "--sentences", "3")["rows"]
+    ours, stock = (sum(row[name] for row in rows) for name in ("launches", "stock_launches"))
+    assert 2 * ours < stock
+
+
+def test_a_step_of_dman_or_da_is_few_launches(tmp_path):
+    rows = run(["-c", SMALL, "attention"], tmp_path)["rows"]
+    of_kernels = [row for row in rows if row["implementation"] == "triton"]
+    launches = {row["mechanism"]: row["forward"] + row["backward"] for row in of_kernels}
+    assert all(4 <= launches[name] <= 6 for name in ("dman", "da"))
+    assert not any(row["bytes forward"] + row["bytes backward"] for row in of_kernels)
