@@ -10,7 +10,7 @@ from pathlib import Path
 import forked_commands
 import preprocessing
 import pytest
-from forked_recipes import recipe_run  # noqa: F401, a fixture
+from forked_recipes import forked_checks, recipe_run  # noqa: F401, fixtures
 
 import fairseq_posattn
 from fairseq_posattn.recipes import tiny

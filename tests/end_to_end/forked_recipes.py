@@ -4,18 +4,21 @@ fairseq's start-up takes most of a tiny run, so they are forked from a process t
 """
 
 import json
+import logging
 import os
 import runpy
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import forked_commands
 import preprocessing
 import pytest
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.recipes import custom
 from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(__file__).parents[2]
@@ -35,14 +38,20 @@ def table_of(printed):
     return [line for line in printed.splitlines() if line.startswith("|")]
 
 
-def run_python(arguments, log):
+def run_python(arguments, output, errors=None, stdin=os.devnull):
     """``python -m MODULE ...`` in this process."""
     forked_commands.as_if_started()
-    forked_commands.redirect(os.devnull, log, log)
+    forked_commands.redirect(stdin, output, errors or output)
     sys.path.insert(0, str(ROOT))
     sys.argv = arguments[1:]
     with preprocessing.in_this_process():
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
+
+
+def check_rows(*given):
+    """Run Python without the log, which fairseq's commands write to standard output."""
+    logging.disable()
+    run_python(*given)
 
 
 class Forked:
@@ -66,6 +75,23 @@ class Forked:
             os.write(1, Path(self.log).read_bytes())
             os.unlink(self.log)
         return self.process.exitcode
+
+
+@pytest.fixture
+def forked_checks(monkeypatch):
+    """Fork the process that checks the rows of a user's table."""
+
+    def run(words, input, **unused):
+        with tempfile.TemporaryDirectory() as folder:
+            stdin, *outputs = [Path(folder, name) for name in ("stdin", "out", "errors")]
+            stdin.write_text(input)
+            output, errors = map(str, outputs)
+            process = forked_commands.fork(check_rows, words[1:], output, errors, str(stdin))
+            process.join()
+            printed = [path.read_text() for path in outputs]
+        return subprocess.CompletedProcess(words, process.exitcode, *printed)
+
+    monkeypatch.setattr(custom, "subprocess", SimpleNamespace(run=run))
 
 
 @pytest.fixture

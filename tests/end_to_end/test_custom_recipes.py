@@ -31,7 +31,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_printed_example_trains_as_it_is(recipe_run, capfd):
+def test_the_printed_example_trains_as_it_is(recipe_run, forked_checks, capfd):
     """After the preparation of the README, in the tiny form."""
     tiny.main(["text", ".", "--train", "300", "--valid", "10", "--test", "10"])
     for suffix, language in (("de", "fr"), ("en", "en")):

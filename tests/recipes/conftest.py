@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from forked_recipes import forked_checks  # noqa: F401, a fixture
 
 from fairseq_posattn.recipes.commands.recipe import find, make_plan
 

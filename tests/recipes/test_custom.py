@@ -138,7 +138,9 @@ def test_another_file_is_one_line(content):
         ("epochs: 3", "epochs: 3\nmetrics: [accuracy, f2]", 3, "there is no metric 'f2'; known: l"),
     ],
 )
-def test_fairseq_reads_all_flags_before_anything_is_trained(text, other, line, message):
+def test_fairseq_reads_all_flags_before_anything_is_trained(
+    text, other, line, message, forked_checks
+):
     Path("reviews/input0/dict.txt").write_text("a 1\n")
     Path("reviews/label/dict.txt").write_text("good 1\nbad 1\n")
     for split in ("train", "valid"):
