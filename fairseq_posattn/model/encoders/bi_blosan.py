@@ -89,7 +89,6 @@ class BlockSelfAttention(nn.Module):
 
     def __init__(self, cfg: Namespace, input_dim: int, dim: int, mask: str):
         super().__init__()
-        self.block_length = cfg.block_length
         self.map_dropout = get_linear_dropout(cfg)
         self.activation = build_activation(cfg)
         self.input_map = glorot_linear(input_dim, dim)
@@ -99,10 +98,9 @@ class BlockSelfAttention(nn.Module):
         self.block_gate = FusionGate(dim, self.map_dropout)
         self.fusion = glorot_linear(3 * dim, 2 * dim)  # of features, and of their gate
 
-    def forward(self, tokens: Tensor, key_padding_mask: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, blocks: Blocks) -> Tensor:
         seen = drop(tokens, self.map_dropout, self.training)
         x = self.activation(self.input_map(seen))  # [B, T, C]
-        blocks = cut_into_blocks(key_padding_mask, self.block_length)
         x = blocks.cut(x)  # [B, M, R, C]
         padding = blocks.padding.flatten(0, 1)  # [B M, R]
         local = self.within(x.flatten(0, 1), padding)  # [B M, R, C], h
@@ -123,6 +121,7 @@ class BiBloSAN(nn.Module):
     def __init__(self, cfg: Namespace, dim: int):
         super().__init__()
         self.output_dim = cfg.encoder_hidden_dim or 2 * dim
+        self.block_length = cfg.block_length
         half = halve_features(self.output_dim)
         directions = (BlockSelfAttention(cfg, dim, half, mask) for mask in ("past", "future"))
         self.directions = nn.ModuleList(directions)
@@ -130,4 +129,5 @@ class BiBloSAN(nn.Module):
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         if key_padding_mask is None:
             key_padding_mask = tokens.new_zeros(tokens.shape[:2], dtype=torch.bool)
-        return torch.cat([block(tokens, key_padding_mask) for block in self.directions], dim=-1)
+        blocks = cut_into_blocks(key_padding_mask, self.block_length)
+        return torch.cat([block(tokens, blocks) for block in self.directions], dim=-1)
