@@ -25,7 +25,7 @@ def quickstart(*arguments, cwd):
     )
 
 
-SMALL = ("--pairs", "300", "--max-update", "20", "--warmup-updates", "10")
+SMALL = ("--pairs", "300", "--max-update", "6", "--warmup-updates", "3")
 
 
 @pytest.mark.parametrize(
