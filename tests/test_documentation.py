@@ -210,11 +210,11 @@ def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     assert json.loads(report.read_text())["torch"] == torch.__version__
 
 
-@pytest.mark.parametrize("script", ["scripts/predict.py", "scripts/fill_numbers.py"])
+@pytest.mark.parametrize("script", ["predict", "fill_numbers", "prepare_classification"])
 def test_a_script_runs_from_a_checkout(script):
     """The checkout is not on Python's path."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    command = [sys.executable, script, "--help"]
+    command = [sys.executable, f"scripts/{script}.py", "--help"]
     finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert (finished.returncode, finished.stdout[:6]) == (0, "usage:"), finished.stderr
 

@@ -2,10 +2,7 @@
 
 import dataclasses
 import json
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,7 +19,6 @@ from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_k
 from fairseq_posattn.preparation.corpora import CLASSIFICATION as CORPORA
 from fairseq_posattn.preparation.download import Source
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_classification.py"
 main = partial(prepare_of_kind, "classification")
 
 
@@ -172,15 +168,13 @@ def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_
 
 
 @pytest.mark.slow
-def test_the_script_prepares_with_real_processes(tmp_path, vectors):
-    """Run real processes: workers for the text, fairseq-preprocess for the rest."""
-    source = publish("trec", tmp_path / "trec", size=3000)
-    dest = tmp_path / "data-bin"
-    command = [sys.executable, SCRIPT, "trec", "--source", source, "--dest", dest, "--jobs", "2"]
-    finished = subprocess.run([*command, "--glove", vectors], capture_output=True, text=True)
-    assert finished.returncode == 0, finished.stderr
-    assert "train        3,000        5,452\n" in finished.stdout
-    assert "which are" in finished.stderr
+def test_processes_prepare_the_text(tmp_path, fairseq_here, vectors, capsys):
+    source, dest = publish("trec", tmp_path / "trec", size=3000), tmp_path / "data-bin"
+    words = ["trec", "--source", source, "--dest", dest, "--jobs", 2, "--glove", vectors]
+    assert main(list(map(str, words))) == 0
+    printed = capsys.readouterr()
+    assert "train        3,000        5,452\n" in printed.out
+    assert "which are" in printed.err
     _, dataset = load(dest, "train", 6)
     assert len(dataset) == 2700
     summary = json.loads((dest / "text/summary.json").read_text())
