@@ -9,7 +9,6 @@ import pytest
 import torch
 from fairseq import options, tasks
 from fairseq.data import indexed_dataset
-from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.commands.recipe import main
@@ -84,6 +83,16 @@ def dictionaries(tmp_path_factory):
 
 # --- fairseq takes all commands ----------------------------------------------------------------
 
+FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
+TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
+SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
+# On Multi30k rows without a form in their name have the released one.
+FORMS_OF = {
+    **{f"dman/{name}": SUMMARIZATION for name in ("cnn_dailymail", "gigaword")},
+    **{f"dman/{name}": TRANSLATION for name in ("iwslt14", "wmt14_big", "table3_sublayers")},
+    **{f"multi30k/{name}": TRANSLATION for name in ("mechanisms", "run", "static_masks")},
+}
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GENERATION)
@@ -96,7 +105,11 @@ def test_fairseq_takes_every_row_of_translation(runs_of, dictionaries, name):
             continue
         train, generate = train_of(run), parsed(step_of(run, "generate"))
         with torch.device("meta"):
-            tasks.setup_task(train).build_model(train)
+            model = tasks.setup_task(train).build_model(train)
+        if name in FORMS_OF and re.match(r"[SD]MAN|C#", row.name):
+            form = "paper" if "(paper form)" in row.name else "released"
+            actual = model.cfg.heads_activation, model.cfg.heads_dropout, model.cfg.start
+            assert actual == FORMS_OF[name][form], row.name
         assert generate.path.startswith(train.save_dir)
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch or 0)
         # Neither a model of Transformers nor one that is trained as the others are.
@@ -133,29 +146,6 @@ def test_fairseq_takes_every_row_of_classifiers(runs_of, dictionaries, name):
         assert test.path == f"{train.save_dir}/checkpoint_best.pt"
         assert test.valid_subset.split(",") == list(datasets[dataset].tests)
         assert (run.updates, run.epochs) == (train.max_update, train.max_epoch)
-
-
-FORMS = {"paper": ("relu_in_dman", 0.0, "fairseq")}
-TRANSLATION = FORMS | {"released": ("relu", 0.0, "mans")}
-SUMMARIZATION = FORMS | {"released": ("gelu", 0.1, "bert")}
-
-
-@pytest.mark.parametrize(
-    "recipe, forms",
-    [
-        *((f"dman/{name}", SUMMARIZATION) for name in ("cnn_dailymail", "gigaword")),
-        *((f"dman/{name}", TRANSLATION) for name in ("iwslt14", "wmt14_big", "table3_sublayers")),
-        *((f"multi30k/{name}", TRANSLATION) for name in ("mechanisms", "run", "static_masks")),
-    ],
-)
-def test_a_row_has_the_form_of_its_name(runs_of, recipe, forms):
-    """On Multi30k rows without a form in their name have the released one."""
-    for run in runs_of(recipe):
-        if run.steps[0].name == "train" and re.match(r"[SD]MAN|C#", run.name):
-            model = convert_namespace_to_omegaconf(train_of(run)).model
-            form = "paper" if "(paper form)" in run.name else "released"
-            actual = model.heads_activation, model.heads_dropout, model.start
-            assert actual == forms[form], run.name
 
 
 @pytest.mark.slow
