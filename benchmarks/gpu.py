@@ -71,6 +71,7 @@ PARTS = {
     },
     "rest": {
         "kernel_launches": f"{TESTS}test_kernel_launches.py",
+        "compiled_kernels": f"{TESTS}test_compiled_kernels.py",
         "attention_others": f"{ATTENTION} 512 32 8192 128 1024",
         **steps_of("dman_wmt_en_de"),
         **steps_of("dman_summarization"),
@@ -82,7 +83,7 @@ FEW = "-k 'lone or cannot_return or repeats_from_the_seed'"
 SMALL = "--device cpu --tokens 8 --heads 1 --features 16 --lengths 8"
 PAIR = "--device cpu --sentences 1 --source-length 4 --target-length 3 --warmup 0"
 TINY = {
-    **{"kernels": FEW, "kernel": FEW, "multi30k": "--tiny --dry-run"},
+    **{"kernels": FEW, "kernel": FEW, "compiled": "--collect-only", "multi30k": "--tiny --dry-run"},
     "attention": f"{SMALL} --mechanisms dman --dtype float32 --dropout 0 --rounds 1 --warmup 0",
     "tiles": f"{SMALL} --choices 1",
     "switches": f"{PAIR} --updates 1",
