@@ -138,7 +138,7 @@ def test_attention_is_measured_by_each_implementation_and_others_are_listed(tmp_
     assert {(r["length"], r["pass"]) for r in report["rows"]} == {
         (length, which) for length in (4, 8) for which in ("forward", "training")
     }
-    assert re.search(r"\| dman +\| +reference \|", run.stdout)
+    assert re.search(r"\| dman +\| +8 \| +training \| .*\d\.\d\d", run.stdout)
     assert results.with_suffix(".md").read_text() in run.stdout
-    assert "Not measured at 4, 8: dman by triton: impl='triton' needs" in run.stdout
+    assert "dman by triton at 4, 8 (impl='triton' needs" in run.stdout
     assert "DEBUG" not in run.stderr
