@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = {str(page.relative_to(ROOT)): page for page in pages(ROOT) if page.name != "CHANGELOG.md"}
 # Numbers that may be typed, by page and heading, or page and phrase, and why.
 SECTIONS = {
+    ("examples/distributed/README.md", "## Machines that leave and join"): "settings of others",
     ("docs/fused_attention.md", "## Counted: arithmetic"): "the sums stand beside the results",
     ("docs/fused_attention.md", "### What was tried"): "of kernels that were left, counted once",
 }
