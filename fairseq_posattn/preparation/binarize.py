@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from fairseq_posattn.common.errors import UsageError
@@ -17,32 +17,13 @@ SIZES = re.compile(r"\[\w+\] (?:.*/)?(.*(?:types|sents, .*))$")
 Tell = Callable[[str], object]  # prints a line
 
 
-def binarize_columns(
-    work: Path,
-    columns: Sequence[str],
-    dictionary: str,
-    splits: Sequence[str],
-    jobs: int,
-    tell: Tell = say,
-    parts: Iterable[tuple[str, str]] = (("", "text"),),
-) -> None:
-    """Binarize ``{text}/{split}.{column}`` as ``{part}/{column}/{split}``, in one run.
-
-    ``parts`` are folders of binarized data and of text; ``dictionary`` is copied to each column.
-    """
-    targets = {
-        work / text / f"{split}.{column}": work / part / column / split
-        for part, text in parts
-        for column in columns
-        for split in splits
-    }
-    binarize_files(work, targets, dictionary, jobs, tell)
-
-
 def binarize_files(
     work: Path, targets: Mapping[Path, Path], dictionary: str, jobs: int, tell: Tell = say
 ) -> None:
-    """Binarize text files as ``targets`` (without endings) in one run, which starts slowly."""
+    """Binarize text files as ``targets`` (without endings) in one run, which starts slowly.
+
+    ``dictionary`` is copied beside each target.
+    """
     files, scratch = ",".join(map(str, targets)), work / "scratch"
     preprocess(scratch, jobs, tell, only_source=True, srcdict=work / dictionary, testpref=files)
     for number, target in enumerate(targets.values()):

@@ -4,8 +4,10 @@ import random
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import regex
 
@@ -77,6 +79,23 @@ def hold_out(
                 f"give more, or --{split} FILE"
             )
     return held
+
+
+def divided(
+    read: Callable[[], Iterator[Any]],
+    examples: Sequence[tuple[str | None, Hashable]],
+    seed: int,
+    sizes: Mapping[str, int],
+    name: object,
+) -> dict[str, Callable[[], Iterator[Any]]]:
+    """Return readers of training and of the held-out splits, by :func:`hold_out`, of ``read``."""
+    chosen = hold_out(examples, seed, sizes, name)
+    split_of = {index: split for split, indices in chosen.items() for index in indices}
+
+    def part(split: str) -> Iterator[Any]:
+        return (one for index, one in enumerate(read()) if split_of.get(index, "train") == split)
+
+    return {split: partial(part, split) for split in ("train", *chosen)}
 
 
 def cross_validation(

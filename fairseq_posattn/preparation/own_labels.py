@@ -14,17 +14,11 @@ from typing import Any
 from fairseq_posattn.common.cli import positive
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation import like
+from fairseq_posattn.preparation import held_out, like
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, Readers
 from fairseq_posattn.preparation.examples import Example, checked_text
-from fairseq_posattn.preparation.held_out import (
-    HELD_OUT,
-    file_or_size,
-    held_out_size,
-    hold_out,
-    identity,
-)
+from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.tables import HELP, files_as_archive, read_rows, text_of
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
@@ -143,21 +137,14 @@ def read(archive: Archive, options: Namespace) -> Readers:
                 raise UsageError(f"{example.place}: the label {example.label!r} {problem}")
             yield example
 
-    keys = [(one.label, identity(*one.inputs)) for one in checked(options.file)]
-    sources = {split: getattr(options, split) for split in HELD_OUT}
-    sizes = {s: held_out_size(n, len(keys)) for s, n in sources.items() if not isinstance(n, Path)}
-    chosen = hold_out(keys, options.seed, sizes, options.file)
-    chosen["train"] = set(range(len(keys))).difference(*chosen.values())
+    keys = [(one.label, held_out.identity(*one.inputs)) for one in checked(options.file)]
     labels.update(label for label, _ in keys)
-
-    def read_split(split: str) -> Iterator[Example]:
-        if split in chosen:
-            rows = enumerate(examples(options.file, options))
-            yield from (example for index, example in rows if index in chosen[split])
-            return
-        yield from checked(sources[split])
-
-    return {split: partial(read_split, split) for split in SPLITS}
+    held = {split: getattr(options, split) for split in HELD_OUT}
+    files = {split: partial(checked, one) for split, one in held.items() if isinstance(one, Path)}
+    sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}
+    training = partial(examples, options.file, options)
+    divided = held_out.divided(training, keys, options.seed, sizes, options.file)
+    return {split: divided.get(split) or files[split] for split in SPLITS}
 
 
 def examples(path: Path, options: Namespace) -> Iterator[Example]:

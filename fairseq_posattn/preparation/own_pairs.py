@@ -16,7 +16,7 @@ import regex
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines, say
-from fairseq_posattn.preparation import like
+from fairseq_posattn.preparation import held_out, like
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import (
     SIDES,
@@ -26,13 +26,7 @@ from fairseq_posattn.preparation.corpus import (
     SummarizationCorpus,
     TranslationCorpus,
 )
-from fairseq_posattn.preparation.held_out import (
-    HELD_OUT,
-    file_or_size,
-    held_out_size,
-    hold_out,
-    identity,
-)
+from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import Pair, PairWriter, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
@@ -380,23 +374,16 @@ def read(archive: Archive, options: Namespace) -> Readers:
     readers = {split: source.pairs for split, source in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
-    keys = [(None, identity(source)) for _, (source, _) in readers["train"]()]
+    keys = [(None, held_out.identity(source)) for _, (source, _) in readers["train"]()]
     number, name = len(keys), sources["train"].paths[0]
     sizes = {}
     for split in (split for split in HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)
-        sizes[split] = held_out_size(size, number)
+        sizes[split] = held_out.held_out_size(size, number)
     if sum(sizes.values()) >= number:
         needed = " and ".join(f"{size:,} for {split}" for split, size in sizes.items())
         raise UsageError(f"{name}: {counted(number, 'pair')} are too few to hold out {needed}")
-    chosen = hold_out(keys, options.seed, sizes, name)
-    split_of = {index: split for split, indices in chosen.items() for index in indices}
-
-    def part(split: str) -> Iterator[tuple[Pair, Pair]]:
-        rows = enumerate(sources["train"].pairs())
-        return (row for index, row in rows if split_of.get(index, "train") == split)
-
-    return {**readers, **{split: partial(part, split) for split in ("train", *chosen)}}
+    return {**readers, **held_out.divided(readers["train"], keys, options.seed, sizes, name)}
 
 
 TRANSLATION = TranslationCorpus(

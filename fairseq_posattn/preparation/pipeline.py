@@ -1,11 +1,13 @@
 """The preparation of a data set, in the same steps for every kind."""
 
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
-from fairseq_posattn.preparation.binarize import binarize_columns
+from fairseq_posattn.common.progress import say
+from fairseq_posattn.preparation.binarize import binarize_files
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.like import Template
@@ -23,9 +25,10 @@ class Preparation:
 
     columns: Mapping[str, Sequence[str]]  # binarized columns of text, by name of the dictionary
     binarized: Sequence[str]  # outputs of the stage that binarizes them
+    quiet: Collection[str] = ()  # dictionaries without lines about their sizes
     splits: Sequence[str] = SPLITS
     texts: Sequence[str] = ("text",)  # outputs of the stage that reads the published files
-    parts: Sequence[str] = (".",)  # folders of binarized data
+    parts: Sequence[str] = (".",)  # folders of binarized data, each of the text at the same index
 
     def __init__(self, corpus: Any, options: Namespace) -> None:
         self.corpus, self.options, self.dest = corpus, options, options.dest
@@ -68,9 +71,18 @@ class Preparation:
         raise NotImplementedError
 
     def binarize(self, work: Path) -> None:
-        """Write all dictionaries but that of the words, and binarize :attr:`columns`."""
+        """Write all dictionaries but that of the words, and binarize :attr:`columns`.
+
+        ``{text}/{split}.{column}`` becomes ``{part}/{column}/{split}``.
+        """
+        folders = list(zip(self.parts, self.texts, strict=False))
         for dictionary, columns in self.columns.items():
-            binarize_columns(work, columns, dictionary, self.splits, self.options.jobs)
+            targets = {
+                work / text / f"{split}.{column}": work / part / column / split
+                for (part, text), column, split in product(folders, columns, self.splits)
+            }
+            tell = (lambda line: None) if dictionary in self.quiet else say
+            binarize_files(work, targets, dictionary, self.options.jobs, tell)
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """Return the counted fields of ``preparation.json``."""

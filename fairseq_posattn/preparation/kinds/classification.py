@@ -21,7 +21,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import held_out, report, vectors
-from fairseq_posattn.preparation.binarize import binarize_columns
 from fairseq_posattn.preparation.corpus import (
     FOLDS,
     POSITIONS,
@@ -85,6 +84,7 @@ class ClassificationPreparation(Preparation):
         super().__init__(corpus, options)
         self.parts, self.texts = corpus.parts, corpus.texts
         self.columns = {"dict.txt": corpus.inputs, "labels.txt": ["label"]}
+        self.quiet = self.columns if corpus.cross_validated else ["labels.txt"]
         columns = (*corpus.inputs, "label")
         self.binarized = [f"{part}/{column}" for part in corpus.parts for column in columns]
         names = ("seed", "valid_fraction", "cased")
@@ -145,21 +145,17 @@ class ClassificationPreparation(Preparation):
         return train, sum(rest, Counter())
 
     def binarize(self, work: Path) -> None:
-        corpus, jobs = self.corpus, self.options.jobs
+        corpus = self.corpus
         occurrences = read_summary(work / self.texts[0])["labels"]
         labels = corpus.labels or sorted(occurrences)
         if not corpus.scored and len(labels) == 1:
             raise UsageError(f"--label: all texts have the class {labels[0]!r}; give at least two")
         write_dictionary(work / "labels.txt", {name: occurrences.get(name, 0) for name in labels})
-        folders = list(zip(self.parts, self.texts, strict=True))
-        for dictionary, columns in self.columns.items():
-            is_quiet = corpus.cross_validated or dictionary == "labels.txt"
-            tell = (lambda line: None) if is_quiet else say
-            binarize_columns(work, columns, dictionary, SPLITS, jobs, tell, folders)
-        for part, text in folders if corpus.scored else ():
-            for split in SPLITS:
-                scores = work / text / f"{split}.score"
-                shutil.copyfile(scores, work / part / "label" / f"{split}.label")
+        super().binarize(work)
+        folders = zip(self.parts, self.texts, strict=True)
+        for (part, text), split in product(folders if corpus.scored else (), SPLITS):
+            scores = work / text / f"{split}.score"
+            shutil.copyfile(scores, work / part / "label" / f"{split}.label")
 
     def describe(self, folder: Path) -> dict[str, Any]:
         summary = read_summary(folder / self.texts[0])
