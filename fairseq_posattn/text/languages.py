@@ -3,41 +3,15 @@
 import re
 from difflib import get_close_matches
 from importlib.util import find_spec
+from pathlib import Path
 
-# ISO 639-1 and ISO 639-3
-_CODES = (
-    "aa:aar ab:abk ae:ave af:afr ak:aka am:amh an:arg ar:ara as:asm av:ava ay:aym az:aze ba:bak "
-    "be:bel bg:bul bh:bih bi:bis bm:bam bn:ben bo:bod br:bre bs:bos ca:cat ce:che ch:cha co:cos "
-    "cr:cre cs:ces cu:chu cv:chv cy:cym da:dan de:deu dv:div dz:dzo ee:ewe el:ell en:eng eo:epo "
-    "es:spa et:est eu:eus fa:fas ff:ful fi:fin fj:fij fo:fao fr:fra fy:fry ga:gle gd:gla gl:glg "
-    "gn:grn gu:guj gv:glv ha:hau he:heb hi:hin ho:hmo hr:hrv ht:hat hu:hun hy:hye hz:her ia:ina "
-    "id:ind ie:ile ig:ibo ii:iii ik:ipk io:ido is:isl it:ita iu:iku ja:jpn jv:jav ka:kat kg:kon "
-    "ki:kik kj:kua kk:kaz kl:kal km:khm kn:kan ko:kor kr:kau ks:kas ku:kur kv:kom kw:cor ky:kir "
-    "la:lat lb:ltz lg:lug li:lim ln:lin lo:lao lt:lit lu:lub lv:lav mg:mlg mh:mah mi:mri mk:mkd "
-    "ml:mal mn:mon mr:mar ms:msa mt:mlt my:mya na:nau nb:nob nd:nde ne:nep ng:ndo nl:nld nn:nno "
-    "no:nor nr:nbl nv:nav ny:nya oc:oci oj:oji om:orm or:ori os:oss pa:pan pi:pli pl:pol ps:pus "
-    "pt:por qu:que rm:roh rn:run ro:ron ru:rus rw:kin sa:san sc:srd sd:snd se:sme sg:sag si:sin "
-    "sk:slk sl:slv sm:smo sn:sna so:som sq:sqi sr:srp ss:ssw st:sot su:sun sv:swe sw:swa ta:tam "
-    "te:tel tg:tgk th:tha ti:tir tk:tuk tl:tgl tn:tsn to:ton tr:tur ts:tso tt:tat tw:twi ty:tah "
-    "ug:uig uk:ukr ur:urd uz:uzb ve:ven vi:vie vo:vol wa:wln wo:wol xh:xho yi:yid yo:yor za:zha "
-    "zh:zho zu:zul"
+import yaml
+
+_TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_CODES, _OTHERS, _NAMES = (
+    [pair.split(":") for pair in _TABLES[name].split()] for name in ("codes", "others", "names")
 )
-# Bibliographic codes of ISO 639-2, and languages whose rules tools have under another code
-_OTHERS = (
-    "alb:sq arm:hy baq:eu bur:my chi:zh cze:cs dut:nl fre:fr geo:ka ger:de gre:el ice:is mac:mk "
-    "mao:mi may:ms per:fa rum:ro slo:sk tib:bo wel:cy cmn:zh gan:zh hak:zh hsn:zh lzh:zh nan:zh "
-    "wuu:zh yue:zh arb:ar ekk:et lvs:lv npi:ne ory:or pes:fa quy:qu swh:sw zsm:ms"
-)
-_NAMES = (
-    "arabic:ar bulgarian:bg chinese:zh croatian:hr czech:cs danish:da dutch:nl english:en "
-    "estonian:et finnish:fi french:fr german:de deutsch:de greek:el hebrew:he hindi:hi "
-    "hungarian:hu indonesian:id italian:it japanese:ja korean:ko latvian:lv lithuanian:lt "
-    "norwegian:no persian:fa polish:pl portuguese:pt romanian:ro russian:ru serbian:sr "
-    "slovak:sk slovenian:sl spanish:es swahili:sw swedish:sv thai:th turkish:tr ukrainian:uk "
-    "vietnamese:vi cn:zh cz:cs dk:da gr:el jp:ja ua:uk"
-)
-_THREE_LETTERS = {three: two for two, three in (pair.split(":") for pair in _CODES.split())}
-_THREE_LETTERS |= dict(pair.split(":") for pair in _OTHERS.split())
+_THREE_LETTERS: dict[str, str] = {three: two for two, three in _CODES} | dict(_OTHERS)
 CODES = frozenset(_THREE_LETTERS.values())
 TAG = re.compile(r"([a-z]{2,3})(?:[-_][a-z0-9]{1,8})*", re.IGNORECASE)
 
@@ -67,8 +41,7 @@ def file_code(name: str) -> str:
 
 def code_hint(name: str) -> str:
     """Return the fix for an unknown code: the nearest known one, if any."""
-    names = dict(one.split(":") for one in _NAMES.split())
-    names |= {code: code for code in sorted(CODES)}
+    names = dict(_NAMES) | {code: code for code in sorted(CODES)}
     nearest = [one for one in names if one.startswith(name.lower())]
     nearest += get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     return f"did you mean {names[nearest[0]]}?" if nearest else "give a code such as fr"
@@ -93,5 +66,5 @@ def tokenizer_of(language: str | None) -> tuple[str, str | None]:
 
 def name_of(code: str) -> str:
     """Return the English name of a language, or the code itself."""
-    names = {short: name for name, short in reversed([one.split(":") for one in _NAMES.split()])}
+    names = {short: name for name, short in reversed(_NAMES)}
     return names[code].capitalize() if code in names else code
