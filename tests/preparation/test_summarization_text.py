@@ -11,7 +11,6 @@ from serving import Server
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora
-from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
 from fairseq_posattn.preparation.download import Source, obtain_any
