@@ -62,11 +62,8 @@ class Archive:
     def members(self) -> Members:
         raise NotImplementedError
 
-    def names(self) -> list[str]:
-        return self._names
-
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         return [name for name, _ in self.members()]
 
     def open(self, member: str) -> Opened:
@@ -85,7 +82,7 @@ class Archive:
         return f"{self.name}/{member}"
 
     def has(self, member: str) -> bool:
-        return any(_ends_in(name, member) for name in self.names())
+        return any(_ends_in(name, member) for name in self.names)
 
     def first_of(self, *members: str) -> str:
         """Return the first of some files that there is; raise :exc:`UsageError` if none is."""
@@ -121,8 +118,8 @@ class Archives(Archive):
             yield from archive.members()
 
     @cached_property
-    def _names(self) -> list[str]:
-        return [name for archive in self.archives for name in archive.names()]
+    def names(self) -> list[str]:
+        return [name for archive in self.archives for name in archive.names]
 
     def open(self, member: str) -> Opened:
         holding = self._holding(member)
@@ -147,12 +144,12 @@ class Folder(Archive):
     """The regular files of a folder; of several that end alike, the one nearest to it is found."""
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         files = (path for path in self.path.rglob("*") if path.is_file())
         return sorted(path.relative_to(self.path).as_posix() for path in files)
 
     def members(self) -> Members:
-        for name in self._names:
+        for name in self.names:
             with open(self.path / name, "rb") as stream:
                 yield name, stream
 
@@ -166,12 +163,12 @@ class Folder(Archive):
         return open_archive(self._find(member))
 
     def fingerprint(self) -> str:
-        paths = sorted(self.path / name for name in self._names)
+        paths = sorted(self.path / name for name in self.names)
         states = "".join(f"{path.relative_to(self.path)} {_state(path)}\n" for path in paths)
         return hashlib.sha256(states.encode("utf-8", "surrogateescape")).hexdigest()
 
     def _find(self, member: str) -> Path:
-        matches = [name for name in self._names if _ends_in(name, member)]
+        matches = [name for name in self.names if _ends_in(name, member)]
         if not matches:
             raise UsageError(f"{self.name}: holds no {member}")
         return self.path / min(matches, key=lambda name: name.count("/"))
@@ -222,13 +219,13 @@ class SingleFile(Archive):
         return self.name
 
     @cached_property
-    def _names(self) -> list[str]:
+    def names(self) -> list[str]:
         shortened = self.is_compressed and self.path.suffix in COMPRESSED
         return [self.path.stem if shortened else self.path.name]
 
     def members(self) -> Members:
         with self.open_only() as stream:
-            yield self.names()[0], stream
+            yield self.names[0], stream
 
     @contextmanager
     def open_only(self) -> Iterator[IO[bytes]]:

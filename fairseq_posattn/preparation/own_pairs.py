@@ -36,8 +36,8 @@ from fairseq_posattn.preparation.tables import (
     HELP,
     file_suffix,
     files_as_archive,
-    open_lines,
     read_rows,
+    text_lines,
     text_of,
 )
 from fairseq_posattn.preparation.vectors import add_seed
@@ -79,11 +79,9 @@ class PairedText:
                 places = (place, place)
                 yield places, tuple(map(text_of, values, self.columns, places))
         else:
-            first, second = self.paths
-            with open_lines(first) as one, open_lines(second) as other:
-                lines = parallel_lines(**{str(first): one, str(second): other})
-                for number, pair in enumerate(lines, start=1):
-                    yield (f"{first}:{number}", f"{second}:{number}"), pair
+            lines = parallel_lines(**{str(path): text_lines(path) for path in self.paths})
+            for number, pair in enumerate(lines, start=1):
+                yield tuple(f"{path}:{number}" for path in self.paths), pair
 
 
 def _add_file_options(parser: ArgumentParser, sides: tuple[str, str]) -> None:

@@ -5,14 +5,19 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import IO, Any
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
-from fairseq_posattn.preparation.archives import COMPRESSED, Archives, SingleFile, open_archive
+from fairseq_posattn.preparation.archives import (
+    COMPRESSED,
+    Archives,
+    Reader,
+    SingleFile,
+    open_archive,
+)
 from fairseq_posattn.preparation.examples import checked_text
 from fairseq_posattn.text.lines import csv_rows, read_lines
 
@@ -57,11 +62,10 @@ def file_suffix(path: Path) -> str:
     return Path(path.stem if path.suffix in COMPRESSED else path.name).suffix
 
 
-@contextmanager
-def open_lines(path: Path) -> Iterator[Iterator[str]]:
+def text_lines(path: Path, reader: Reader = read_lines) -> Iterator[Any]:
     """Yield the lines of a text file in UTF-8, compressed or not."""
     with open_file(path).open_only() as stream:
-        yield read_lines(stream, path)
+        yield from reader(stream, path)
 
 
 def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[Any]]]:
@@ -69,17 +73,16 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[An
     if file_suffix(path).lower() not in FORMATS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv, .jsonl or .parquet file")
     place = None
-    with open_file(path).open_only() as stream:
-        if file_suffix(path).lower() == PARQUET:
-            rows = parquet_rows(stream, str(path), columns)
-        else:
-            rows = _choose_reader(path, columns)(read_lines(stream, path), path)
-        for place, row in rows:
-            for column in columns:
-                if column not in row:
-                    known = ", ".join(map(repr, row))
-                    raise UsageError(f"{place}: no column {column!r}; choose from {known}")
-            yield place, [row[column] for column in columns]
+    if file_suffix(path).lower() == PARQUET:
+        rows = text_lines(path, partial(_parquet_rows, columns=columns))
+    else:
+        rows = _choose_reader(path, columns)(text_lines(path), path)
+    for place, row in rows:
+        for column in columns:
+            if column not in row:
+                known = ", ".join(map(repr, row))
+                raise UsageError(f"{place}: no column {column!r}; choose from {known}")
+        yield place, [row[column] for column in columns]
     if place is None:
         raise UsageError(f"{path}: holds no rows, only the names of columns")
 
@@ -93,8 +96,7 @@ def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str
     delimiter = FORMATS[file_suffix(path).lower()]
     if delimiter is None:
         return _json_rows
-    with open_lines(path) as lines:
-        first = next(lines)
+    first = next(text_lines(path))
     for one in (delimiter, *DELIMITERS):
         if {*columns} <= {name.strip(' "') for name in first.split(one)}:
             delimiter = one
@@ -116,20 +118,19 @@ def _is_quoted(path: Path, state: str) -> bool:
     quoted = plain = 0
     tabs: set[int] = set()
     commas_within = commas_outside = False
-    with open_lines(path) as lines:
-        for number, row in _whole_rows(lines):
-            counts = {line.count("\t") for line in row.split("\n")}
-            tabs = tabs or counts  # of the first line
-            are_rows = "\n" in row and counts == tabs  # each line is complete in itself
-            if are_rows or not ROW.fullmatch(row):
-                plain = plain or number
-                continue
-            fields, rest = QUOTED.findall(row), QUOTED.sub("", row)
-            commas_outside |= "," in rest
-            commas_within |= any("," in field for field in fields)
-            is_header = number == 1 and fields and not rest.strip("\t")
-            if is_header or any(mark in field for field in fields for mark in ('""', "\t", "\n")):
-                quoted = quoted or number
+    for number, row in _whole_rows(text_lines(path)):
+        counts = {line.count("\t") for line in row.split("\n")}
+        tabs = tabs or counts  # of the first line
+        are_rows = "\n" in row and counts == tabs  # each line is complete in itself
+        if are_rows or not ROW.fullmatch(row):
+            plain = plain or number
+            continue
+        fields, rest = QUOTED.findall(row), QUOTED.sub("", row)
+        commas_outside |= "," in rest
+        commas_within |= any("," in field for field in fields)
+        is_header = number == 1 and fields and not rest.strip("\t")
+        if is_header or any(mark in field for field in fields for mark in ('""', "\t", "\n")):
+            quoted = quoted or number
     if quoted and plain:
         say(
             f"warning: {path}: its quotation marks are read as ordinary characters because of line "
@@ -187,7 +188,7 @@ def _json_rows(lines: Iterable[str], path: Path) -> Rows:
             yield place, _inner(row)
 
 
-def parquet_rows(stream: IO[bytes], name: str, columns: Sequence[str]) -> Rows:
+def _parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
     """Yield the rows of a Parquet file, called ``name: row NUMBER``; it is read in batches."""
     try:
         from pyarrow import ArrowException

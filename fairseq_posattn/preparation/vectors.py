@@ -107,7 +107,7 @@ def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM)
     else:
         names = ", ".join(NAMES)
         raise UsageError(f"--glove {given}: no such file, and none of {names} to download")
-    members = [name for name in archive.names() if name.endswith(".txt")] or archive.names()
+    members = [name for name in archive.names if name.endswith(".txt")] or archive.names
     if len(members) > 1:
         members = [name for name in members if f".{dim}d." in name]
     if len(members) != 1:

@@ -60,7 +60,7 @@ def read_all(path):
 
 
 def test_all_kinds_are_read_alike(archive):
-    assert sorted(archive.names()) == sorted(FILES)
+    assert sorted(archive.names) == sorted(FILES)
     assert {name: stream.read() for name, stream in archive.members()} == FILES
     assert read(archive, "data/de/text") == b"eins\nzwei\n"
     assert read(archive, "en/text") == b"one\ntwo\n"

@@ -192,7 +192,7 @@ def test_several_downloads_are_read_as_one_archive(tmp_path):
     for part in ("one", "two"):
         write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
     archive = obtain_any((PARTS, WHOLE), None, tmp_path)
-    assert archive.names() == ["one.txt", "two.txt"]
+    assert archive.names == ["one.txt", "two.txt"]
     assert content(archive, "two.txt") == b"two"
     assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
     with pytest.raises(UsageError, match="holds no three.txt"):
@@ -210,7 +210,7 @@ def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
 
     monkeypatch.setattr(downloads, "fetch", fetch)
     write_archive(tmp_path / "whole.zip", {"all.txt": "x"})
-    assert obtain_any((PARTS, WHOLE), None, tmp_path).names() == ["all.txt"]
+    assert obtain_any((PARTS, WHOLE), None, tmp_path).names == ["all.txt"]
 
 
 def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):

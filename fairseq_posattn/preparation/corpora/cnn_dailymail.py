@@ -82,7 +82,7 @@ def summary(highlights: Iterable[str]) -> str:
 
 def read_lists(archive: Archive, downloads: Path) -> dict[str, list[str]]:
     """Return the names of the stories of each split, in the order of its list of URLs."""
-    names, split = {PurePosixPath(name).name for name in archive.names()}, {}
+    names, split = {PurePosixPath(name).name for name in archive.names}, {}
     for part, name in LISTS.items():
         try:
             where = archive if name in names else open_archive(fetch(FILES[name], downloads))

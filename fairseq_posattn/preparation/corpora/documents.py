@@ -57,7 +57,7 @@ def numbered_rows(
 
 def read_amazon(archive: Archive, options: Namespace) -> Readers:
     read: Callable[[], Iterator[Example]]
-    names = archive.names()
+    names = archive.names
     if member := next(filter(JSON.search, names), None):
         read = partial(drawn_examples, archive, member, DRAWN, options.seed)
     elif members := sorted(filter(PSEUDO_XML.search, names)):

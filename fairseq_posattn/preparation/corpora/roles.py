@@ -45,7 +45,7 @@ def read_conll05(archive: Archive, options: Namespace) -> Readers:
 
 
 def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]:
-    names = sorted(archive.names())
+    names = sorted(archive.names)
     for part, trees in parts.items():
         files = _matching(names, f"*props/{part}.props*")
         if not files:
