@@ -21,4 +21,5 @@ def _source(name: str, places: str) -> Source:
 TABLES: dict[str, dict[str, Any]] = yaml.load(
     Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), LOADER
 )
+GLOVE: dict[str, Any] = TABLES["glove"]
 FILES = {name: _source(name, places) for name, places in TABLES["files"].items()}

@@ -17,7 +17,7 @@ from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Corpus
 from fairseq_posattn.preparation.download import fetch
-from fairseq_posattn.preparation.published import FILES
+from fairseq_posattn.preparation.published import FILES, GLOVE
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
@@ -25,13 +25,7 @@ from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
 UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
 DEFAULT_DIM = 300
-PUBLISHED = {  # archives, and the dimensions in them
-    "6B": ("glove.6B.zip", (50, 100, 200, 300)),
-    "42B": ("glove.42B.300d.zip", (300,)),
-    "840B": ("glove.840B.300d.zip", (300,)),
-    "twitter.27B": ("glove.twitter.27B.zip", (25, 50, 100, 200)),
-}
-NAMES = [f"{corpus}.{dim}d" for corpus, (_, dims) in PUBLISHED.items() for dim in dims]
+PUBLISHED = {f"{name}.{dim}d": (file, dim) for name, (file, *dims) in GLOVE.items() for dim in dims}
 
 Vectors = tuple[Archive, str]  # archive and member
 Counts = Mapping[str, int]
@@ -48,7 +42,7 @@ def add_word_options(parser: ArgumentParser) -> None:
         "--glove",
         metavar="VECTORS",
         help="pre-trained vectors: a file in GloVe's format, a zip or folder of such files, or a "
-        f"name to download: {', '.join(NAMES)}. Writes glove.txt to --dest, for "
+        f"name to download: {', '.join(PUBLISHED)}. Writes glove.txt to --dest, for "
         "--encoder-embed-path: a vector for each word of the dictionary, uniform in +-0.05 if "
         "there is none. Words of validation and test with a vector join the dictionary",
     )
@@ -100,12 +94,11 @@ def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM)
         return None
     if Path(given).exists():
         archive = open_archive(given)
-    elif given in NAMES:
-        corpus, _, width = given.rpartition(".")
-        name, dim = PUBLISHED[corpus][0], int(width.removesuffix("d"))
+    elif given in PUBLISHED:
+        name, dim = PUBLISHED[given]
         archive = open_archive(fetch(FILES[name], folder))
     else:
-        names = ", ".join(NAMES)
+        names = ", ".join(PUBLISHED)
         raise UsageError(f"--glove {given}: no such file, and none of {names} to download")
     members = [name for name in archive.names if name.endswith(".txt")] or archive.names
     if len(members) > 1:
