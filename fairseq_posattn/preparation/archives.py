@@ -10,18 +10,20 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from fairseq_posattn.common.archives import Header, checked, damage_reported, decompressed
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
+from fairseq_posattn.text.lines import read_lines
 
 COMPRESSED = (".gz", ".bz2", ".xz")
 
 Members = Iterator[tuple[str, IO[bytes]]]
 Opened = AbstractContextManager[IO[bytes]]
+Reader = Callable[..., Iterator[Any]]  # of a binary stream and its name
 
 
 def open_archive(path: StrPath) -> "Archive":
@@ -76,6 +78,17 @@ class Archive:
                 yield stream
                 return
         raise UsageError(f"{self.name}: holds no {member}")
+
+    def lines(self, member: str, reader: Reader = read_lines) -> Iterator[Any]:
+        """Yield what a function of its stream and its name for messages reads of a file."""
+        with self.open(member) as stream:
+            yield from reader(stream, self.label(member))
+
+    def numbered_lines(self, member: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
+        """Yield ``(FILE:LINE, line)`` of a file."""
+        lines = self.lines(member, partial(read_lines, encoding=encoding))
+        for number, line in enumerate(lines, start=1):
+            yield f"{self.label(member)}:{number}", line
 
     def label(self, member: str) -> str:
         """Return the name of a file for messages."""

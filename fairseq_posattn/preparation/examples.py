@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.archives import Archive
-from fairseq_posattn.text.lines import read_member
 
 
 class Example(NamedTuple):
@@ -47,7 +46,7 @@ def read_objects(
     archive: Archive, member: str, what: str, *keys: str
 ) -> Iterator[tuple[str, list[Any]]]:
     """Yield ``(FILE:LINE, values of the keys)`` of the JSON objects of a file, one a line."""
-    for place, line in read_member(archive, member):
+    for place, line in archive.numbered_lines(member):
         try:
             row = json.loads(line)
             yield place, [row[key] for key in keys]

@@ -28,7 +28,7 @@ from fairseq_posattn.preparation.corpus import (
 )
 from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
-from fairseq_posattn.preparation.parallel import Pair, PairWriter, Rule, say_left_out
+from fairseq_posattn.preparation.parallel import LineWriter, Pair, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.preparation.round_trip import Sample, write_sample
 from fairseq_posattn.preparation.segmentation import BY_TEXT, MOST_PIECES, USUAL_MERGES
@@ -315,8 +315,8 @@ def write_pairs(
     for split, pairs in readers.items():
         counts, sample = Counter[str](), Sample()
         with (
-            PairWriter(folder / split, sides) as writer,
-            PairWriter(folder.parent / split, sides if split == "test" else ()) as raw,
+            LineWriter(folder / split, sides) as writer,
+            LineWriter(folder.parent / split, sides if split == "test" else ()) as raw,
         ):
 
             def complete(

@@ -24,12 +24,8 @@ def read_pairs(
 ) -> Iterator[tuple[str, ...]]:
     """Yield the lines of parallel files; ``files`` are the members of each part, side by side."""
     for members in files:
-        with ExitStack() as stack:
-            sides = {}
-            for member in members:
-                name = archive.label(member)
-                sides[name] = reader(stack.enter_context(archive.open(member)), name)
-            yield from parallel_lines(**sides)
+        sides = {archive.label(member): archive.lines(member, reader) for member in members}
+        yield from parallel_lines(**sides)
 
 
 def write_text(
@@ -59,7 +55,7 @@ def write_pairs(
 ) -> None:
     """Write the pairs to ``{prefix}.{side}``, perhaps without those with an empty side."""
     empty = 0
-    with PairWriter(prefix, sides) as writer:
+    with LineWriter(prefix, sides) as writer:
         for pair in pairs:
             if only_complete and not all(pair):
                 empty += 1
@@ -75,15 +71,15 @@ def say_left_out(split: str, empty: int, written: int) -> None:
         say(f"{split}: left out {counted(empty, 'pair')} with an empty side ({share})")
 
 
-class PairWriter(ExitStack):
-    """Writer of pairs of lines to ``{prefix}.{side}``; counts them."""
+class LineWriter(ExitStack):
+    """Writer of a line each to the files ``{prefix}.{suffix}``, such as pairs; counts them."""
 
-    def __init__(self, prefix: Path, sides: Sequence[str]) -> None:
+    def __init__(self, prefix: Path, suffixes: Sequence[str]) -> None:
         super().__init__()
-        self.files = [self.enter_context(writing(f"{prefix}.{side}")) for side in sides]
+        self.files = [self.enter_context(writing(f"{prefix}.{suffix}")) for suffix in suffixes]
         self.count = 0
 
-    def write(self, pair: Pair) -> None:
-        for file, line in zip(self.files, pair, strict=True):
+    def write(self, lines: Sequence[str]) -> None:
+        for file, line in zip(self.files, lines, strict=True):
             file.write(f"{one_line(line)}\n")
         self.count += 1

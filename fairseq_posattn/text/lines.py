@@ -50,14 +50,6 @@ def read_lines(
         raise UsageError(f"{name}: the file is empty")
 
 
-def read_member(archive: Any, member: str, encoding: str = "utf-8") -> Iterator[tuple[str, str]]:
-    """Yield ``(FILE:LINE, line)`` of a file of an :class:`.Archive`; see :func:`read_lines`."""
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        for number, line in enumerate(read_lines(stream, name, encoding), start=1):
-            yield f"{name}:{number}", line
-
-
 def csv_rows(lines: Iterable[str], name: object, **dialect: Any) -> Iterator[tuple[str, list[str]]]:
     """Yield ``(FILE:LINE, fields)`` of CSV lines; unmatched quotation marks are UsageErrors."""
     csv.field_size_limit(LONGEST)

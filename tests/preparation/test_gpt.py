@@ -5,8 +5,10 @@ import shutil
 
 import preprocessing
 import pytest
+from archive_files import write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.corpora.snli import SNLI_FILES
 from fairseq_posattn.recipes.tiny import make_transfer, write_language_model
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
@@ -46,10 +48,9 @@ def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
 
 
 def test_another_model_splits_the_text_again(tmp_path, fairseq_here):
-    (tmp_path / "source").mkdir()
-    for side, text in (("s1", "ba"), ("s2", "de"), ("labels", "neutral")):
-        for split in ("train", "dev", "test"):
-            (tmp_path / "source" / f"{side}.{split}").write_text(f"{text}\n")
+    parses = {"sentence1_binary_parse": "ba", "sentence2_binary_parse": "de"}
+    row = json.dumps({"gold_label": "neutral", **parses})
+    write_folder(tmp_path / "source", dict.fromkeys(SNLI_FILES.values(), row))
     arguments = ["snli", "--source", str(tmp_path / "source"), "--dest", str(tmp_path / "snli")]
     arguments += ["--language-model", str(tmp_path / "openai-gpt"), "--jobs", "1"]
     for text, split in (("ba de", "ba</w>"), ("b a de", "b a</w>")):

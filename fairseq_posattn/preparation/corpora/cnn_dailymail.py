@@ -11,6 +11,7 @@ import tempfile
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 from typing import IO
 
@@ -88,8 +89,7 @@ def read_lists(archive: Archive, downloads: Path) -> dict[str, list[str]]:
             where = archive if name in names else open_archive(fetch(FILES[name], downloads))
         except UsageError as failure:
             raise UsageError(f"{failure}; or give --split-by-name, which needs no lists") from None
-        with where.open(name) as stream:
-            urls = [url.strip() for url in read_lines(stream, where.label(name))]
+        urls = map(str.strip, where.lines(name))
         split[part] = [hashlib.sha1(url.encode()).hexdigest() for url in urls if url]
     return split
 
@@ -153,13 +153,7 @@ def find_parquet(archive: Archive) -> dict[str, list[str]]:
 
 
 def _rows(archive: Archive, files: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for article, highlights in parquet_rows(archive, files):
+    reader = partial(tables.parquet_rows, columns=COLUMNS)
+    for place, row in chain.from_iterable(archive.lines(file, reader) for file in files):
+        article, highlights = (checked_text(row.get(one), place, one) for one in COLUMNS)
         yield spaces(article), summary(highlights.split("\n"))
-
-
-def parquet_rows(archive: Archive, files: Sequence[str]) -> Iterator[list[str]]:
-    """Yield ``[article, highlights]`` of each row, reading batches."""
-    for file in files:
-        with archive.open(file) as stream:
-            for place, row in tables.parquet_rows(stream, archive.label(file), COLUMNS):
-                yield [checked_text(row.get(one), place, one) for one in COLUMNS]

@@ -17,7 +17,7 @@ from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import WHOLE, Readers
 from fairseq_posattn.preparation.examples import Example
-from fairseq_posattn.text.lines import csv_rows, raw_lines, read_lines, read_member
+from fairseq_posattn.text.lines import csv_rows, raw_lines
 
 POLARITY, STARS = ("negative", "positive"), ("1", "2", "3", "4", "5")
 DRAWN = 50_000  # reviews in the DA paper's Table 1
@@ -36,13 +36,11 @@ def read_zhang(archive: Archive, options: Namespace, classes: Sequence[str]) -> 
 
 
 def _csv_rows(archive: Archive, member: str) -> Rows:
-    name = archive.label(member)
-    with archive.open(member) as stream:
-        yield from csv_rows(read_lines(stream, name), name)
+    return csv_rows(archive.lines(member), archive.label(member))
 
 
 def _tab_rows(archive: Archive, member: str) -> Rows:
-    return ((place, line.split("\t")) for place, line in read_member(archive, member))
+    return ((place, line.split("\t")) for place, line in archive.numbered_lines(member))
 
 
 def numbered_rows(
@@ -79,11 +77,9 @@ def read_amazon(archive: Archive, options: Namespace) -> Readers:
 def review_examples(archive: Archive, members: Sequence[str]) -> Iterator[Example]:
     """Yield the reviews of files in pseudo-XML: tags alone on a line, and no escapes."""
     for member in members:
-        name = archive.label(member)
-        with archive.open(member) as stream:
-            text = "\n".join(read_lines(stream, name))
+        text = "\n".join(archive.lines(member))
         for review in REVIEW.finditer(text):
-            place = f"{name}:{text.count(chr(10), 0, review.start()) + 1}"
+            place = f"{archive.label(member)}:{text.count(chr(10), 0, review.start()) + 1}"
             fields = dict(FIELD.findall(review[1]))
             if "review_text" not in fields:
                 raise UsageError(f"{place}: a review without <review_text>")
@@ -92,8 +88,7 @@ def review_examples(archive: Archive, members: Sequence[str]) -> Iterator[Exampl
 
 def drawn_examples(archive: Archive, member: str, count: int, seed: int) -> Iterator[Example]:
     """Yield ``count`` of the reviews of a file of JSON lines, in its order."""
-    with archive.open(member) as stream:
-        total = sum(1 for _ in raw_lines(stream, archive.label(member)))
+    total = sum(1 for _ in archive.lines(member, raw_lines))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
     rows = examples.read_objects(archive, member, "review", "overall", "reviewText")
     for number, (place, (rating, text)) in enumerate(rows):

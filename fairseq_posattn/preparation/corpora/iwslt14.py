@@ -16,7 +16,7 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
 from fairseq_posattn.preparation.parallel import (
-    PairWriter,
+    LineWriter,
     Rule,
     map_pairs,
     read_pairs,
@@ -81,8 +81,8 @@ def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Na
     tokenized = map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
-        PairWriter(folder / "train", LANGUAGES) as train,
-        PairWriter(folder / "valid", LANGUAGES) as valid,
+        LineWriter(folder / "train", LANGUAGES) as train,
+        LineWriter(folder / "valid", LANGUAGES) as valid,
     ):
         for number, pair in enumerate(clean, start=1):
             writer = valid if number % VALID_EVERY == 0 else train

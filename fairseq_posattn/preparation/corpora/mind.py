@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Readers
-from fairseq_posattn.text.lines import read_member
 
 PART = re.compile(r"(?:MIND(?:small|large|demo)_)?(train|dev|test)(?:\.zip)?")
 TIME = "%m/%d/%Y %I:%M:%S %p"
@@ -89,7 +88,7 @@ def impressions(archive: Archive) -> Iterator[Impression]:
 
 
 def _rows(archive: Archive, file: str, width: int) -> Iterator[tuple[list[str], str]]:
-    for place, line in read_member(archive, file):
+    for place, line in archive.numbered_lines(file):
         columns = line.split("\t")
         if len(columns) != width:
             raise UsageError(f"{place}: {len(columns)} columns; there should be {width}")

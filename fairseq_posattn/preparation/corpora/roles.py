@@ -51,7 +51,7 @@ def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]
         if not files:
             raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
         place = archive.label(files[0])
-        roles = list(props.read_props_lines(_lines(archive, files[0]), place))
+        roles = list(props.read_props_lines(archive.lines(files[0], _lines), place))
         words = list(_part_words(archive, names, part, trees))
         if len(words) != len(roles):
             raise UsageError(
@@ -68,7 +68,7 @@ def _part_words(
     archive: Archive, names: Sequence[str], part: str, trees: str
 ) -> Iterator[tuple[str, ...]]:
     if files := _matching(names, f"*words/{part}.words*"):
-        for _, rows in props.blocks(_lines(archive, files[0])):
+        for _, rows in props.blocks(archive.lines(files[0], _lines)):
             yield tuple(word for word, *_ in rows)
         return
     files = _matching(names, trees)
@@ -105,10 +105,8 @@ def _matching(names: Sequence[str], pattern: str) -> list[str]:
     return [name for name in names if fnmatch(f"/{name}", pattern)]
 
 
-def _lines(archive: Archive, name: str) -> list[str]:
-    with archive.open(name) as stream:
-        text = decompressed(stream, archive.label(name))
-        return list(read_lines(text, archive.label(name), allow_empty=True))
+def _lines(stream: IO[bytes], name: str) -> Iterator[str]:
+    return read_lines(decompressed(stream, name), name, allow_empty=True)
 
 
 def read_ewt(archive: Archive, options: Namespace) -> Readers:

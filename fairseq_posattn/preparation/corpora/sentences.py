@@ -13,7 +13,7 @@ from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example, known_class, numbered_class
-from fairseq_posattn.text.lines import raw_lines, read_member
+from fairseq_posattn.text.lines import raw_lines
 
 TREC_FILES = {
     "train": ("train_5500.label", "train.txt", "TREC.train.all"),
@@ -55,13 +55,12 @@ def numbered(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[
 def _lines(archive: Archive, member: str) -> Iterator[tuple[str, str]]:
     """Return the lines of a file in UTF-8 or Windows-1252; both are in circulation."""
     encoding = "utf-8"
-    with archive.open(member) as stream:
-        try:
-            for line in raw_lines(stream, archive.label(member)):
-                line.decode(encoding)
-        except UnicodeDecodeError:
-            encoding = "cp1252"
-    return read_member(archive, member, encoding)
+    try:
+        for line in archive.lines(member, raw_lines):
+            line.decode(encoding)
+    except UnicodeDecodeError:
+        encoding = "cp1252"
+    return archive.numbered_lines(member, encoding)
 
 
 def read_trec(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
@@ -74,7 +73,7 @@ def read_trec(archive: Archive, options: Namespace, classes: Sequence[str]) -> R
 def questions(
     archive: Archive, member: str, classes: Sequence[str], fine: bool
 ) -> Iterator[Example]:
-    for place, line in read_member(archive, member, encoding="iso-8859-1"):
+    for place, line in archive.numbered_lines(member, encoding="iso-8859-1"):
         label, _, question = line.strip().partition(" ")
         if fine and ":" not in label:
             raise UsageError(f"{place}: {shortened(label)} names no fine class; remove --fine")

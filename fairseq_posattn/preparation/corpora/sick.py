@@ -9,7 +9,6 @@ from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example, known_class
-from fairseq_posattn.text.lines import read_member
 
 WHOLE = "SICK.txt"
 PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
@@ -29,7 +28,7 @@ def sick_examples(
     archive: Archive, classes: Sequence[str], member: str, part: str | None = None
 ) -> Iterator[Example]:
     """Yield the pairs of a file, or only those of a part of SemEval."""
-    lines = read_member(archive, member)
+    lines = archive.numbered_lines(member)
     place, header = next(lines)
     columns = header.replace("entailment_label", ENTAILMENT).split("\t")
     needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}

@@ -14,7 +14,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
 from fairseq_posattn.preparation.examples import Example
-from fairseq_posattn.text.lines import read_member
 
 FILES = {"train": "trees/train.txt", "valid": "trees/dev.txt", "test": "trees/test.txt"}
 NEUTRAL = 2
@@ -44,7 +43,7 @@ def examples(
 ) -> Iterator[Example]:
     """Yield the sentences of one file of trees and, if wanted, their phrases."""
     seen = set()
-    for place, line in read_member(archive, member):
+    for place, line in archive.numbered_lines(member):
         nodes = labeled_phrases(line, place)
         for is_phrase, (label, words) in enumerate(nodes if phrases else nodes[:1]):
             key = (names.get(label), words if cased else words.lower())
@@ -55,7 +54,7 @@ def examples(
 
 def weighted_examples(archive: Archive, member: str, names: Mapping[int, str]) -> Iterator[Example]:
     """Repeat sentences and phrases as the released code does: it weights five classes only."""
-    for place, line in read_member(archive, member):
+    for place, line in archive.numbered_lines(member):
         for is_phrase, (label, words) in enumerate(labeled_phrases(line, place)):
             if label in names:
                 once = NEUTRAL not in names or (is_phrase and label == NEUTRAL)

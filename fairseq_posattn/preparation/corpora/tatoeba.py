@@ -14,7 +14,6 @@ from functools import partial
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
-from fairseq_posattn.text.lines import read_member
 
 MEMBER = "deu.txt"
 HELD_OUT = {0: "valid", 1: "test"}  # of a hundred
@@ -28,7 +27,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
 
 
 def _read_sentences(archive: Archive) -> Iterator[SentencePair]:
-    for place, line in read_member(archive, MEMBER):
+    for place, line in archive.numbered_lines(MEMBER):
         english, *others = line.split("\t")
         if not others or not english.strip() or not others[0].strip():
             raise UsageError(f"{place}: must be English, a TAB and German")

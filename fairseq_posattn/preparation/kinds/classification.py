@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import write_json, writing
+from fairseq_posattn.common.files import write_json
 from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation import held_out, report, vectors
 from fairseq_posattn.preparation.corpus import (
@@ -31,6 +31,7 @@ from fairseq_posattn.preparation.corpus import (
 )
 from fairseq_posattn.preparation.examples import Example, checked_text
 from fairseq_posattn.preparation.like import unknown_tokens
+from fairseq_posattn.preparation.parallel import LineWriter
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.preparation.segmentation import SentencePieces
 from fairseq_posattn.preparation.stages import Stages
@@ -239,14 +240,10 @@ Placed = tuple[str, str, Example]  # split, the split it was published in, and t
 def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str]) -> None:
     """Write the text files of one folder, and a summary; drop examples without words or class."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("read", "written", "labels")}
-    counts["written"].update(dict.fromkeys(SPLITS, 0))
     empty, unlabeled, longest = list[str](), 0, 0
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        files = {
-            (split, kind): stack.enter_context(writing(folder / f"{split}.{kind}"))
-            for split, kind in product(SPLITS, kinds)
-        }
+        writers = {s: stack.enter_context(LineWriter(folder / s, kinds)) for s in SPLITS}
         for split, published, example in placed:
             if example.label is None:
                 unlabeled += 1
@@ -255,12 +252,11 @@ def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str])
             if not all(example.inputs):
                 empty.append(example.place)
                 continue
-            counts["written"][split] += 1
             counts["labels"][example.label] += split == "train"
             longest = max(longest, *(text.count(" ") + 1 for text in example.inputs))
-            values = (*example.inputs, example.label, example.score)
-            for kind, value in zip(kinds, values, strict=False):
-                files[split, kind].write(f"{value}\n")
+            values = (*example.inputs, example.label, str(example.score))
+            writers[split].write(values[: len(kinds)])
+    counts["written"] = Counter({split: writer.count for split, writer in writers.items()})
     for split, written in counts["written"].items():
         if not written:
             count = counts["read"][split]

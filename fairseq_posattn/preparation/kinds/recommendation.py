@@ -8,7 +8,6 @@ A destination holds, binarized, ``titles/all``, in the order of the dictionary `
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.binarize import binarize_files
 from fairseq_posattn.preparation.corpora.mind import UNLABELED, Impression
 from fairseq_posattn.preparation.corpus import SPLITS, Readers, RecommendationCorpus
+from fairseq_posattn.preparation.parallel import LineWriter
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
@@ -100,11 +100,9 @@ def _write_impressions(
     impressions: Iterable[Impression], prefix: Path, news: Collection[str], max_unknown: float
 ) -> None:
     """Write ``{prefix}.{column}`` of a split, without articles that are not ``news``."""
-    count = emptied = references = missing = 0
+    emptied = references = missing = 0
     first = ""
-    with ExitStack() as stack:
-        names = [f"{prefix}.{column}" for column in (*COLUMNS, "impressions")]
-        files = [stack.enter_context(writing(name)) for name in names]
+    with LineWriter(prefix, (*COLUMNS, "impressions")) as writer:
         for one in impressions:
             labels = map(str, one.labels or [0] * len(one.candidates))
             candidates = zip(one.candidates, labels, strict=True)
@@ -116,11 +114,9 @@ def _write_impressions(
             if lacking and not first:
                 first = f"{one.place}: {lacking[0]}"
             if known:
-                count += 1
                 history = (name for name in one.history if name in news)
                 columns = (history, *zip(*known, strict=True), [one.name])
-                for file, words in zip(files, columns, strict=True):
-                    file.write(f"{' '.join(words)}\n")
+                writer.write(list(map(" ".join, columns)))
             else:
                 emptied += 1
     if missing > max_unknown * references:
@@ -131,5 +127,5 @@ def _write_impressions(
     if missing:
         lacked = f"left out {missing:,} news that news.tsv lacks"
         say(f"{prefix.name}: {lacked}, and {emptied:,} impressions that showed no other")
-    if not count:
+    if not writer.count:
         raise UsageError(f"no impression is left for {prefix.name}: raise or drop --limit")

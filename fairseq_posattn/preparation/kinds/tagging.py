@@ -15,6 +15,7 @@ from fairseq_posattn.common import files
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import report, vectors
 from fairseq_posattn.preparation.corpus import Readers, TaggingCorpus
+from fairseq_posattn.preparation.parallel import LineWriter
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.text.props import RoleSentence, read_props, readable, write_props
 from fairseq_posattn.text.vocabulary import count_words, write_dictionary
@@ -68,17 +69,14 @@ class TaggingPreparation(Preparation):
 
 
 def _write_split(sentences: Sequence[RoleSentence], prefix: Path, cased: bool) -> None:
-    lines: dict[str, list[str]] = {name: [] for name in ("roles", "words", "predicate", "tags")}
-    for sentence in sentences:
-        words = " ".join(sentence.words)
-        for place, tags in sentence.examples():
-            lines["roles"].append(readable(sentence.words, place, tags))
-            lines["words"].append(words if cased else words.lower())
-            flags = ("1" if at == place else "0" for at in range(len(sentence.words)))
-            lines["predicate"].append(" ".join(flags))
-            lines["tags"].append(" ".join(tags))
-    if not lines["roles"]:
+    with LineWriter(prefix, ("roles", "words", "predicate", "tags")) as writer:
+        for sentence in sentences:
+            words = " ".join(sentence.words)
+            for place, tags in sentence.examples():
+                flags = ("1" if at == place else "0" for at in range(len(sentence.words)))
+                words = words if cased else words.lower()
+                roles = readable(sentence.words, place, tags)
+                writer.write([roles, words, " ".join(flags), " ".join(tags)])
+    if not writer.count:
         raise UsageError(f"there is no predicate for {prefix.name}: raise or drop --limit")
-    for name, texts in lines.items():
-        files.write_text(f"{prefix}.{name}", "".join(f"{line}\n" for line in texts))
     files.write_text(f"{prefix}.props", "".join(write_props(one.roles for one in sentences)))
