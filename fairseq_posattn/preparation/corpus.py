@@ -144,9 +144,8 @@ class RecommendationCorpus(Corpus):
 class PairCorpus(Corpus):
     """Pairs of a source text and a target text; ``write`` writes ``{split}.{side}`` of them."""
 
-    tokenizers: Callable[[str, Namespace], Sequence[parallel.Rule] | None] = (
-        lambda split, options: None  # of both sides of a split
-    )
+    tokenized: bool = False  # the files have tokens by the rule
+    normalized: tuple[str, ...] = ()  # splits whose punctuation is normalized first
     complete: tuple[str, ...] = ()  # splits without pairs of an empty side
     write: Callable[[Readers, Path, Any, Namespace], None] = parallel.write_text
     lower: bool = False  # the text is lowercased

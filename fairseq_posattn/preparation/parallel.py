@@ -3,6 +3,7 @@
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -12,6 +13,7 @@ from fairseq_posattn.common.progress import map_lines, say
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.report import counted
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
+from fairseq_posattn.text.moses import RULES
 
 Pair = Sequence[str]
 Rule = Callable[[str], str]
@@ -37,9 +39,22 @@ def write_text(
     """Write ``{split}.{side}`` of the pairs that ``readers`` yield, tokenized by the corpus."""
     for split, read in readers.items():
         pairs: Iterable[Pair] = islice(read(), options.limit)
-        if rules := corpus.tokenizers(split, options):
+        if rules := tokenizers(corpus, split):
             pairs = map_pairs(rules, pairs, options.jobs, f"tokenizing {split}")
         write_pairs(pairs, folder / split, corpus.sides, only_complete=split in corpus.complete)
+
+
+def tokenizers(corpus: Any, split: str) -> list[Rule]:
+    """Return the tokenizer of each side by the corpus's rule; none if its text has tokens."""
+    if corpus.tokenized or corpus.word_rule not in RULES:
+        return []
+    options = {"normalize": True} if split in corpus.normalized else {}
+    rules = [RULES[corpus.word_rule](side, **options) for side in corpus.sides]
+    return [partial(_lowered, rule) for rule in rules] if corpus.lower else [*rules]
+
+
+def _lowered(rule: Rule, line: str) -> str:
+    return rule(line).lower()  # after it: Moses' abbreviations have capitals
 
 
 def map_pairs(

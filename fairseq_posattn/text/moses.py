@@ -70,7 +70,7 @@ def _pad(match: regex.Match[str]) -> str:
 
 
 # Tokenizers for a language, by the name of the rule.
-RULES: dict[str, Callable[[str], Tokenizer]] = {
+RULES: dict[str, Callable[..., Tokenizer]] = {
     "moses-escaped": Tokenizer,
     "moses-escaped-hyphens": partial(Tokenizer, split_hyphens=True),
     "lowered-normalised-moses-escaped": partial(Tokenizer, lower=True, normalize=True),

@@ -15,7 +15,7 @@ from fairseq_posattn.preparation.corpus import (
 )
 from fairseq_posattn.preparation.published import FILES, TABLES
 
-FUNCTIONS = ("read", "write", "tokenizers", "settings", "add_options", "changes", "splits")
+FUNCTIONS = ("read", "write", "settings", "add_options", "changes", "splits")
 
 
 def _read(kind: str, build: type[Any]) -> dict[str, Any]:

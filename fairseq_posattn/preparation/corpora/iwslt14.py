@@ -17,13 +17,13 @@ from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers, TranslationCorpus
 from fairseq_posattn.preparation.parallel import (
     LineWriter,
-    Rule,
     map_pairs,
     read_pairs,
+    tokenizers,
     write_text,
 )
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.moses import Tokenizer, is_clean
+from fairseq_posattn.text.moses import is_clean
 
 LANGUAGES = ("de", "en")
 ARCHIVE = "de-en.tgz"  # in the archive of all languages, too
@@ -77,7 +77,7 @@ def _find_set(archive: Archive, names: list[str], test_set: str, language: str) 
 
 def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Namespace) -> None:
     """Write the pairs; every 23rd clean pair of training is for validation."""
-    limit, rules = options.limit, tokenizers("train", options)
+    limit, rules = options.limit, tokenizers(corpus, "train")
     tokenized = map_pairs(rules, readers["train"](), options.jobs, "tokenizing train")
     clean = (pair for pair in tokenized if is_clean(pair, LONGEST))
     with (
@@ -91,14 +91,6 @@ def write(readers: Readers, folder: Path, corpus: TranslationCorpus, options: Na
             elif train.count == valid.count == limit:
                 break
     write_text({"test": readers["test"]}, folder, corpus, options)
-
-
-def tokenizers(split: str, options: Namespace) -> list[Rule]:
-    return [partial(_lower, Tokenizer(language)) for language in LANGUAGES]
-
-
-def _lower(tokenizer: Tokenizer, line: str) -> str:
-    return tokenizer(line).lower()  # abbreviations of Moses have capitals
 
 
 def spoken_lines(stream: IO[bytes], name: str) -> Iterator[str]:

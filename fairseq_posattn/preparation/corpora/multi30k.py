@@ -11,13 +11,11 @@ from typing import Any
 
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
-from fairseq_posattn.preparation.parallel import Rule, read_pairs, write_text
+from fairseq_posattn.preparation.parallel import read_pairs, write_text
 from fairseq_posattn.text.lines import file_lines
-from fairseq_posattn.text.moses import RULES
 
 LANGUAGES = ("de", "en")
 JOINED = (1, 2, 4)  # consecutive sentences of the test set that make one of multi30k_length's
-WORD_RULE = "lowered-normalised-moses-escaped"  # stored beside prepared data
 RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 
@@ -40,11 +38,6 @@ def write_joined(readers: Readers, folder: Path, corpus: Any, options: Namespace
         path.write_text("".join(f"{line}\n" for line in joined), encoding="utf-8")
 
 
-def tokenizers(split: str, options: Namespace) -> list[Rule]:
-    return [RULES[WORD_RULE](language) for language in LANGUAGES]
-
-
 def changes(options: Namespace) -> dict[str, Any]:
     """Tokenize no folder of the tokenized files, which have other names."""
-    is_tokenized = options.source is not None and (options.source / "valid.en").is_file()
-    return {"tokenizers": lambda split, options: None} if is_tokenized else {}
+    return {"tokenized": options.source is not None and (options.source / "valid.en").is_file()}

@@ -24,10 +24,10 @@ from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import Readers
-from fairseq_posattn.preparation.parallel import Rule, read_pairs
+from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.preparation.published import FILES
 from fairseq_posattn.text.lines import read_lines
-from fairseq_posattn.text.moses import MOSES_RATIO, RATIO, Tokenizer
+from fairseq_posattn.text.moses import MOSES_RATIO, RATIO
 
 LANGUAGES = ("en", "de")
 LONGEST = 250
@@ -65,12 +65,6 @@ def _find_newstest(archive: Archive, name: str) -> list[str]:
     return [
         archive.first_of(*(form.format(name, language) for form in forms)) for language in LANGUAGES
     ]
-
-
-def tokenizers(split: str, options: Namespace) -> list[Rule]:
-    # The test set is not normalized, so that references stay as published.
-    normalize = split != "test"
-    return [Tokenizer(side, normalize, not options.keep_hyphens) for side in LANGUAGES]
 
 
 def _read_sentences(stream: IO[bytes], name: str) -> Iterator[str]:
