@@ -74,7 +74,7 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[An
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv, .jsonl or .parquet file")
     place = None
     if file_suffix(path).lower() == PARQUET:
-        rows = text_lines(path, partial(_parquet_rows, columns=columns))
+        rows = text_lines(path, partial(parquet_rows, columns=columns))
     else:
         rows = _choose_reader(path, columns)(text_lines(path), path)
     for place, row in rows:
@@ -188,7 +188,7 @@ def _json_rows(lines: Iterable[str], path: Path) -> Rows:
             yield place, _inner(row)
 
 
-def _parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
+def parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
     """Yield the rows of a Parquet file, called ``name: row NUMBER``; it is read in batches."""
     try:
         from pyarrow import ArrowException

@@ -143,7 +143,7 @@ class Stories:
 def find_parquet(archive: Archive) -> dict[str, list[str]]:
     """Return ``{split: files}``, or nothing; raise :exc:`UsageError` if some splits have none."""
     files = {
-        split: sorted(fnmatch.filter(archive.names(), f"*{shard}-*.parquet"))
+        split: sorted(fnmatch.filter(archive.names, f"*{shard}-*.parquet"))
         for split, (shard, _) in SHARDS.items()
     }
     for split, (shard, shards) in SHARDS.items():

@@ -41,7 +41,7 @@ def splits(options: Namespace) -> list[str]:
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
-    names = archive.names()
+    names = archive.names
     pairs = {split: _find_pair(archive.name, names, split) for split in splits(options)}
     return {s: partial(read_pairs, archive, [pair], _tokens) for s, pair in pairs.items()}
 

@@ -55,7 +55,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
     """Read train and test; validation pairs are among the training pairs."""
     if archive.has(ARCHIVE):
         archive = archive.nested(ARCHIVE)
-    names = archive.names()
+    names = archive.names
     training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
     tests = [[_find_set(archive, names, one, side) for side in LANGUAGES] for one in TEST_SETS]
     return {
