@@ -193,7 +193,7 @@ def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
     server.files |= dict.fromkeys(names, b"PAR1")
     for _ in range(2):
         archive = obtain_any(corpus.alternatives, None, tmp_path)
-        assert set(archive.names()) == set(names)
+        assert set(archive.names) == set(names)
     requested = [name for name, _ in server.requests]
     assert [requested.count(name) for name in names] == [1] * len(names)
 
