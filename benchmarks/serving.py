@@ -9,6 +9,7 @@ import contextlib
 import json
 import statistics
 import subprocess
+import sys
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
@@ -30,8 +31,13 @@ def server(checkpoint):
     """Serve a model at a free port; yield the address."""
     command = ["posattn", "serve", checkpoint, "--cpu", "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    line = ""
     try:
-        yield next(line.split()[-1] for line in process.stderr if line.startswith("serving "))
+        while not line.startswith("serving "):
+            last, line = line, process.stderr.readline()
+            if not line:
+                sys.exit(last)
+        yield line.split()[-1]
     finally:
         process.terminate()
         process.communicate()
@@ -70,7 +76,13 @@ def cells(row, report):
 
 
 BENCHMARKS = {
-    "": machine.Benchmark(OPTIONS, measure, machine.one_table(cells), ("lines", "rounds"))
+    "": machine.Benchmark(
+        OPTIONS,
+        measure,
+        machine.one_table(cells),
+        ("lines", "rounds"),
+        lambda arguments: machine.describe(arguments) | {"clock": "wall"},
+    )
 }
 
 if __name__ == "__main__":

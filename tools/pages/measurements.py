@@ -17,6 +17,7 @@ FILES = {
     "speed of launches": "launches.md",
     "speed of translating": "decoding_cpu*.md",
     "speed of preparing": "preparation_cpu*.md",
+    "speed of serving": "serving_cpu.md",
     "speed of classifying": "classification_cpu*.md",
     "speed by length": "sequence_length_cpu.md",
     "subwords": "subwords_cpu*.md",
