@@ -135,10 +135,10 @@ def measure(arguments):
 
 
 def table(report):
-    """Return the Markdown: a row for each kernel of pairs, columns for each size of heads."""
+    """Return the Markdown: a row for each kernel of pairs or layers, columns for each size."""
     rows = {}
     for row in report["rows"]:
-        if row["a pair"] is None:
+        if row["a pair"] is None and row["mechanism"] != LAYER:
             continue
         names = {key: row[key] for key in ("mechanism", "kernel", "dtype", "length")}
         cells = rows.setdefault(tuple(names.values()), names)
