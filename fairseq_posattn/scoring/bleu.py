@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.scoring.significance import Group
 from fairseq_posattn.text.languages import code_hint, code_of, is_language, tokenizer_of
@@ -168,7 +168,7 @@ def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[
         if not found:
             raise UsageError(
                 f"{path}: none of its {len(systems)} systems has the translations that begin with "
-                f"{texts[-1][0]!r}; run comet-score on the text that is scored here"
+                f"{shortened(texts[-1][0])}; run comet-score on the text that is scored here"
             )
         scores.append(found[0])
     return scores
