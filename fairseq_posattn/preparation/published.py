@@ -3,11 +3,9 @@
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.download import Source
 
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CHECKSUM = "sha256:"
 
 
@@ -18,8 +16,6 @@ def _source(name: str, places: str) -> Source:
     return Source(name, whole, *digests)
 
 
-TABLES: dict[str, dict[str, Any]] = yaml.load(
-    Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), LOADER
-)
+TABLES: dict[str, dict[str, Any]] = read_table(Path(__file__).with_suffix(".yaml"))
 GLOVE: dict[str, Any] = TABLES["glove"]
 FILES = {name: _source(name, places) for name, places in TABLES["files"].items()}

@@ -5,9 +5,9 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
-import yaml
+from fairseq_posattn.common.yaml_tables import read_table
 
-_TABLES = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+_TABLES = read_table(Path(__file__).with_suffix(".yaml"))
 _CODES, _OTHERS, _NAMES = (
     [pair.split(":") for pair in _TABLES[name].split()] for name in ("codes", "others", "names")
 )

@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
+from fairseq_posattn.common.yaml_tables import read_table
 
 SIDES = ("encoder_", "decoder_")
 
 
 def _read_presets() -> dict[str, dict[str, dict[str, object]]]:
     """Return the options by model and architecture."""
-    described = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+    described = read_table(Path(__file__).with_suffix(".yaml"))
     del described["shared"]
     for presets in described.values():
         for options in presets.values():

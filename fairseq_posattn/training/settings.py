@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
-
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.corpus import POSITIONS
 from fairseq_posattn.text import languages, manifest
 
@@ -33,7 +32,7 @@ class Size(NamedTuple):
 
 def _read_sizes() -> Any:
     """Return the sizes by kind of data."""
-    kinds = yaml.safe_load(Path(__file__).with_name("sizes.yaml").read_text(encoding="utf-8"))
+    kinds = read_table(Path(__file__).with_name("sizes.yaml"))
     del kinds["shared"]
     for sizes in kinds.values():
         for name, one in sizes.items():

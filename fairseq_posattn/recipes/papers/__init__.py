@@ -13,11 +13,9 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-import yaml
-
+from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
-from fairseq_posattn.preparation.published import LOADER
 from fairseq_posattn.recipes.recipe import (
     ClassificationRecipe,
     Dataset,
@@ -79,7 +77,7 @@ DATASETS = {
 
 def read_paper(path: Path) -> Iterator[Recipe]:
     """Yield the recipes of a paper's file."""
-    content = yaml.load(path.read_text(encoding="utf-8"), LOADER)
+    content = read_table(path)
     shared = {"training": content.get("training"), **content.get("shared", {})}
     for name, table in content["tables"].items():
         table = {**shared, **table, "flags": {**content["flags"], **table.get("flags", {})}}

@@ -66,8 +66,18 @@ def _with_defaults(config: type[FairseqDataclass], name: str, preset: Mapping[st
         (option, known[option].type, field(default=value, metadata=known[option].metadata))
         for option, value in preset.items()
     ]
-    # preset_of marks the defaults of options that older checkpoints lack, see compat.matching.
-    return make_dataclass(name, changed, bases=(config,), namespace={"preset_of": config})
+
+    def __init__(self: Any, **options: object) -> None:
+        config.__init__(self, **{**preset, **options})
+
+    members = {
+        "preset_of": config,  # defaults of options that older checkpoints lack, see compat.matching
+        "__doc__": f"Options of {name}.",
+        "__init__": __init__,
+    }
+    # To generate these methods for each architecture would be half of the plugin's import.
+    made = {"init": False, "repr": False, "eq": False}
+    return make_dataclass(name, changed, bases=(config,), namespace=members, **made)
 
 
 def all_options(cfg: Any, config: type[FairseqDataclass]) -> Namespace:
