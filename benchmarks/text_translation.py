@@ -1,0 +1,93 @@
+"""Time from text to text: ``posattn translate`` beside sacremoses, subword-nmt and CTranslate2.
+
+    python benchmarks/text_translation.py --models checkpoints/stock checkpoints/dman --text test.de
+    python benchmarks/text_translation.py --models checkpoints/stock --text test.de --int8
+
+Both run as commands of their own on one thread; the first of --models, a Transformer with Moses
+tokens and BPE, is also what CTranslate2 runs (`pip install ctranslate2`). Times are processor time
+of whole commands, and of whole commands without that for a single line, their start.
+"""
+
+import itertools
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import machine
+from tqdm import tqdm
+
+OPTIONS = {
+    "models": ([str], "checkpoints with the same data; the first one also by CTranslate2"),
+    "text": (..., "file of source sentences"),
+    "lines": (1000, "sentences of it"),
+    "rounds": (3, "rounds"),
+    "int8": (False, "both in int8"),
+}
+PIPELINE = Path(__file__).with_name("ctranslate2_pipeline.py")
+
+
+def seconds(command, text):
+    """Return the processor time of a command, and the lines it wrote."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    options = {"capture_output": True, "text": True, "check": True, "env": environment}
+    done = subprocess.run(command, input=text, **options)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used, done.stdout.splitlines()
+
+
+def measure(arguments):
+    from fairseq_posattn.text import manifest
+
+    stock = arguments.models[0]
+    folder = Path(stock) if Path(stock).is_dir() else Path(stock).parent
+    languages = manifest.read(folder).languages
+    lines = Path(arguments.text).read_text(encoding="utf-8").splitlines()[: arguments.lines]
+    texts = {"all": "\n".join(lines) + "\n", "one": f"{lines[0]}\n"}
+    int8 = ["--int8"] if arguments.int8 else []
+    with tempfile.TemporaryDirectory() as temporary:
+        exported = f"{temporary}/exported"
+        export = ["posattn", "export", stock, exported, "--ctranslate2"]
+        subprocess.run(export, check=True, stdout=subprocess.DEVNULL)
+        kind = "int8" if int8 else "float32"
+        commands = {None: [sys.executable, str(PIPELINE), exported, *languages, kind]}
+        for model in arguments.models:
+            commands[model] = ["posattn", "translate", model, "--cpu", *int8]
+        used = {key: [] for key in itertools.product(commands, texts)}
+        for _ in tqdm(range(arguments.rounds), unit="round"):
+            for (model, amount), times in used.items():
+                times.append(seconds(commands[model], texts[amount]))
+    theirs = {amount: [time for time, _ in used[None, amount]] for amount in texts}
+    for model in arguments.models:
+        ours = {amount: [time for time, _ in used[model, amount]] for amount in texts}
+        without = [[a - b for a, b in zip(*each.values(), strict=True)] for each in (ours, theirs)]
+        pairs = zip(used[model, "all"][0][1], used[None, "all"][0][1], strict=True)
+        yield {
+            "model": Path(model).name,
+            "seconds": round(statistics.median(theirs["all"]), 2),
+            "same": sum(a == b for a, b in pairs),
+            "whole": machine.compare(ours["all"], theirs["all"]),
+            "without_start": machine.compare(*without),
+        }
+
+
+def cells(row, report):
+    return {
+        "model": f"`{row['model']}`{', int8' if report['int8'] else ''}",
+        "without start": machine.ratio(row["without_start"]),
+        "whole command": machine.ratio(row["whole"]),
+        "equal translations": row["same"],
+    }
+
+
+BENCHMARKS = {
+    "": machine.Benchmark(OPTIONS, measure, machine.one_table(cells), ("lines", "rounds", "int8"))
+}
+
+if __name__ == "__main__":
+    machine.main(BENCHMARKS, __doc__)
