@@ -113,6 +113,8 @@ install_missing() { # REQUIREMENTS...
     fi
     if [[ -n "$fairseq" ]]; then
         local what="$fairseq (builds for some minutes, with g++ and Python's headers)"
+        # Symbols for a debugger would be a third of the time that PyTorch's headers take to compile.
+        export CFLAGS="${CFLAGS:--DNDEBUG -fwrapv -O2 -g0}"
         # The build takes torch from this environment: in isolation pip would download a second one.
         install "$what" --no-build-isolation "$fairseq" "$(installed_torch)"
         if [[ ! -x "$environment/bin/fairseq-train" ]]; then # there, but in the shared packages
