@@ -102,7 +102,7 @@ def make_pictures():
     rates = torch.tensor([0.5, 2.0]).log()
     kerple = attention.kerple_attention(*qkv, rates, torch.zeros(HEADS), **options)[1]
     fire = attention.FunctionalBiasAttention(HEADS, impl="reference", causal=True)
-    fire.threshold.data.fill_(8.0)
+    fire.threshold_factor.data.fill_(8 / 512)
     fire.output.weight.data.mul_(8)
     counts = torch.zeros(TOKENS, FEATURES)
     counts[:3] = torch.tensor([0.1, 0.5, 0.4])[:, None]

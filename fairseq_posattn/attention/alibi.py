@@ -26,11 +26,12 @@ def alibi_attention(
     call: Call, query: Query, key: Key, value: Value, **options: Unpack[Options]
 ) -> Attended:
     """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) - m_h |t - s|`` (section 3)."""
+    wide = torch.promote_types(query.dtype, torch.float32)
     sizes = query.size(1), query.size(-2), key.size(-2)
     if call.impl == "sdpa" and call.causal:  # m_h t is the same for all keys
-        rising = linear_bias(query.size(1), 1, key.size(-2), query.device)
+        rising = linear_bias(query.size(1), 1, key.size(-2), query.device, wide)
         return attend_to_past(call, query, key, value, -rising[None])
-    return attend_by_distance(call, query, key, value, linear_bias(*sizes, query.device))
+    return attend_by_distance(call, query, key, value, linear_bias(*sizes, query.device, wide))
 
 
 def slopes(num_heads: int) -> list[float]:
@@ -45,9 +46,11 @@ def slopes(num_heads: int) -> list[float]:
 
 
 @once_a_pass
-def linear_bias(num_heads: int, query_length: int, key_length: int, device: Device) -> Tensor:
-    """Return ``-m_h |t - s|``, ``[H, Tq+Tk-1]`` in float32."""
-    factors = torch.tensor(slopes(num_heads), device=device)
+def linear_bias(
+    num_heads: int, query_length: int, key_length: int, device: Device, dtype: torch.dtype
+) -> Tensor:
+    """Return ``-m_h |t - s|``, ``[H, Tq+Tk-1]``."""
+    factors = torch.tensor(slopes(num_heads), device=device, dtype=dtype)
     return -factors[:, None] * signed_distances(query_length, key_length, device).abs()
 
 

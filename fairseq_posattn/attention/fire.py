@@ -5,7 +5,7 @@ Transformers", eq. 6 to 8. The paper's is causal. Else, an extension, distances 
 shares of the largest that the query can see.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -68,7 +68,11 @@ def furthest_distances(call: Call, query_length: int, key_length: int, query: Te
 
 
 class FunctionalBiasAttention(Mechanism):
-    """FIRE with its network, c and L, initialized as in the paper's appendix."""
+    """FIRE with its network, c and L, initialized as in the paper's appendix.
+
+    L is learned as a factor of 512: an optimizer with steps of one size, such as Adam, would not
+    move 512 itself.
+    """
 
     function = staticmethod(fire_attention)
     sizes = ("num_heads",)
@@ -78,10 +82,17 @@ class FunctionalBiasAttention(Mechanism):
         super().__init__(**shared)
         self.num_heads = num_heads
         self.scale = nn.Parameter(torch.tensor(SCALE))  # c
-        self.threshold = nn.Parameter(torch.tensor(THRESHOLD))  # L
+        self.threshold_factor = nn.Parameter(torch.ones(()))  # of L, as by the authors
         self.hidden, self.output = nn.Linear(1, HIDDEN), nn.Linear(HIDDEN, num_heads)
 
     def arguments(self, hidden: Tensor, query: Tensor, key: Tensor, value: Tensor) -> Arguments:
         network = {"hidden_weight": self.hidden.weight.squeeze(1), "hidden_bias": self.hidden.bias}
         network |= {"output_weight": self.output.weight, "output_bias": self.output.bias}
-        return {"scale": self.scale, "threshold": self.threshold, **network}
+        threshold = THRESHOLD * self.threshold_factor
+        return {"scale": self.scale, "threshold": threshold, **network}
+
+    def _load_from_state_dict(self, state: dict[str, Any], prefix: str, *options: Any) -> None:
+        """Load parameters; checkpoints of development versions have L itself."""
+        if f"{prefix}threshold" in state:
+            state[f"{prefix}threshold_factor"] = state.pop(f"{prefix}threshold") / THRESHOLD
+        super()._load_from_state_dict(state, prefix, *options)

@@ -49,10 +49,11 @@ def find_buckets(distances: Tensor, number: int, max_distance: int, causal: bool
         number //= 2
         first, distances = torch.where(distances < 0, number, first), distances.abs()
     exact = number // 2
-    # In float64: a rounded logarithm would put an edge into the bucket before.
-    growth = (distances.clamp(min=1) / exact).double().log() / math.log(max_distance / exact)
-    far = (exact + (growth * (number - exact)).long()).clamp(max=number - 1)
-    return first + torch.where(distances < exact, distances.clamp(min=0), far)
+    growth = [(max_distance / exact) ** (n / (number - exact)) for n in range(number - exact)]
+    # Compared with integers: logarithms differ by rounding where they run, as in ONNX.
+    least = [*range(1, exact), *(math.ceil(exact * factor - 1e-6) for factor in growth)]
+    is_beyond = distances[:, None] >= torch.tensor(least, device=distances.device)
+    return first + is_beyond.sum(-1)
 
 
 @dataclass

@@ -197,11 +197,15 @@ def parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
         raise UsageError(f"{name}: parquet files need pyarrow: pip install pyarrow") from None
     try:
         with ParquetFile(stream) as parquet:
-            is_flat = {*columns} <= {*parquet.schema_arrow.names}
+            names = parquet.schema_arrow.names
+            for one in columns:
+                if (number := names.count(one)) > 1:
+                    raise UsageError(f"{name}: {number} columns are called {one!r}; rename one")
+            is_flat = {*columns} <= {*names}
             batches = parquet.iter_batches(1000, columns=list(columns) if is_flat else None)
             rows = (row for batch in batches for row in batch.to_pylist())
-            for number, row in enumerate(rows, start=1):
-                yield f"{name}: row {number}", _inner(row)
+            for place, row in enumerate(rows, start=1):
+                yield f"{name}: row {place}", _inner(row)
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{name}: not a whole parquet file ({reason})") from None

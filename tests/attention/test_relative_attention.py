@@ -1,4 +1,4 @@
-"""RPR, Transformer-XL, TENER and Gaussian attention, beside the contract."""
+"""RPR, Transformer-XL, TENER, Gaussian attention and biases, beside the contract."""
 
 import itertools
 import math
@@ -10,13 +10,16 @@ from reference import gradients, leaves
 
 from fairseq_posattn.attention import (
     AdaptedAttention,
+    FunctionalBiasAttention,
     GaussianAttention,
     RelativePositionAttention,
     TransformerXLAttention,
+    alibi_attention,
     gaussian_attention,
     relative_position_attention,
 )
 from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.attention.t5 import find_buckets
 
 implementations = pytest.mark.parametrize("impl", ["reference", "sdpa"])
 causality = pytest.mark.parametrize("causal", [False, True])
@@ -112,3 +115,51 @@ def test_gaussians_over_long_sentences_are_finite_in_half_precision(impl):
     output = gaussian_attention(**arguments, impl=impl)
     assert output.isfinite().all()
     assert all(gradient.isfinite().all() for gradient in gradients(output, tensors_of(arguments)))
+
+
+@pytest.mark.parametrize("impl", ["reference", "sdpa"])
+def test_alibis_slopes_are_the_authors_for_any_number_of_heads(impl):
+    query, key, value = torch.zeros(3, 1, 12, 6, 6, dtype=torch.float64)
+    value = torch.eye(6, dtype=torch.float64).expand(1, 12, 6, 6)  # so that contexts are weights
+    weights = alibi_attention(query, key, value, causal=True, impl=impl)[0, :, 5]
+    # Every other slope of 16 heads follows those of 8.
+    powers = [*range(1, 9), 0.5, 1.5, 2.5, 3.5]
+    expected = [[-(5 - s) * 2**-power for s in range(6)] for power in powers]
+    logits = weights.log() - weights[:, 5:].log()
+    torch.testing.assert_close(logits, torch.tensor(expected, dtype=torch.float64))
+
+
+@causality
+@pytest.mark.parametrize(("number", "largest"), [(32, 128), (16, 40_000), (9, 20), (64, 1000)])
+def test_t5s_ranges_begin_where_integers_say(number, largest, causal):
+    """Logarithms are rounded, and in ONNX otherwise than here."""
+    distances = torch.arange(2 * largest)
+    buckets = find_buckets(distances, number, largest, causal).tolist()
+    each = number if causal else number // 2
+    exact, rest = each // 2, each - each // 2
+    for begin in (n for n in range(1, len(buckets)) if buckets[n] != buckets[n - 1]):
+        bucket = buckets[begin]
+        if bucket <= exact:
+            assert begin == bucket
+        else:  # (n / exact)^rest >= (largest / exact)^(bucket - exact), multiplied out
+            edge = largest ** (bucket - exact) * exact ** (rest - bucket + exact)
+            assert (begin - 1) ** rest < edge <= begin**rest
+    assert buckets[-1] == each - 1
+
+
+def test_fires_threshold_moves_by_shares_and_old_checkpoints_load():
+    module = FunctionalBiasAttention(num_heads=2)
+    hidden, vectors = torch.zeros(1, 4, 4), torch.randn(3, 1, 2, 4, 2)
+
+    def threshold():
+        return module.arguments(hidden, *vectors)["threshold"].item()
+
+    assert threshold() == 512
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+    module(hidden, *vectors).square().sum().backward()
+    optimizer.step()
+    assert abs(threshold() - 512) == pytest.approx(5.12, rel=1e-3)
+    state = module.state_dict()
+    del state["threshold_factor"]
+    module.load_state_dict(state | {"threshold": torch.tensor(128.0)})
+    assert threshold() == 128

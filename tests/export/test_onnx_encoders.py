@@ -15,6 +15,7 @@ ENCODERS = [
     ["--encoder-sublayers=san,dman,mtsa,gaussian,sman,ffn", "--encoder-normalize-before", ONE],
     ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
     ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding", ONE],
+    ["--encoder-sublayers=rope,alibi,t5,kerple,fire,ffn", ONE],
 ]
 
 

@@ -122,6 +122,16 @@ def test_parquet_files_are_tables(parquet):
         list(read_rows(parquet, ("en", "de")))
 
 
+def test_a_parquet_column_whose_name_occurs_twice_is_refused(parquet):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
+    write_table(pyarrow.table([["a"], ["b"], ["c"]], names=["de", "en", "en"]), parquet)
+    with pytest.raises(UsageError, match="2 columns are called 'en'; rename one"):
+        list(read_rows(parquet, ("en", "de")))
+    assert [values for _, values in read_rows(parquet, ("de",))] == [["a"]]
+
+
 def test_pyarrow_is_named_if_it_is_missing(parquet, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(UsageError, match="need pyarrow: pip install pyarrow$"):
