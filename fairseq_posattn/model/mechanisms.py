@@ -1,7 +1,7 @@
 """Builders of the attention mechanisms, by the names of ``--encoder-sublayers``."""
 
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,4 +102,8 @@ MECHANISMS = {
     "masked": Builder(attention.MaskedDotProductAttention),
 }
 
-REPLACE_POSITIONS = {n for n, entry in MECHANISMS.items() if entry.mechanism.replaces_positions}
+
+def replace_positions(sublayers: Iterable[str]) -> list[str]:
+    """Return the names of mechanisms, also a user's, that replace position embeddings."""
+    known = (name for name in sublayers if name in MECHANISMS)
+    return [name for name in known if MECHANISMS[name].mechanism.replaces_positions]

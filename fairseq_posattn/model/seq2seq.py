@@ -18,7 +18,7 @@ from fairseq_posattn.attention.passes import model_pass
 from fairseq_posattn.model.caches import IncrementalState
 from fairseq_posattn.model.embeddings import LearnedPositions, SinusoidalPositions
 from fairseq_posattn.model.feed_forward import Dropout
-from fairseq_posattn.model.mechanisms import REPLACE_POSITIONS, LayerDescription, describe_layer
+from fairseq_posattn.model.mechanisms import LayerDescription, describe_layer, replace_positions
 from fairseq_posattn.model.transformer_layer import DecoderLayer, EncoderLayer, parse_sublayers
 
 
@@ -262,7 +262,7 @@ def _add_embeddings(
     module.embed_tokens = embed_tokens
     module.embed_scale = 1.0 if cfg.no_scale_embedding else math.sqrt(layer.embed_dim)
     module.embed_positions = None
-    if not (cfg.no_token_positional_embeddings or REPLACE_POSITIONS.intersection(layer.sublayers)):
+    if not (cfg.no_token_positional_embeddings or replace_positions(layer.sublayers)):
         positions = LearnedPositions if side.learned_pos else SinusoidalPositions
         module.embed_positions = positions(layer.max_positions, layer.embed_dim, module.padding_idx)
     module.layernorm_embedding = nn.LayerNorm(layer.embed_dim) if cfg.layernorm_embedding else None

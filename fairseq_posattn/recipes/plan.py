@@ -1,5 +1,6 @@
 """A recipe with its options: its data, its device and its runs, without running anything."""
 
+import hashlib
 import os
 import re
 from abc import ABC, abstractmethod
@@ -67,8 +68,8 @@ class Plan(ABC):
         self.generates = options.tiny and not recipe.custom
         self.data = options.data or (self.out / generated if self.generates else data)
         self.user_dir = recipe.user_dir or PLUGIN
-        # A line of the runs' settings about code beside the package.
-        self.code = [f"user-dir {self.user_dir}"] if recipe.user_dir else []
+        # A line of the runs' settings about code beside the package: other code is another run.
+        self.code = [f"user-dir {self.user_dir} {_code(recipe.user_dir)}"] * bool(recipe.user_dir)
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")
@@ -170,6 +171,15 @@ class Plan(ABC):
     def notes(self) -> list[str]:
         """Return lines to print before the runs."""
         return []
+
+
+def _code(folder: str) -> str:
+    """Return a hash of the Python files in a folder."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(folder).rglob("*.py")):
+        digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:

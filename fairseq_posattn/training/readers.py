@@ -2,7 +2,7 @@
 
 The metadata of a config's field declares who reads it: ``readers``, a tuple of values of
 ``--encoder``, names of sublayers, or "--pooling NAME"; all models read a field without it. Lists of
-sublayers declare ``replace_positions``, the sublayers that replace position embeddings.
+sublayers declare ``replace_positions``, which returns those that replace position embeddings.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,8 +27,8 @@ def unread(config: type, settings: Mapping[str, Any]) -> Iterator[str]:
             yield f"{nothing}: it is for {', '.join(readers)}, and this model has {has}"
         if name.endswith("_learned_pos"):
             sublayers = known[name.replace("learned_pos", "sublayers")]
-            replacing = sublayers.metadata.get("replace_positions", ())
-            named = sorted({*replacing}.intersection(str(options[sublayers.name]).split(",")))
+            replacing = sublayers.metadata["replace_positions"]
+            named = sorted({*replacing(str(options[sublayers.name]).split(","))})
             reason = f"{flag(sublayers.name)} has {', '.join(named)}" if named else ""
             if options.get("no_token_positional_embeddings"):
                 reason = "there is --no-token-positional-embeddings"

@@ -170,8 +170,20 @@ def test_rows_train_on_the_data_with_their_flags(folder):
     assert f" --user-dir {folder}/mine " in generate and "--remove-bpe sentencepiece" in generate
     assert "checkpoint_best.pt --beam 5 " in generate
     assert score.startswith("posattn score bleu --json --language en --generated /out/")
-    assert f"user-dir {folder}/mine" in runs[0].settings
+    assert runs[0].values["user-dir"].startswith(f"{folder}/mine ")
     assert plan.data == folder / "fr-en" and str(plan.out) == "/out"
+
+
+def test_changed_code_of_the_user_is_another_run(folder):
+    def folders():
+        return [run.folder for run in plan_of(f"{FILE}user_dir: mine\n").runs()]
+
+    before = folders()
+    (folder / "mine/notes.txt").write_text("no code")
+    assert folders() == before
+    (folder / "mine/more").mkdir()
+    (folder / "mine/more/sharp.py").write_text("SHARPNESS = 2\n")
+    assert not {*folders()} & {*before}
 
 
 def test_data_with_labels_has_its_columns_and_folds(folder):

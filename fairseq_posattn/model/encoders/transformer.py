@@ -34,7 +34,7 @@ class TransformerEncoder(nn.Module):
         layers = [EncoderLayer(layer, cfg) for _ in range(cfg.encoder_layers)]
         self.input_map = glorot_linear(dim, self.output_dim) if dim != self.output_dim else None
         self.layers = nn.ModuleList(layers)
-        is_placed = mechanisms.REPLACE_POSITIONS.isdisjoint(names)
+        is_placed = not mechanisms.replace_positions(names)
         self.positions = is_placed and not cfg.no_token_positional_embeddings
         self.scale = self.output_dim**0.5 if str(cfg.embedding_scale) == "sqrt" else 1.0
         self.layer_norm = nn.LayerNorm(self.output_dim) if cfg.encoder_normalize_before else None

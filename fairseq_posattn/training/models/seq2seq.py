@@ -25,7 +25,7 @@ from fairseq_posattn.model.caches import (
     select_sentences,
 )
 from fairseq_posattn.model.initialization import INITIALIZATIONS
-from fairseq_posattn.model.mechanisms import MECHANISMS, REPLACE_POSITIONS, LayerDescription
+from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription, replace_positions
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
 from fairseq_posattn.training.flags import MechanismConfig
 from fairseq_posattn.training.models.registration import all_options
@@ -75,7 +75,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         f"sublayers of an encoder layer, separated by commas, from {', '.join(MECHANISMS)}, "
         f"{FEED_FORWARD}; the last must be {FEED_FORWARD}",
         structural=True,
-        replace_positions=tuple(sorted(REPLACE_POSITIONS)),
+        replace_positions=replace_positions,
     )
     start: ChoiceEnum(list(INITIALIZATIONS)) = flag(
         "fairseq",
@@ -89,7 +89,7 @@ class PosAttnTransformerConfig(MechanismConfig, StockConfig):
         "san,cross,ffn",
         f"sublayers of a decoder layer: as --encoder-sublayers, with {CROSS} once",
         structural=True,
-        replace_positions=tuple(sorted(REPLACE_POSITIONS)),
+        replace_positions=replace_positions,
     )
     cuda_graphs: bool = flag(
         False,
@@ -138,7 +138,7 @@ def wrap_layer(layer: nn.Module, cfg: Any) -> nn.Module:
 
 def initialize_positions(side: Any, layer: LayerDescription, cfg: Any) -> None:
     """Initialize position embeddings, or remove them if a sublayer replaces them."""
-    if REPLACE_POSITIONS.intersection(layer.sublayers):
+    if replace_positions(layer.sublayers):
         side.embed_positions = None
     if side.embed_positions is not None:
         INITIALIZATIONS[str(cfg.start)](side.embed_positions)

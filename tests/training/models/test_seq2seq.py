@@ -6,10 +6,11 @@ import torch
 from classifier_builder import PAD, randomise
 from fairseq.sequence_generator import SequenceGenerator
 
+from fairseq_posattn.attention import DotProductAttention
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.model.caches import count_repeats
-from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.model.mechanisms import MECHANISMS, Builder
 
 JOINT = "--share-all-embeddings"
 
@@ -283,6 +284,24 @@ def test_empty_sentences_have_finite_gradients(build_model, stack):
     scores(model, source, sentences(4, 4, seed=1)).sum().backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is None or parameter.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_mechanisms_of_users_replace_positions_too(build_model, replaces):
+    class Mine(DotProductAttention):
+        replaces_positions = replaces
+
+    try:
+        MECHANISMS["mine"] = Builder(Mine)
+        flags = ["--encoder-sublayers=mine,ffn", "--decoder-sublayers=mine,cross,ffn"]
+        model = build_model("posattn_transformer", JOINT, *flags)
+        classifier = classifier_builder.build("transformer_classifier", flags[0])
+    finally:
+        del MECHANISMS["mine"]
+    sides = model.encoder, model.decoder
+    assert [side.embed_positions is None for side in sides] == [replaces, replaces]
+    (placed,) = (one.positions for one in classifier.modules() if hasattr(one, "positions"))
+    assert placed is not replaces
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
