@@ -5,7 +5,7 @@ import json
 import re
 import shlex
 import subprocess
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
@@ -358,26 +358,42 @@ def _dataset(table: CustomTable, corpus: Prepared) -> Dataset:
 def check(path: Path, plan: Plan) -> None:
     """Have fairseq read the flags of all rows; UsageError with file and line for a mistake."""
     source = Source(path)
-    trainings = [(row, step.command) for row, step in plan.trainings()]
-    words = [list(command[command.index("--user-dir") - 1 :]) for _, command in trainings]
-    checked = subprocess.run(
-        program(["python", "-m", CHECK]),
-        input=json.dumps(words),
-        env=python_environment(),
-        capture_output=True,
-        text=True,
-    )
+    models = list(plan.models())
+    steps = [(row, run.steps[0]) for row, run in models]
+    first, run = models[0]  # all rows have the same flags of decoding
+    steps += [(first, step) for step in run.steps if step.name == "generate"]
+    words = [[f"fairseq-{step.name}", *_flags(step.command)] for _, step in steps]
+    checked = _run(["python", "-m", CHECK], json.dumps(words))
     if checked.returncode:
         last = (checked.stderr.strip().splitlines() or ["no output"])[-1]
         source.fail("user_dir", f"the plugins cannot be loaded: {last}")
-    for (row, _), (mistake, metrics) in zip(trainings, json.loads(checked.stdout), strict=True):
+    for (row, step), (mistake, metrics) in zip(steps, json.loads(checked.stdout), strict=True):
+        if mistake and step.name == "generate":
+            source.fail("decoding" if source.table.decoding else "data", mistake)
         if mistake:
             name = re.search(r"--[\w-]+|$", mistake)[0]  # type: ignore[index]
+            if name in plan.options.flags:
+                raise UsageError(mistake)
             is_shared = name in source.table.training.split() and name not in row.flags.split()
             place = "training" if is_shared else source.rows[row.name]
             source.fail(place, f"row {row.name!r}: {mistake}")
         if metrics:
             _check_metrics(source, (*metrics, *COSTS))
+    if scoring := source.table.scoring:
+        mistake = _run(["posattn", "score", *scoring.split()]).stderr.rpartition("error: ")[2]
+        if not mistake.startswith("give either"):  # the text to score
+            source.fail("scoring", mistake.strip())
+
+
+def _flags(command: Sequence[str]) -> Sequence[str]:
+    """Return the words from the data on, behind the program or a launcher."""
+    return command[command.index("--user-dir") - 1 :]
+
+
+def _run(words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        program(words), input=text, env=python_environment(), capture_output=True, text=True
+    )
 
 
 def example() -> str:

@@ -99,11 +99,11 @@ class Plan(ABC):
     @abstractmethod
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
 
-    def trainings(self) -> Iterator[tuple[Row, Step]]:
-        """Yield the first training of each row on each data set, without ``--tune``."""
+    def models(self) -> Iterator[tuple[Row, Run]]:
+        """Yield the first run of each row on each data set, without ``--tune``."""
         for dataset, row in product(self.datasets, self.rows):
             if not row.lead and not row.baseline:
-                yield row, self._trial(row, 1, dataset).steps[0]
+                yield row, self._trial(row, 1, dataset)
 
     def tunings(self) -> list[Tuning]:
         """Return the trials of learning rates that precede the runs."""

@@ -1,7 +1,8 @@
-"""Check the trainings of a custom table without training.
+"""Check the commands of a custom table without running them.
 
-``python -m fairseq_posattn.recipes.row_check`` reads a JSON list of the words of command lines of
-fairseq-train. It writes for each the first mistake or null, and the metrics of its criterion.
+``python -m fairseq_posattn.recipes.row_check`` reads a JSON list of the words of command lines,
+from fairseq-train or fairseq-generate on. It writes for each the first mistake or null, and of a
+training the metrics of its criterion.
 """
 
 import contextlib
@@ -17,22 +18,27 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import metrics_of
 from fairseq_posattn.training.plugin import register
 
+TRAIN = "fairseq-train"
+
 
 def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
-    """Parse a command line as fairseq-train does, and build its model without weights."""
-    sys.argv = ["fairseq-train", *words]  # read by fairseq, also for --user-dir
+    """Parse a command line as fairseq does, and build a training's model without weights."""
+    sys.argv = [*words]  # read by fairseq, also for --user-dir
     errors = io.StringIO()
+    trains = words[0] == TRAIN
     try:
         with contextlib.redirect_stderr(errors):
-            parsed = options.parse_args_and_arch(options.get_training_parser())
-            with torch.device("meta"):
-                tasks.setup_task(parsed).build_model(parsed)
+            parser = options.get_training_parser if trains else options.get_generation_parser
+            parsed = options.parse_args_and_arch(parser())
+            if trains:
+                with torch.device("meta"):
+                    tasks.setup_task(parsed).build_model(parsed)
     except SystemExit:  # argparse's
         return errors.getvalue().strip().rpartition("error: ")[2], ()
     except Exception as error:
         if isinstance(error, UsageError) or str(error).startswith("--"):
             return str(error), ()  # others may be due to the lack of weights
-    return None, metrics_of(parsed.criterion)
+    return None, metrics_of(parsed.criterion) if trains else ()
 
 
 def main() -> None:

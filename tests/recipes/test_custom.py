@@ -151,6 +151,28 @@ def test_fairseq_reads_all_flags_before_anything_is_trained(
     assert message in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("more", "option", "message"),
+    [
+        ("decoding: --beem 3\n", (), "own.yaml:7: unrecognized arguments: --beem"),
+        ("scoring: bleu --by-length 9,3\n", (), "own.yaml:7: argument --by-length: 9,3: give incr"),
+        ("scoring: bleu --forms five\n", (), "own.yaml:7: argument --forms: invalid choice: "),
+        ("", ("--", "--drpout", "0.1"), "unrecognized arguments: --drpout"),
+    ],
+)
+def test_decoding_scoring_and_the_command_line_are_checked_too(
+    more, option, message, forked_checks
+):
+    for side in ("fr", "en"):
+        Path(f"fr-en/dict.{side}.txt").write_text("a 1\n")
+        for split in ("train", "valid", "test"):
+            Path(f"fr-en/{split}.fr-en.{side}.bin").touch()
+    plan = plan_of(FILE + more, *option)
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        custom.check(Path("own.yaml"), plan)
+
+
 # --- Its runs ----------------------------------------------------------------------------------
 
 
@@ -218,8 +240,8 @@ def test_learning_rates_are_tuned():
     plan = plan_of(FILE, "--tune", "1e-3,3e-3", "--tune-updates", "9")
     trials = [run for tuning in plan.tunings() for run in tuning.runs]
     assert len(trials) == 4 and " --lr 0.003 --max-update 9 " in words_of(trials[1])
-    for _, step in plan.trainings():
-        assert "BEST" not in step.command
+    for _, run in plan.models():
+        assert "BEST" not in run.steps[0].command
 
 
 def test_the_rows_are_compared_with_the_files_baseline():
