@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import product, zip_longest
 from pathlib import Path
+from typing import Any
 
 from fairseq_posattn.common.archives import unpack_tar
 from fairseq_posattn.common.cli import value_of
@@ -92,6 +93,7 @@ def _fingerprints(folder: Path) -> dict[str, str]:
 
 # Name, stored and recomputed number, None if it is missing, and the difference that is rounding.
 Check = tuple[str, float | None, float | None, float]
+Intervals = Mapping[str, Any]  # the ends by metric
 
 
 def verify(path: Path) -> int:
@@ -151,14 +153,25 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
         members = [recomputed[place] for place in places]
         add_comparisons(members, [kept[place] for place in places], content["baseline"])
     for row, new in zip(rows, recomputed, strict=True):
+        yield from _intervals(row["row"], row.get("intervals", {}), new.get("intervals", {}))
         both = [one.get("compared", {}).get("metrics", {}) for one in (row, new)]
         for metric, name in product(sorted({*both[0], *both[1]}), TESTED):
             before, now = (one.get(metric, {}).get(name) for one in both)
             if before is not None or now is not None:
                 rounding = _rounding(metric) if name == TESTED[0] else P_ROUNDING
                 yield f"{row['row']}: {metric}, {name}", before, now, rounding
+        intervals = [{name: one.get("interval") for name, one in side.items()} for side in both]
+        yield from _intervals(f"{row['row']}, difference", *intervals)
     if skipped:
         print(f"not recomputed, since the archive has no outputs of them: {', '.join(skipped)}")
+
+
+def _intervals(label: str, stored: Intervals, recomputed: Intervals) -> Iterator[Check]:
+    """Yield the ends of the 95% intervals by metric."""
+    for metric in sorted({*stored, *recomputed}):
+        ends = zip_longest(stored.get(metric) or [], recomputed.get(metric) or [])
+        for number, (before, now) in enumerate(ends, start=1):
+            yield f"{label}: {metric}, interval's end {number}", before, now, _rounding(metric)
 
 
 def _rounding(metric: str) -> float:

@@ -143,6 +143,8 @@ def test_the_scores_of_all_packaged_tables_can_be_verified():
         ("table.json", b'"p_holm": ', b'"p_holm": 1', "A: accuracy, p_holm "),
         ("table.json", b'"p": ', b'"p": 1', "A: accuracy, p "),
         ("table.json", b'"difference": ', b'"difference": 1', "A: accuracy, difference "),
+        ("table.json", b'"interval": [', b'"interval": [9,', "A, difference: accuracy, interval"),
+        ("table.json", b'"intervals": ', b'"intervals": {}, "x": ', "A: accuracy, interval's end "),
         ("table.json", b"95.0", b"95.0, 99.0", "A, more runs: accuracy 99.0, recomputed None"),
         ("rows/0/seed1/predictions-test.txt", b"good\tgood", b"bad\tgood", "A, seed1: accuracy "),
     ],
