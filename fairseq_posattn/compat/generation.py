@@ -98,7 +98,7 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     """Translate one shard with ``--num-shards`` and ``--shard-id``, which fairseq ignores.
 
     It ignores ``--sacrebleu``, too, although a warning advises it: that is ``--scoring sacrebleu``.
-    It divides by zero if there is nothing to translate.
+    It divides by zero if there is nothing to translate, as in a shard without a batch.
     """
     shards, distributed = cfg.dataset.num_shards, cfg.distributed_training
     if shards > 1:  # fairseq shares the sentences among processes by these two
@@ -109,8 +109,11 @@ def translate_shard(main: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
     try:
         return main(cfg, *args, **kwargs)
     except ZeroDivisionError as error:  # of the timer, which never ran
-        reason = "there is nothing to translate: all is too long, or --num-shards too large"
-        raise UsageError(f"--gen-subset {cfg.dataset.gen_subset}: {reason}") from error
+        subset = f"--gen-subset {cfg.dataset.gen_subset}"
+        if shards > 1:  # fairseq shares batches, and there may be fewer
+            logger.warning("%s: no batch is left for this shard, whose output is empty", subset)
+            return None
+        raise UsageError(f"{subset}: there is nothing to translate: all is too long") from error
 
 
 # --- --replace-unk and --post-process -------------------------------------------------------------

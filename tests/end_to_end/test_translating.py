@@ -129,6 +129,7 @@ def test_shards_of_fairseq_generate_are_the_whole(folder, user_dir, generated):
     shards = [by_fairseq(folder, user_dir, "generate", *given, number) for number in ("0", "1")]
     assert all(shards)
     agree(sorted(sum(shards, [])), sorted(generated))
+    assert by_fairseq(folder, user_dir, "generate", "--num-shards", "99", "--shard-id", "98") == []
     without = partial(forked_commands.leave_out, "translate_shard")
     agree(by_fairseq(folder, user_dir, "generate", *given, "0", before=without), generated)
     given += ["0", "--max-source-positions", "1", "--skip-invalid-size-inputs-valid-test"]

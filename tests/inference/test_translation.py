@@ -443,6 +443,14 @@ print(prediction.load({str(CLASSIFIER)!r} + "/checkpoint.pt", {str(CLASSIFIER)!r
     assert done.stderr == ""
 
 
+def test_a_shard_may_have_unreadable_lines_alone(source, tmp_path, capsys):
+    path = tmp_path / "text"
+    path.write_bytes(source[0].encode() + b"\n\xff\n")
+    assert command("--input", path, "--shard", "2/2") == 0
+    output = capsys.readouterr()
+    assert output.out == "\n" and "1 line was answered with a blank line: not UTF-8" in output.err
+
+
 @pytest.mark.parametrize("shards", [2, len(EXPECTED) + 2])
 def test_shards_of_translations_are_the_whole(source, write, capsys, shards):
     """Lines are read in groups of other sizes than a shard's; prefixes are divided with them."""
