@@ -90,9 +90,9 @@ def checkpoint_of(folder, updates):
     return path
 
 
-def assert_same_model(folder, other):
-    """Compare the weights of two runs after five updates, up to rounding."""
-    state, expected = (read_checkpoint(path / "checkpoint_last.pt") for path in (folder, other))
+def assert_same_model(checkpoint, other):
+    """Compare weights with those of a run after five updates, up to rounding."""
+    state, expected = map(read_checkpoint, (checkpoint, other / "checkpoint_last.pt"))
     updates = [end["optimizer_history"][-1]["num_updates"] for end in (state, expected)]
     assert updates == [5, 5]
     for name, weight in expected["model"].items():
@@ -109,7 +109,7 @@ def test_two_machines_resume_a_run_of_one_process(flags, one, tmp_path):
     machines = [start("torchrun.sh", *meeting, *flags, *begun) for _ in range(2)]
     outputs = [finish(machine) for machine in machines]
     assert ["@ 2 updates" in output for output in outputs].count(True) == 1
-    assert_same_model(tmp_path, one)
+    assert_same_model(tmp_path / "checkpoint_last.pt", one)
 
 
 def processes_under(ancestor):
@@ -129,33 +129,6 @@ def processes_under(ancestor):
 def rank_of(process):
     environment = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
     return next((entry for entry in environment if entry.startswith(b"RANK=")), None)
-
-
-def test_a_killed_process_ends_the_run_which_one_process_resumes(flags, one, tmp_path):
-    saved = tmp_path / "saved"
-    arguments = [*flags, "--save-dir", saved]
-    script = start("torchrun.sh", "--workers", "2", *arguments, "--max-update", "1000000")
-    printed = []
-    while not printed or "@ 2 updates" not in printed[-1]:
-        printed.append(script.stdout.readline())
-        assert printed[-1], "training ended by itself"
-    said = "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n"
-    assert [said in line for line in printed].count(True) == 1
-    processes = processes_under(script.pid)
-    (second,) = [process for process in processes if rank_of(process) == b"RANK=1"]
-    os.kill(second, signal.SIGKILL)
-
-    output = finish(script, exit_code=1)
-    *_, last = output.splitlines()
-    assert last.startswith("torchrun: error: training stopped")
-    assert str(saved / "checkpoint_last.pt") in last
-    assert f"Signal 9 (SIGKILL) received by PID {second}" in output
-    assert [process for process in processes if Path(f"/proc/{process}").exists()] == []
-
-    shutil.copy(checkpoint_of(saved, 2), saved / "checkpoint_last.pt")
-    train_alone(arguments, tmp_path / "log")
-    assert "@ 2 updates" in (tmp_path / "log").read_text()
-    assert_same_model(saved, one)
 
 
 # A --user-dir in which a process dies, once, after two updates: that of rank 1 alone, or that of a
@@ -195,14 +168,37 @@ def dying(flags, tmp_path):
     return [*flags, "--user-dir", user_dir, "--save-dir", saved], user_dir, saved
 
 
-def test_a_dead_process_starts_again_with_all_others(dying, one):
-    flags, user_dir, saved = dying
-    words = ["--workers", "2", "--max-restarts", "1", *flags]
-    output = finish(start("torchrun.sh", *words, DIES="1"))
-    assert (user_dir / "dead").exists() and "Loaded checkpoint" in output
-    assert_same_model(saved, one)
+def test_dead_processes_restart_as_often_as_allowed_then_one_process_resumes(dying, flags, one):
+    """The first death restarts all processes, the second one ends the run."""
+    words, user_dir, saved = dying
+    words = ["--workers", "2", "--max-restarts", "1", *words, "--max-update", "1000000"]
+    script = start("torchrun.sh", *words, DIES="1")
+    printed = []
+    while not printed or not re.search("Saved checkpoint .*@ 5 updates", printed[-1]):
+        printed.append(script.stdout.readline())
+        assert printed[-1], "training ended by itself"
+    share = "2 worker(s) x 2 batch(es) (--update-freq) x 100 tokens = 400 tokens\n"
+    assert [share in line for line in printed].count(True) == 2
+    assert (user_dir / "dead").exists() and "Loaded checkpoint" in "".join(printed)
+    assert_same_model(checkpoint_of(saved, 5), one)
+    processes = processes_under(script.pid)
+    (second,) = [process for process in processes if rank_of(process) == b"RANK=1"]
+    os.kill(second, signal.SIGKILL)
+
+    output = finish(script, exit_code=1)
+    *_, last = output.splitlines()
+    assert last.startswith("torchrun: error: training stopped")
+    assert str(saved / "checkpoint_last.pt") in last
+    assert f"Signal 9 (SIGKILL) received by PID {second}" in output
+    assert [process for process in processes if Path(f"/proc/{process}").exists()] == []
+
+    shutil.copy(checkpoint_of(saved, 2), saved / "checkpoint_last.pt")
+    train_alone([*flags, "--save-dir", saved], saved / "log")
+    assert "@ 2 updates" in (saved / "log").read_text()
+    assert_same_model(saved / "checkpoint_last.pt", one)
 
 
+@pytest.mark.nightly
 def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
     """Two machines train, one dies, another takes its place: updates keep their size."""
     monkeypatch.setenv("PET_RDZV_CONF", "last_call_timeout=3,keep_alive_interval=1")
@@ -223,7 +219,7 @@ def test_machines_leave_and_join(dying, one, tmp_path, monkeypatch):
     sizes = re.findall(r"an update is (.*) batch.* = 400 tokens\n", log.read_text())
     assert sizes[-3:] == ["2 worker(s) x 2", "1 worker(s) x 4", "2 worker(s) x 2"]
     assert "stopped by SIGTERM after 4 updates" in log.read_text()  # for the machine that joins
-    assert_same_model(saved, one)
+    assert_same_model(saved / "checkpoint_last.pt", one)
 
 
 def value(command, flag):

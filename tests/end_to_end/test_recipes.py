@@ -13,6 +13,8 @@ import sys
 import time
 from importlib.metadata import version
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from forked_recipes import EXAMPLES, measured_rows, table_of
@@ -20,6 +22,7 @@ from test_translating import captions
 
 from fairseq_posattn.common import figures
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.recipes import executors
 from fairseq_posattn.recipes.bundle import verify
 from fairseq_posattn.recipes.papers import RECIPES
 from fairseq_posattn.training.training_log import TrainingLog
@@ -120,8 +123,24 @@ def test_single_steps_make_the_same_result(setup1, tmp_path):
     assert "is finished" in setup1()
 
 
-def test_a_test_set_in_shards_has_the_same_output_and_scores(setup1, tmp_path):
-    pytest.importorskip("submitit")
+class JobsHere:
+    """submitit's executor, whose jobs end in this process before ``submit`` returns."""
+
+    def __init__(self, folder, **options):
+        self.folder = folder
+
+    def update_parameters(self, **settings):
+        pass
+
+    def submit(self, job):
+        job()
+        return Mock(job_id="1", **{"exception.return_value": None})
+
+
+def test_a_test_set_in_shards_has_the_same_output_and_scores(setup1, tmp_path, monkeypatch):
+    """Jobs of submitit are in test_slurm.py."""
+    monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace(AutoExecutor=JobsHere))
+    monkeypatch.setattr(executors, "PAUSE", 0)
     setup1()
     folder = only(tmp_path, "*/seed1")
 

@@ -60,6 +60,7 @@ def test_a_stopped_training_resumes_exactly(case, tmp_path):
     assert differences(tmp_path, case.alone) == []
 
 
+@pytest.mark.nightly
 def test_resuming_needs_the_patches(case, tmp_path):
     """Without the patches the comparison finds differences."""
     without = functools.partial(forked_commands.leave_out, *case.patches)
@@ -71,12 +72,14 @@ def test_resuming_needs_the_patches(case, tmp_path):
 @pytest.mark.parametrize(
     "training",
     [
-        Training(Path(), flags=()),
         Training(Path(), "classification", (*PLATEAU, *FP16, "--patience", "30")),
-        Training(Path(), flags=("--num-workers=2", "--memory-efficient-bf16")),
+        Training(Path(), flags=("--num-workers=2",)),
         Training(Path(), processes=2, flags=(*EMA, "--bf16")),
+        pytest.param(
+            Training(Path(), flags=("--memory-efficient-bf16",)), marks=pytest.mark.nightly
+        ),
     ],
-    ids=["fp32", "fp16 classifier", "bf16 workers", "bf16 two processes"],
+    ids=["fp16 classifier", "fp32 workers", "bf16 two processes", "memory-efficient bf16"],
 )
 def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path):
     """The moments are two, or ``POSATTN_KILLS``.

@@ -108,6 +108,7 @@ def test_ctrl_c_before_the_first_update(tmp_path):
     assert plugin_messages(log) == ["stopped by Ctrl-C"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("number, code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
 def test_fairseq_ends_without_saving(tmp_path, number, code):
     without = functools.partial(forked_commands.leave_out, "listen", "end_in_one_line")
@@ -121,7 +122,12 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
 
 @pytest.mark.parametrize(
     "without, workers, code, name",
-    [((), "1", 143, "SIGTERM"), (("pass_on_sigterm",), "0", -signal.SIGTERM, "Ctrl-C")],
+    [
+        ((), "1", 143, "SIGTERM"),
+        pytest.param(
+            ("pass_on_sigterm",), "0", -signal.SIGTERM, "Ctrl-C", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def test_sigterm_to_the_first_process_stops_the_spawned_ones(
     tmp_path, without, workers, code, name

@@ -110,10 +110,10 @@ FILES = {
         "rule": of(b'{"corpus": "a", "task": "b", "word_rule": "os.system"}'),
     },
     "text": {  # of more work than its length, to who looks back for each of these
-        "dots": of(b"." * 1_500_000),
-        "abbreviations": of(b"e.g. " * 300_000),
-        "marks": of(b"! " * 700_000),
-        "words": of(b"a " * 700_000),
+        "dots": of(b"." * 500_000),
+        "abbreviations": of(b"e.g. " * 120_000),
+        "marks": of(b"! " * 300_000),
+        "words": of(b"a " * 300_000),
     },
 }
 
