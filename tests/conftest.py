@@ -7,6 +7,7 @@ from pathlib import Path
 
 import preprocessing
 import pytest
+from parsed_once import parse_once
 
 # Every test there starts commands of fairseq; most train.
 SLOW_FOLDERS = ("end_to_end", "hostile")
@@ -29,6 +30,7 @@ def pytest_runtest_setup(item):
     logging.disable(logging.NOTSET)  # commands called by other tests switch it off
     if logging.root.level == logging.DEBUG:  # set by an import of fairseq; slows every export
         logging.root.setLevel(logging.INFO)
+    parse_once()
     # PyTorch seeds each process at random; a rare failure must be repeatable.
     if torch := sys.modules.get("torch"):
         torch.manual_seed(0)

@@ -109,7 +109,9 @@ class TestNewEnvironment:
         assert "python3.10 -m venv" in result.stderr.splitlines()[-1]
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("note", ["unfinished", "/where/it/was/before"])
+    @pytest.mark.parametrize(
+        "note", ["unfinished", pytest.param("/where/it/was", marks=pytest.mark.nightly)]
+    )
     def test_unfinished_or_moved_one_is_made_anew_and_then_kept(self, tmp_path, note):
         environment = tmp_path / "new"
         make_unfinished(environment, note)

@@ -342,4 +342,8 @@ def end(patched, full):
 @pytest.mark.slow
 def test_a_program_ends_while_a_thread_prepares_batches():
     assert [end(1, full) for full in (0, 1)] == [(0, "")] * 2
+
+
+@pytest.mark.nightly
+def test_a_program_of_fairseqs_may_abort_while_a_thread_prepares_batches():
     assert any(end(0, 0)[0] == -signal.SIGABRT for attempt in range(5))

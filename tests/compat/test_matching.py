@@ -84,6 +84,11 @@ def test_restored_files_keep_missing_options(tmp_path, caplog, flag):
     assert f"{path} lacks attention_dropout, which stays 0.0" in caplog.text
     cfg = trained_on(tmp_path, path, flag, path, "--attention-dropout=0.2")
     assert cfg.attention_dropout == 0.2
+
+
+@pytest.mark.slow
+def test_only_restored_files_keep_missing_options(tmp_path):
+    path = saved(tmp_path / "old.pt", "attention_dropout")
     assert trained_on(tmp_path, path).attention_dropout == 0.1
     (tmp_path / "saved").mkdir()  # what would be restored counts, and nothing else
     last = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")

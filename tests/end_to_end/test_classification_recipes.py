@@ -132,6 +132,7 @@ def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path
     assert "openai-gpt: there is no config.json, no vocab.json, no merges.txt, no model." in refused
 
 
+@pytest.mark.nightly
 def test_semantic_roles(tiny, tmp_path):
     """One data set has two test sets; validation's scores are those of the best checkpoint."""
     tiny("mtsa/table4_roles", "MTSA", data=None)
@@ -147,6 +148,7 @@ def test_semantic_roles(tiny, tmp_path):
     assert measured["conll05"]["paper"]["valid_f1"] == 83.6
 
 
+@pytest.mark.nightly
 def test_news_and_a_baseline_without_training(tiny, tmp_path):
     tiny("da_transformer/table5_mind", "DA-Transformer,Popularity", "", "--seeds", 1, data=None)
     runs = {row["row"]: row["scores"] for row in measured_rows(tmp_path / "table5_mind.json")}

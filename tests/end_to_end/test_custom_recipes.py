@@ -31,6 +31,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.nightly
 def test_the_printed_example_trains_as_it_is(recipe_run, forked_checks, capfd):
     """After the preparation of the README, in the tiny form."""
     tiny.main(["text", ".", "--train", "300", "--valid", "10", "--test", "10"])

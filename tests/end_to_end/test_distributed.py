@@ -99,6 +99,7 @@ def assert_same_model(checkpoint, other):
         torch.testing.assert_close(state["model"][name], weight, rtol=1e-4, atol=1e-5, msg=name)
 
 
+@pytest.mark.nightly
 def test_two_machines_resume_a_run_of_one_process(flags, one, tmp_path):
     """Their updates cross the end of an epoch, where one process has a batch less."""
     place = read_checkpoint(checkpoint_of(one, 2))["extra_state"]["train_iterator"]

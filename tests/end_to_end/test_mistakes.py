@@ -25,7 +25,14 @@ checkpoint: {{save_dir: {save_dir}}}
 
 
 @pytest.fixture(scope="module")
-def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_factory):
+def numbers(request):
+    """Return the numbers of the mistakes of the selected tests."""
+    tests = [item for item in request.session.items if item.path == request.path]
+    return [item.callspec.params["number"] for item in tests if "finished" in item.fixturenames]
+
+
+@pytest.fixture(scope="module")
+def world(numbers, corpus, train_arguments, user_dir, write_sentence_data, tmp_path_factory):
     """Return data, checkpoints and correct command lines, to which a mistake is added."""
     folder = tmp_path_factory.mktemp("mistakes")
     paths = {"FOLDER": folder, "DATA": corpus}
@@ -57,7 +64,8 @@ def world(corpus, train_arguments, user_dir, write_sentence_data, tmp_path_facto
         ("OTHER_LAYERS", [*train["train"], "--encoder-sublayers", "san,ffn"]),
         ("CLASSIFIER", train["classify"]),
     ):
-        forked_commands.output_of("train", *arguments, "--save-dir", folder / name.lower())
+        if name == "MODEL" or any(name in MISTAKES[number][1] for number in numbers):
+            forked_commands.output_of("train", *arguments, "--save-dir", folder / name.lower())
         paths[name] = folder / name.lower() / "checkpoint_last.pt"
 
     (folder / "latin.txt").write_bytes("é\n".encode("latin-1"))
@@ -83,60 +91,65 @@ SKIP = "--skip-invalid-size-inputs-valid-test"
 # A command, the mistake, and words of the message. "without FLAG" removes a flag and its value,
 # "data=" replaces the data folder, "stdin=" is the standard input.
 MISTAKES = [
-    ("train", "--restore-file CLASSIFIER", "CLASSIFIER --task sentence_prediction, not translat"),
     ("train", "--restore-file MORE_WORDS", "MORE_WORDS DATA words"),
-    ("train", "--restore-file OTHER_LAYERS", "OTHER_LAYERS --encoder-sublayers san,ffn, not dman"),
-    ("train", "--restore-file MODEL --encoder-layers 2", "MODEL --encoder-layers 1, not 2"),
-    ("train", "--restore-file MODEL --optimizer sgd", "MODEL --reset-optimizer FairseqAdam vs SGD"),
     ("train", "--restore-file FOLDER/long.txt", "FOLDER/long.txt cannot be read"),
-    ("train", "--finetune-from-model FOLDER/none.pt", "FOLDER/none.pt does not exist"),
-    ("train", "--finetune-from-model MODEL --restore-file MODEL", "can not be specified together"),
     ("train", "--save-dir FOLDER/file/below", "FOLDER/file/below: Not a directory"),
-    ("train", "--fp16 --bf16", "--fp16 and --bf16"),
     ("train", "--criterion news_recommendation", "unrecognized --label-smoothing --criterion"),
-    ("train", "--lr [0.1", "[0.1 is not a list of numbers"),
     ("train", "data=FOLDER/empty", "FOLDER/empty dict.*.txt prepare"),
-    ("train", "--max-tokens 3", "--max-tokens 3 too small"),
-    ("train", "--max-source-positions 4", "too long (4, 1024) --max-source-positions"),
     ("train", "--encoder-sublayers dmam,ffn", "--encoder-sublayers dmam,ffn: dman"),
-    ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
     ("train", "--dman-max-distence=4", "unrecognized --dman-max-distence=4 --dman-max-distance"),
-    ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
     ("train", "without --arch", "--arch is missing"),
-    ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
-    ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
-    ("classify", "--num-classes 1", "classes"),
     ("classify", "--encoder-embed-path nowhere.txt", "nowhere.txt: cannot be read: No such file"),
-    ("classify", "--restore-file MODEL", "MODEL --task translation, not sentence_prediction"),
     ("classify", "data=DATA", "DATA --task sentence_prediction input0/dict.txt --task translation"),
-    ("classify", "--criterion cross_entropy", "--criterion give sentence_classification,"),
     ("generate", "--path FOLDER/none.pt", "FOLDER/none.pt no such checkpoint"),
-    ("generate", "--path FOLDER/empty", "FOLDER/empty: no checkpoint_best.pt name"),
-    ("generate", "--path CLASSIFIER", "CLASSIFIER dictionary DATA"),
     ("generate", "--path MODEL:MORE_WORDS", "MORE_WORDS DATA words"),
-    ("generate", "data=MORE", "MODEL MORE words"),
     ("generate", "--sampling", "--sampling --nbest --beam"),
-    ("generate", "--model-overrides {bad", "--model-overrides {bad: dictionary"),
-    ("generate", "--model-overrides {'encoder_layers':2}", "MODEL --encoder-layers 1, not 2"),
     ("generate", "--model-overrides {'beem':2}", "--model-overrides 'beem': no such beam"),
-    ("generate", "--gen-subset train,test", "--gen-subset train,test: one split"),
     ("generate", "--lm-path MODEL", "--lm-path: PosAttnTransformer"),
-    ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups 3: --beam"),
-    ("generate", "--max-tokens 1", "--max-tokens 1 too small"),
     ("generate", f"--max-source-positions 1 {SKIP}", "--gen-subset test: nothing to translate"),
-    ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
     ("interactive", "--input FOLDER/latin.txt", "not UTF-8 0xe9"),
     ("interactive", "stdin=FOLDER/latin.txt", "not UTF-8 0xe9"),
-    ("interactive", "--input FOLDER/none.txt", "FOLDER/none.txt: No such file"),
     ("interactive", "stdin=FOLDER/long.txt", "too long 2001 1024"),
-    ("interactive", "--batch-size 4", "--batch-size --buffer-size"),
-    ("interactive", "--bpe sentencepiece", "--sentencepiece-model is missing"),
-    ("interactive", "--bpe subword_nmt --bpe-codes FOLDER/none", "--bpe subword_nmt FOLDER/none"),
     ("validate", "without --task", "--task is missing"),
     ("hydra_train", "task.data=FOLDER/none", "FOLDER/none: no such folder"),
     ("hydra_train", "+model.encoder_layer=2", "--encoder-layer no such setting"),
+]
+# Of options and checkpoints that are refused by the same functions.
+FURTHER = [
+    ("train", "--restore-file CLASSIFIER", "CLASSIFIER --task sentence_prediction, not translat"),
+    ("train", "--restore-file OTHER_LAYERS", "OTHER_LAYERS --encoder-sublayers san,ffn, not dman"),
+    ("train", "--restore-file MODEL --encoder-layers 2", "MODEL --encoder-layers 1, not 2"),
+    ("train", "--restore-file MODEL --optimizer sgd", "MODEL --reset-optimizer FairseqAdam vs SGD"),
+    ("train", "--finetune-from-model FOLDER/none.pt", "FOLDER/none.pt does not exist"),
+    ("train", "--finetune-from-model MODEL --restore-file MODEL", "can not be specified together"),
+    ("train", "--fp16 --bf16", "--fp16 and --bf16"),
+    ("train", "--lr [0.1", "[0.1 is not a list of numbers"),
+    ("train", "--max-tokens 3", "--max-tokens 3 too small"),
+    ("train", "--max-source-positions 4", "too long (4, 1024) --max-source-positions"),
+    ("train", "--arch dman_iwslt", "--arch 'dman_iwslt' dman_iwslt_de_en"),
+    ("train", "--left-pad-source False", "unrecognized arguments: False switch no value"),
+    ("train", "--lr-scheduler polynomial_decay", "--total-num-update is missing"),
+    ("train", "--log-file FOLDER/none/log", "FOLDER/none/log: No such file"),
+    ("classify", "--num-classes 1", "classes"),
+    ("classify", "--restore-file MODEL", "MODEL --task translation, not sentence_prediction"),
+    ("classify", "--criterion cross_entropy", "--criterion give sentence_classification,"),
+    ("generate", "--path FOLDER/empty", "FOLDER/empty: no checkpoint_best.pt name"),
+    ("generate", "--path CLASSIFIER", "CLASSIFIER dictionary DATA"),
+    ("generate", "data=MORE", "MODEL MORE words"),
+    ("generate", "--model-overrides {bad", "--model-overrides {bad: dictionary"),
+    ("generate", "--model-overrides {'encoder_layers':2}", "MODEL --encoder-layers 1, not 2"),
+    ("generate", "--gen-subset train,test", "--gen-subset train,test: one split"),
+    ("generate", "--diverse-beam-groups 3", "--diverse-beam-groups 3: --beam"),
+    ("generate", "--max-tokens 1", "--max-tokens 1 too small"),
+    ("generate", "--results-path FOLDER/file", "FOLDER/file: File exists"),
+    ("interactive", "--input FOLDER/none.txt", "FOLDER/none.txt: No such file"),
+    ("interactive", "--batch-size 4", "--batch-size --buffer-size"),
+    ("interactive", "--bpe sentencepiece", "--sentencepiece-model is missing"),
+    ("interactive", "--bpe subword_nmt --bpe-codes FOLDER/none", "--bpe subword_nmt FOLDER/none"),
     ("hydra_train", "checkpoint.restore_file=MORE_WORDS", "MORE_WORDS DATA words"),
 ]
+DAILY, NIGHTLY = len(MISTAKES), [pytest.mark.nightly]
+MISTAKES += FURTHER
 
 
 def arguments_of(world, command, mistake):
@@ -166,12 +179,13 @@ def replace_names(world, text):
 
 
 @pytest.fixture(scope="module")
-def finished(world):
-    """Run all commands of MISTAKES; return exit code, output and errors of each."""
+def finished(world, numbers):
+    """Run the commands of the selected tests; return exit code, output and errors by number."""
     folder = world.paths["FOLDER"] / "runs"
     folder.mkdir()
     commands = []
-    for number, (command, mistake, _) in enumerate(MISTAKES):
+    for number in numbers:
+        command, mistake, _ = MISTAKES[number]
         arguments, stdin = arguments_of(world, command, mistake)
         save_dir = folder / f"save_{number}"
         if command == "hydra_train":
@@ -179,11 +193,16 @@ def finished(world):
         arguments = [argument.replace("SAVE_DIR", str(save_dir)) for argument in arguments]
         program = "train" if command == "classify" else command
         commands.append((program, arguments, stdin))
-    return forked_commands.run_all(world.user_dir, commands, folder)
+    ends = forked_commands.run_all(world.user_dir, commands, folder)
+    return dict(zip(numbers, ends, strict=True))
 
 
 @pytest.mark.parametrize(
-    "number", range(len(MISTAKES)), ids=[" ".join(mistake[:2]) for mistake in MISTAKES]
+    "number",
+    [
+        pytest.param(number, id=" ".join(mistake[:2]), marks=NIGHTLY * (number >= DAILY))
+        for number, mistake in enumerate(MISTAKES)
+    ],
 )
 def test_a_mistake_is_one_line(world, finished, number):
     code, output, errors = finished[number]

@@ -53,7 +53,9 @@ def only(folder, pattern):
     return path
 
 
-@pytest.mark.parametrize("recipe", ["dman/table5_locality", "dman/gigaword"])
+@pytest.mark.parametrize(
+    "recipe", ["dman/table5_locality", pytest.param("dman/gigaword", marks=pytest.mark.nightly)]
+)
 def test_the_tiny_form_writes_its_table(recipe_run, tmp_path, recipe):
     """The first measures locality in a trained model, the second the ROUGE of summaries."""
     out = tmp_path / "o ut [1]*%s"
@@ -93,7 +95,8 @@ def test_first_sentences_are_scored_without_training(recipe_run, tmp_path):
     assert "|lead:3|" in row["signature"] and "parameters" not in row
 
 
-def test_finished_rows_are_not_trained_again(setup1, tmp_path, monkeypatch):
+def test_finished_rows_are_not_trained_again_and_continue(setup1, tmp_path, monkeypatch):
+    """With more updates the result is that of a longer training; the shorter run stays."""
     first = setup1("--jobs", 2, rows="")
     assert "Transformer (1 of 2): train" in first and "MTSA (2 of 2): train" in first
     assert "MTSA (2 of 2): batch 3 of 3\n" in first
@@ -108,19 +111,19 @@ def test_finished_rows_are_not_trained_again(setup1, tmp_path, monkeypatch):
     assert "fairseq-train" not in second
     assert table_of(first) == table_of(second) == table_of(setup1("--table", rows=""))
 
-
-def test_single_steps_make_the_same_result(setup1, tmp_path):
-    too_soon = setup1("--steps", "generate", refused=True)
-    assert "checkpoint_last.pt" in too_soon and "--steps train" in too_soon
-    for step, made in (
-        ("train", "checkpoint_last.pt"),
-        ("generate", "generate-test.txt"),
-        ("score", "result.json"),
-    ):
-        assert list(tmp_path.glob(f"*/seed1/{made}")) == []
-        setup1("--steps", step)
-        only(tmp_path, f"*/seed1/{made}")
-    assert "is finished" in setup1()
+    runs, other = "mtsa*/seed1/result.json", tmp_path / "other"
+    shorter = only(tmp_path, runs)
+    printed = setup1("--max-update", 6)
+    assert f"continues from {shorter.with_name('checkpoint_last.pt')}" in printed
+    setup1("--max-update", 6, out=other)
+    (longer,) = [path for path in tmp_path.glob(runs) if path != shorter]
+    paths = (longer, only(other, runs))
+    results = [json.loads(path.read_text()) for path in paths]
+    assert results[0]["scores"] == results[1]["scores"]
+    assert [result["updates"] for result in results] == [6, 6]
+    curves = [TrainingLog(path.with_name("train.log")).points("loss", "valid") for path in paths]
+    assert curves[0] == curves[1] and len(curves[0]) > 1
+    assert json.loads(shorter.read_text())["updates"] == 4
 
 
 class JobsHere:
@@ -137,11 +140,25 @@ class JobsHere:
         return Mock(job_id="1", **{"exception.return_value": None})
 
 
-def test_a_test_set_in_shards_has_the_same_output_and_scores(setup1, tmp_path, monkeypatch):
-    """Jobs of submitit are in test_slurm.py."""
+def test_single_steps_and_a_test_set_in_shards_make_the_same_result(setup1, tmp_path, monkeypatch):
+    """Jobs of submitit are in test_slurm.py.
+
+    An NFS client turns flock into a lock of fcntl, which a run and its training cannot share.
+    """
+    monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
     monkeypatch.setitem(sys.modules, "submitit", SimpleNamespace(AutoExecutor=JobsHere))
     monkeypatch.setattr(executors, "PAUSE", 0)
-    setup1()
+    too_soon = setup1("--steps", "generate", refused=True)
+    assert "checkpoint_last.pt" in too_soon and "--steps train" in too_soon
+    for step, made in (
+        ("train", "checkpoint_last.pt"),
+        ("generate", "generate-test.txt"),
+        ("score", "result.json"),
+    ):
+        assert list(tmp_path.glob(f"*/seed1/{made}")) == []
+        setup1("--steps", step)
+        only(tmp_path, f"*/seed1/{made}")
+    assert "is finished" in setup1()
     folder = only(tmp_path, "*/seed1")
 
     def measured():
@@ -164,13 +181,6 @@ def test_a_test_set_in_shards_has_the_same_output_and_scores(setup1, tmp_path, m
     assert scored == whole
 
 
-def test_a_run_and_its_training_have_two_locks(setup1, tmp_path, monkeypatch):
-    """An NFS client turns flock into a lock of fcntl, so that one file cannot have both."""
-    monkeypatch.setattr(fcntl, "flock", fcntl.lockf)
-    setup1("--steps", "train")
-    only(tmp_path, "*/seed1/trained")
-
-
 def test_an_interrupted_run_resumes(recipe_run, tmp_path):
     arguments = ["dman/iwslt14", "--tiny", "--rows", "DMAN (released form)", "--out", tmp_path]
     arguments += ["--checkpoint", "average"]
@@ -188,24 +198,6 @@ def test_an_interrupted_run_resumes(recipe_run, tmp_path):
     resumed = json.loads((folder / "result.json").read_text())
     elsewhere = {"versions": None, "date": None, "hours": None}
     assert {**resumed, **elsewhere} == {**uninterrupted, **elsewhere}
-
-
-def test_more_updates_continue_from_the_last_checkpoint(setup1, tmp_path):
-    """The result is that of a longer training; the shorter run stays."""
-    one, other = tmp_path / "a", tmp_path / "b"
-    setup1(out=one)
-    shorter = only(one, "*/seed1/result.json")
-    printed = setup1("--max-update", 6, out=one)
-    assert f"continues from {shorter.with_name('checkpoint_last.pt')}" in printed
-    setup1("--max-update", 6, out=other)
-    (longer,) = [path for path in one.glob("*/seed1/result.json") if path != shorter]
-    paths = (longer, only(other, "*/*/result.json"))
-    results = [json.loads(path.read_text()) for path in paths]
-    assert results[0]["scores"] == results[1]["scores"]
-    assert [result["updates"] for result in results] == [6, 6]
-    curves = [TrainingLog(path.with_name("train.log")).points("loss", "valid") for path in paths]
-    assert curves[0] == curves[1] and len(curves[0]) > 1
-    assert json.loads(shorter.read_text())["updates"] == 4
 
 
 def test_a_row_trains_with_the_selected_rate(setup1, tmp_path):
@@ -234,8 +226,6 @@ def test_a_row_trains_with_the_selected_rate(setup1, tmp_path):
     assert again.count("+ fairseq-train") == 1
     assert {path.name for path in written.parent.iterdir()} == {"seed1", "seed2", "tuning.json"}
     assert setup1(*tune, "1e-5,1e-1,1e30,2e-5").count("+ fairseq-train") == 1
-    refused = setup1(*tune, "1e30,1e31", refused=True)
-    assert "MTSA diverged with each learning rate of --tune 1e+30,1e+31" in refused
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Training by YAML files, and training tracked by TensorBoard and wandb."""
 
 import functools
+import os
 import re
 from argparse import Namespace
 from pathlib import Path
@@ -120,11 +121,12 @@ def settings_of(config):
     }
 
 
-def test_fairseq_hydra_train_reads_a_yaml_file(run, corpus, user_dir, tmp_path):
+def test_fairseq_hydra_train_reads_a_yaml_file(corpus, user_dir, tmp_path):
     saved = tmp_path / "saved"
     config = YAML.format(user_dir=user_dir, corpus=corpus, save_dir=saved)
     (tmp_path / "tiny.yaml").write_text(config)
-    run("fairseq-hydra-train", "--config-dir", tmp_path, "--config-name", "tiny", cwd=tmp_path)
+    words = ["--config-dir", tmp_path, "--config-name", "tiny"]
+    forked_commands.output_of("hydra_train", *words, before=functools.partial(os.chdir, tmp_path))
     state = read_checkpoint(saved / "checkpoint_last.pt")
     assert state["optimizer_history"][-1]["num_updates"] == 2
 

@@ -38,7 +38,17 @@ GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize("arch, flags", GRAPHS, ids=lambda given: "".join(given))
+# Their operations are also in graphs of the others.
+REPEATED = ("disan", "mpsan", "multi_head", "cspan_classifier--lstm-layers")
+
+
+def as_case(arch, flags):
+    name = "".join([arch, *flags])
+    marks = pytest.mark.nightly if name.startswith(REPEATED) else ()
+    return pytest.param(arch, flags, marks=marks, id=name)
+
+
+@pytest.mark.parametrize("arch, flags", [as_case(*graph) for graph in GRAPHS])
 @torch.no_grad()
 def test_a_classifiers_graph_gives_its_scores(arch, flags, classifier, tmp_path):
     """Batches and lengths differ from the traced ones and are padded on either side."""

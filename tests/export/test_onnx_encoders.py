@@ -13,7 +13,10 @@ ONE = "--encoder-layers=1"
 # All mechanisms, all kinds of embeddings and layer norms, and several layers.
 ENCODERS = [
     ["--encoder-sublayers=san,dman,mtsa,gaussian,sman,ffn", "--encoder-normalize-before", ONE],
-    ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
+    pytest.param(
+        ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
+        marks=pytest.mark.nightly,
+    ),
     ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding", ONE],
     ["--encoder-sublayers=rope,alibi,t5,kerple,fire,ffn", ONE],
 ]

@@ -79,6 +79,11 @@ def test_a_diverged_rate_is_not_selected(tried, failed):
     assert (outcome["tried"], outcome["chosen"]) == ({"0.0005": 5, "0.002": None}, 5e-4)
 
 
+def test_rates_that_all_diverge_are_refused(tried):
+    with pytest.raises(UsageError, match="A diverged with each learning rate of --tune 0.0005,"):
+        tried({5e-4: "diverged", 1e-3: [1, "nan"]}).summary()
+
+
 def test_the_best_mean_of_several_seeds_is_selected(tried):
     """One rate is best with the first seed, another in the mean; with a third one seed diverges."""
     runs = {5e-4: [[2], [9]], 1e-3: [[5], [4.5]], 2e-3: [[1], "diverged"]}
