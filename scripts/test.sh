@@ -21,12 +21,21 @@ export OMP_NUM_THREADS=1
 # The tests start hundreds of programs, each of which would compile the package.
 unset PYTHONDONTWRITEBYTECODE
 
-checks=0
-ruff check . || checks=$?
-ruff format --check . || checks=$?
-mypy || checks=$?
+# Style and types are checked beside the tests, and reported after them.
+style="$(mktemp)"
+trap 'rm -f "$style"' EXIT
+{
+    status=0
+    ruff check . || status=$?
+    ruff format --check . || status=$?
+    mypy || status=$?
+    exit "$status"
+} >"$style" 2>&1 &
+checks=$! status=0
 # A file goes to one process, which makes what its tests share once, and in the order of collection.
 # A process that ends at a hanging test (pyproject.toml) is not started again: it would hang again.
 python -m pytest --numprocesses 2 --max-worker-restart 0 --dist loadfile --no-loadscope-reorder \
-    --durations 10 ${selection+"${selection[@]}"} "$@"
-exit "$checks"
+    --durations 10 ${selection+"${selection[@]}"} "$@" || status=$?
+wait "$checks" || status=$?
+cat "$style"
+exit "$status"
