@@ -10,16 +10,22 @@ from fairseq_posattn.cli import COMMANDS, main
 from fairseq_posattn.common.cli import make_parser
 
 
-def test_help_loads_neither_pytorch_nor_fairseq():
+def test_help_and_listings_load_neither_pytorch_nor_fairseq():
     program = """
-import sys
+import contextlib, sys
 from fairseq_posattn.cli import main
-assert main(["--help"]) == 0
-assert not {"torch", "fairseq", "numpy"}.intersection(sys.modules)
+recipes = [f"recipe {name} {how}" for name in ("dman/iwslt14", "mpsan/table1_sst")
+           for how in ("--list", "--dry-run")]
+for words in ("--help", "export --help", *recipes):
+    with contextlib.suppress(SystemExit):
+        assert main(words.split()) == 0
+assert not {"torch", "fairseq", "numpy", "transformers"}.intersection(sys.modules)
 """
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert finished.returncode == 0, finished.stderr
     assert all(f"  {name} " in finished.stdout for name in COMMANDS)
+    assert "AutoModelForSeq2SeqLM" in finished.stdout
+    assert "maximum output length in subwords" in " ".join(finished.stdout.split())
 
 
 def test_version(capsys):

@@ -58,7 +58,11 @@ class Forked:
     """A forked command, with the methods of ``subprocess.Popen`` that recipes use."""
 
     def __init__(self, words, stdout=None, **unused):
-        self.log, self.is_shown = stdout.name if stdout else tempfile.mkstemp()[1], not stdout
+        self.is_shown = stdout is None
+        if stdout:  # whose name is a number if it was opened by a descriptor
+            self.log = os.readlink(f"/proc/self/fd/{stdout.fileno()}")
+        else:
+            self.log = tempfile.mkstemp()[1]
         command = Path(words[0]).name.removeprefix("fairseq-")
         if command in ("train", "validate", "generate"):
             self.process = forked_commands.start(command, words[1:], self.log)
