@@ -133,7 +133,7 @@ def test_tables_of_several_files_are_joined_by_their_header(tmp_path):
     assert text == "| a | b |\n|-|-|\n| one | 1 |\n| two | 1 |\n\nA note."
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_pictures_are_drawn(tmp_path):
     pytest.importorskip("matplotlib")
     for script in ("tools/pictures.py", "scripts/mechanism_pictures.py"):

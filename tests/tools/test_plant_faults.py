@@ -45,7 +45,7 @@ def test_tests_are_those_that_import_the_module():
     )
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_faults_survive_only_where_no_test_looks(tmp_path, monkeypatch, capsys):
     (tmp_path / "fairseq_posattn").mkdir()
     module = tmp_path / "fairseq_posattn/sums.py"
