@@ -38,7 +38,6 @@ def checkpoints_of(log):
 
 
 @needs_slurm
-@pytest.mark.nightly
 def test_a_requeued_job_on_two_nodes_resumes(cluster, train_arguments, tmp_path, monkeypatch):
     """The first lines of slurm.sh hold as they are: 8 GPUs and 32 cores of each node."""
     monkeypatch.chdir(ROOT)
