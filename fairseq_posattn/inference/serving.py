@@ -169,10 +169,11 @@ async def _fields(request: Request, most: int) -> Mapping[str, Any]:
         if len(body) > most:
             raise Refused(413, f"the request has over {most:,} bytes; send fewer texts")
     try:
-        if request.headers.get("content-type", "").startswith(FORM):
-            return {name: values[-1] for name, values in parse_qs(body.decode()).items()}
+        if request.headers.get("content-type", "").lower().startswith(FORM):
+            form = parse_qs(body.decode(), keep_blank_values=True)
+            return {name: values[-1] for name, values in form.items()}
         fields = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict):
         raise Refused(400, 'the request is no JSON object; send {"q": ..., "source": ...}')
@@ -190,7 +191,7 @@ async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) 
         raise Refused(400, f"format: {kind!r} is not supported; send text")
     model = models[_requested(fields, list(models))]
     wanted, most = fields.get("alternatives", 0), model.translator.generation.nbest - 1
-    if not str(wanted).isdecimal() or int(wanted) > most:
+    if str(wanted) not in map(str, range(most + 1)):
         raise Refused(400, f"alternatives: must be a number from 0 to {most}, the beam less one")
     lines = [text.splitlines() or [""] for text in texts]  # each is translated by itself
     results = iter(await model.translate([line for some in lines for line in some]))

@@ -11,8 +11,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text import manifest, plain_text
-from fairseq_posattn.text.lines import file_lines
-from fairseq_posattn.text.vocabulary import count_words
+from fairseq_posattn.text.vocabulary import count_words, read_symbols
 
 # Fields of a manifest on which the text depends.
 TEXT = {"word_rule", "lower", "subwords", "languages", "cased", "longest", "joined", "normalize"}
@@ -62,8 +61,7 @@ class Template:
     @property
     def labels(self) -> tuple[str, ...]:
         """Return the classes of a classifier, by number."""
-        lines = file_lines(self.dictionary("label"))
-        return tuple(line.rpartition(" ")[0] for line in lines)
+        return tuple(read_symbols(self.dictionary("label")))
 
     @property
     def start(self) -> Path | None:
@@ -109,7 +107,7 @@ class Template:
 
 def unknown_tokens(dictionary: Path, files: Iterable[Path], name: str) -> str:
     """Return a line: how many tokens of segmented text a dictionary lacks, and their share."""
-    known = {line.rpartition(" ")[0] for line in file_lines(dictionary, allow_empty=True)}
+    known = {*read_symbols(dictionary)}
     counts = count_words(files)
     unknown = sum(count for word, count in counts.items() if word not in known)
     share = f"{unknown / max(counts.total(), 1):.1%}"

@@ -191,7 +191,9 @@ def languages(options: Namespace) -> tuple[str, ...]:
                 f"takes any name); {code_hint(name)}"
             )
         if model not in (None, file_code(name)):
-            fix = f"name the {model} side's file or column, or add --{side}-lang {model}"
+            fix = f"name the {model} side's file or column"
+            if file_code(name) not in expected:  # else it is the other side's text
+                fix += f", or add --{side}-lang {model}"
             raise UsageError(f"{option}: the {side} language of {template} is {model}; {fix}")
         if "-" in name:
             say(f"language {name}: {file_code(name)} in names of files, as fairseq needs")

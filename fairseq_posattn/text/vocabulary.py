@@ -43,6 +43,11 @@ def choose_words(
     return {word: chosen[word] for word in ranked if word not in SPECIAL}
 
 
+def read_symbols(path: StrPath) -> list[str]:
+    """Return the words of a dictionary in fairseq's format, by number."""
+    return [line.rpartition(" ")[0] for line in file_lines(path, allow_empty=True)]
+
+
 def write_dictionary(path: StrPath, counts: Mapping[str, int]) -> None:
     """Write a dictionary in fairseq's format, in the order of ``counts``."""
     with writing(path) as file:

@@ -12,6 +12,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint
 from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.matching import LAST, free_options, model_options
+from fairseq_posattn.text.manifest import LIKE
+from fairseq_posattn.text.vocabulary import read_symbols
 from fairseq_posattn.training.models.registration import OPTION
 from fairseq_posattn.training.registered import (
     ARCH_MODEL_NAME_REGISTRY,
@@ -46,8 +48,24 @@ class Start:
         if task_name != wanted:
             data = f"{prepared.folder} of {wanted}; name a model of its task"
             raise UsageError(f"{self.name}: is of task {task_name}, {data}")
+        self._require_dictionaries(prepared, task)
         self.rate = float(_values(saved["optimization"])["lr"][0])
         self.arch, self.flags, self.names = model_flags(self.path, _values(model_options(state)))
+
+    def _require_dictionaries(self, prepared: Prepared, task: dict[str, Any]) -> None:
+        """Raise UsageError if a dictionary of the model, where it is known, is not the data's.
+
+        fairseq's own checkpoints name the folder of their dictionaries only.
+        """
+        folders = Path(self.path).parent, Path(str(task.get("data")).partition(":")[0])
+        languages = task.get("source_lang"), task.get("target_lang")
+        for side, language in zip(prepared.manifest.languages, languages, strict=False):
+            new = prepared.folder / f"dict.{side}.txt"
+            known = (folder / f"dict.{language}.txt" for folder in folders)
+            old = next(filter(Path.is_file, known), None)
+            if old and new.is_file() and read_symbols(old) != read_symbols(new):
+                fix = f"{LIKE} {shlex.quote(str(old.parent))}"
+                raise UsageError(f"{self.name}: {old} differs from {new}; {fix}")
 
     def apply(self, size: Size) -> Size:
         """Return a size with the checkpoint's model and a smaller rate."""

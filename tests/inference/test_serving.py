@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -62,8 +63,8 @@ def url():
 def post(url, fields, headers=None):
     """Return the status and the answer to a request."""
     data = fields if isinstance(fields, bytes) else json.dumps(fields).encode()
-    request = urllib.request.Request(f"{url}/translate", data, headers or {})
-    request.add_header("Content-Type", "application/json")
+    headers = {"Content-Type": "application/json"} | (headers or {})
+    request = urllib.request.Request(f"{url}/translate", data, headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.load(response)
@@ -106,18 +107,27 @@ def test_lists_lines_and_alternatives(url, source, translator):
     "fields, words",
     [
         (b"q=", "no JSON object"),
+        (b"[" * 100_000, "no JSON object"),
         ({"source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": ["A", 1], "source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": "A", "source": "fr", "target": "en"}, "source: no model for 'fr'; choose from de"),
         ({"q": "A", "source": "de"}, "target: must be a language code"),
         ({"q": "A", "source": "de", "target": "en", "format": "html"}, "format: 'html'"),
         ({"q": "A", "source": "de", "target": "en", "alternatives": 5}, "a number from 0 to 4"),
+        ({"q": "A", "source": "de", "target": "en", "alternatives": "9" * 5000}, "from 0 to 4"),
         ({"q": "A " * 2000, "source": "de", "target": "en"}, "subwords; split the text"),
     ],
 )
 def test_a_wrong_request_is_told_what_is_wrong(url, fields, words):
     status, answer = post(url, fields)
     assert status == 400 and words in answer["error"]
+
+
+def test_a_form_is_answered_as_json_is(url, source):
+    form = "application/x-www-form-urlencoded"
+    for kind, text, expected in ((form, source[0], EXPECTED[0]), (form.title(), "", "")):
+        fields = urllib.parse.urlencode({"q": text, "source": "de", "target": "en"}).encode()
+        assert post(url, fields, {"Content-Type": kind}) == (200, {"translatedText": expected})
 
 
 def test_limits_and_a_clean_end():

@@ -259,6 +259,7 @@ def test_languages_in_the_other_order_and_other_kinds_are_refused(model, run, fi
     assert run("translation", "a", "--train", english, german, "--like", general)[0] == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"--source-lang en: the source language of --like {general} is de" in error
+    assert error.endswith("; name the de side's file or column")  # no flag makes English German
     assert run("summarization", "b", "--train", german, english, "--like", general)[0] == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert "was prepared for translation, not for summarization" in error

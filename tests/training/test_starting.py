@@ -163,6 +163,27 @@ def test_a_mistake_is_one_line(words, problem, start, capsys):
     assert not Path("checkpoints").exists()
 
 
+@pytest.mark.parametrize("place", ["general", "old-data"])
+def test_data_with_other_dictionaries_is_named_before_training(place, start, capsys):
+    """fairseq's own checkpoints name the folder of their dictionaries only."""
+    path = start("translation") / "checkpoint_best.pt"
+    state = read_checkpoint(path)
+    state["cfg"]["task"] |= {"data": "old-data", "source_lang": "de", "target_lang": "en"}
+    torch.save(state, path)
+    Path("old-data").mkdir()
+    for side in ("de", "en"):
+        Path(f"{place}/dict.{side}.txt").write_text("a 2\nb 1\n")
+        Path(f"data/dict.{side}.txt").write_text("a 9\nb 8\n")
+    command = ["train", "data", "--from", "general", "--cpu", "--dry-run"]
+    assert main(command) == 0
+    Path("data/dict.en.txt").write_text("b 2\na 1\n")
+    capsys.readouterr()
+    assert main(command) == 1
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert f"--from general: {place}/dict.en.txt differs from data/dict.en.txt; prepare" in error
+    assert error.endswith(f"--like {place}")
+
+
 def test_folders_of_pairs_that_share_dictionaries_train_in_turn(start, capsys):
     start("translation")
     for side in ("de", "en"):
