@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from fnmatch import fnmatchcase
@@ -170,7 +171,7 @@ def describe_difference(filename: str, error: str, task: Any, model: Any) -> str
     if sizes:
         folder = utils.split_paths(task.get("data") or saved_task["data"])[0]
         differ = f"it was trained with {sizes[1]} words and they have {sizes[3]}"
-        fix = f"name the data that it was trained on, or {LIKE} {filename}"
+        fix = f"name the data that it was trained on, or {LIKE} {shlex.quote(str(filename))}"
         return f"does not fit the dictionaries in {folder}: {differ}; {fix}"
     before = saved_task | _settings(saved["model"], "arch")
     now = task | _settings(model, "arch")

@@ -187,6 +187,10 @@ async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) 
     texts = query if several else [query]
     if not all(isinstance(text, str) for text in texts):
         raise Refused(400, "q: must be a text or a list of texts")
+    try:
+        "".join(texts).encode()
+    except UnicodeEncodeError:
+        raise Refused(400, "q: has half of a surrogate pair; send whole characters") from None
     if (kind := fields.get("format", "text")) != "text":
         raise Refused(400, f"format: {kind!r} is not supported; send text")
     model = models[_requested(fields, list(models))]
@@ -212,9 +216,10 @@ def _versions(translations: Sequence[Translation], count: int) -> list[str]:
 
 
 def _requested(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> tuple[str, str]:
-    """Return the pair of languages of a request; ``auto`` is a source that is the only one."""
+    """Return the pair of languages of a request; ``auto`` is the only source of the target."""
     left = pairs
-    for number, name in enumerate(("source", "target")):
+    names = sorted(enumerate(("source", "target")), key=lambda one: fields.get(one[1]) == "auto")
+    for number, name in names:
         value = fields.get(name)
         if not isinstance(value, str):
             raise Refused(400, f"{name}: must be a language code")

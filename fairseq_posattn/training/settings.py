@@ -69,7 +69,7 @@ class Prepared:
         for side in self.manifest.languages:
             name = f"dict.{side}.txt"
             if not (other / name).exists() or not filecmp.cmp(first / name, other / name, False):
-                fix = f"{manifest.LIKE} {first}"
+                fix = f"{manifest.LIKE} {shlex.quote(str(first))}"
                 raise UsageError(f"{other}: has not the {name} of {first}; {fix}")
 
     def size(self, name: str, change: Callable[[Size], Size] = lambda size: size) -> Size:

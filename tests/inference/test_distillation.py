@@ -117,6 +117,11 @@ def test_other_settings_do_not_take_the_parts_of_a_killed_run(data, translated):
     assert translated[0] == 0
 
 
+def test_the_next_command_takes_a_folder_with_spaces(data, capsys):
+    assert run("--beam", 1, dest="new é data") == 0
+    assert capsys.readouterr().out.endswith("    posattn train 'new é data'\n")
+
+
 def test_the_last_shard_writes_the_folder(data, capsys):
     assert run(dest="whole") == 0
     assert run("--shard", "2/2") == 0

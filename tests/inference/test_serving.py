@@ -16,7 +16,7 @@ from contextlib import contextmanager
 import pytest
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
-from fairseq_posattn.inference.serving import Batches, Limits, Refused
+from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested
 
 pytest.importorskip("uvicorn")
 COMMAND = [sys.executable, "-m", "fairseq_posattn.cli", "serve", str(CHECKPOINT), "--cpu"]
@@ -111,6 +111,7 @@ def test_lists_lines_and_alternatives(url, source, translator):
         ({"source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": ["A", 1], "source": "de", "target": "en"}, "q: must be a text or a list"),
         ({"q": "A", "source": "fr", "target": "en"}, "source: no model for 'fr'; choose from de"),
+        ({"q": ["A", "\ud83d"], "source": "de", "target": "en"}, "q: has half of a surrogate"),
         ({"q": "A", "source": "de"}, "target: must be a language code"),
         ({"q": "A", "source": "de", "target": "en", "format": "html"}, "format: 'html'"),
         ({"q": "A", "source": "de", "target": "en", "alternatives": 5}, "a number from 0 to 4"),
@@ -128,6 +129,13 @@ def test_a_form_is_answered_as_json_is(url, source):
     for kind, text, expected in ((form, source[0], EXPECTED[0]), (form.title(), "", "")):
         fields = urllib.parse.urlencode({"q": text, "source": "de", "target": "en"}).encode()
         assert post(url, fields, {"Content-Type": kind}) == (200, {"translatedText": expected})
+
+
+def test_the_target_can_tell_the_source():
+    pairs = [("de", "en"), ("en", "am"), ("fr", "en")]
+    assert _requested({"source": "auto", "target": "am"}, pairs) == ("en", "am")
+    with pytest.raises(Refused, match="cannot be detected; choose from de, fr"):
+        _requested({"source": "auto", "target": "en"}, pairs)
 
 
 def test_limits_and_a_clean_end():

@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
@@ -109,7 +110,7 @@ def distill(args: Namespace) -> None:
             print(f"{missing}; the last one of the other shards writes {dest}")
             return
     shutil.rmtree(parts.folder, ignore_errors=True)
-    print(f"next:\n    posattn train {shown(dest)}")
+    print(f"next:\n    posattn train {shlex.quote(shown(dest))}")
 
 
 def _training_set(source: Template, dest: Path) -> list[Path]:
