@@ -1,6 +1,7 @@
 """Shared parts of the commands: parsers, argument types, errors in one line."""
 
 import argparse
+import errno
 import itertools
 import os
 import sys
@@ -143,7 +144,9 @@ def end(prog: str, work: Callable[[], object], unnamed: object = "standard outpu
         _write_no_more()
         return 0
     except OSError as error:
-        reason = f"{error.filename or unnamed}: {error.strerror or error}"
+        # A copy that fills a disk has the names of both files.
+        full = error.filename2 if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        reason = f"{full or error.filename or unnamed}: {error.strerror or error}"
         try:
             sys.stdout.flush()
         except OSError:

@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -28,6 +29,16 @@ def test_usage_errors_are_one_printable_line(capsys):
     assert (finished.returncode, finished.stderr) == (1, f"fairseq_posattn: {line}")
     assert end("posattn look", fail) == 1
     assert capsys.readouterr().err == f"posattn look: {line}"
+
+
+def test_a_copy_names_the_file_on_the_full_disk(capsys):
+    """shutil.copyfile raises errors with both names."""
+
+    def copy():
+        raise OSError(errno.ENOSPC, "No space left on device", "source", None, "target")
+
+    assert end("posattn distill", copy) == 1
+    assert capsys.readouterr().err == "posattn distill: error: target: No space left on device\n"
 
 
 @pytest.mark.parametrize(
