@@ -61,7 +61,7 @@ class Start:
         languages = task.get("source_lang"), task.get("target_lang")
         for side, language in zip(prepared.manifest.languages, languages, strict=False):
             new = prepared.folder / f"dict.{side}.txt"
-            known = (folder / f"dict.{language}.txt" for folder in folders)
+            known = (folder / f"dict.{language or side}.txt" for folder in folders)
             old = next(filter(Path.is_file, known), None)
             if old and new.is_file() and read_symbols(old) != read_symbols(new):
                 fix = f"{LIKE} {shlex.quote(str(old.parent))}"

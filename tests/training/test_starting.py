@@ -163,12 +163,13 @@ def test_a_mistake_is_one_line(words, problem, start, capsys):
     assert not Path("checkpoints").exists()
 
 
+@pytest.mark.parametrize("language", ["en", None])
 @pytest.mark.parametrize("place", ["general", "old-data"])
-def test_data_with_other_dictionaries_is_named_before_training(place, start, capsys):
+def test_data_with_other_dictionaries_is_named_before_training(place, language, start, capsys):
     """fairseq's own checkpoints name the folder of their dictionaries only."""
     path = start("translation") / "checkpoint_best.pt"
     state = read_checkpoint(path)
-    state["cfg"]["task"] |= {"data": "old-data", "source_lang": "de", "target_lang": "en"}
+    state["cfg"]["task"] |= {"data": "old-data", "source_lang": "de", "target_lang": language}
     torch.save(state, path)
     Path("old-data").mkdir()
     for side in ("de", "en"):
