@@ -168,7 +168,7 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
         logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
-KEY = "dictionaries"
+KEY, NAMED = "dictionaries", "dictionaries of the named data"
 NAMES = {"source_dictionary": "source words", "target_dictionary": "target words"}
 NAMES["label_dictionary"] = "labels"
 
@@ -182,9 +182,33 @@ def fingerprints(task: Any) -> dict[str, str]:
         except (NotImplementedError, KeyError):  # tasks without text, or with several languages
             continue
         if isinstance(dictionary, Dictionary):
-            text = "\n".join(dictionary.symbols)
-            result[name] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+            result[name] = _fingerprint(dictionary.symbols)
     return result
+
+
+def _fingerprint(symbols: Sequence[str]) -> str:
+    text = "\n".join(symbols)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def note_named_data(state: dict[str, Any]) -> None:
+    """Add to a checkpoint without fingerprints those of the data that it names, if it is there.
+
+    A checkpoint of fairseq without this plugin has no other record of its dictionaries.
+    """
+    cfg = state.get("cfg")
+    task = (cfg.get("task") if cfg else state.get("args")) or {}
+    known = task if isinstance(task, Mapping) else vars(task)
+    if KEY in (state.get("task_state") or {}) or not isinstance(known.get("data"), str):
+        return
+    folder = known["data"].split(os.pathsep)[0]
+    named = {}
+    for name, side in zip(NAMES, ("source_lang", "target_lang"), strict=False):
+        file = os.path.join(folder, f"dict.{known.get(side)}.txt")
+        with contextlib.suppress(OSError, UsageError):
+            named[name] = _fingerprint(Dictionary.load(file).symbols)
+    if named:
+        state["task_state"] = {**(state.get("task_state") or {}), NAMED: (folder, named)}
 
 
 def check(
@@ -205,6 +229,12 @@ def check_in_use(load_state_dict: Function, self: Any, state_dict: dict[str, Any
     """Check the dictionaries of a loaded model."""
     rest = dict(state_dict)
     check(self, rest.pop(KEY, None))
+    folder, named = rest.pop(NAMED, ("", {}))
+    actual = fingerprints(self)
+    for name in named.keys() & actual.keys():
+        if named[name] != actual[name]:
+            in_use = f"the dictionary of {NAMES[name]} in {(self.cfg or self.args).data}"
+            logger.warning(f"{in_use} differs from that in {folder}, which the checkpoint names")
     load_state_dict(self, rest)
 
 

@@ -23,6 +23,7 @@ from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint, settings
+from fairseq_posattn.compat.data import note_named_data
 from fairseq_posattn.compat.matching import complete, report_difference_in_use
 from fairseq_posattn.compat.patching import Function, around, instead, when_applied
 
@@ -137,6 +138,7 @@ def load_checkpoint_to_cpu(
     check_declared_sizes(path, state)
     try:
         complete(state)
+        note_named_data(state)
         if state.get("args") is not None:
             vars(state["args"]).update(overrides)
         if state.get("cfg") is not None:

@@ -18,11 +18,12 @@ import torch
 from fairseq import models, options, tasks, utils
 from fairseq.data import Dictionary, data_utils, encoders, indexed_dataset, token_block_dataset
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.data import check, read_column
+from fairseq_posattn.compat.data import check, note_named_data, read_column
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.training.models import PosAttnClassifier
 
@@ -280,6 +281,32 @@ def test_predicting_with_other_dictionaries_is_refused(name, called, data, check
 def test_checkpoints_without_fingerprints_load(data):
     permute(data / "label" / "dict.txt")
     assert prediction.load(str(FIXTURE / "checkpoint.pt"), str(data), device="cpu")(["a b"])
+
+
+@pytest.mark.parametrize("form", ["cfg", "args"])
+def test_a_checkpoint_without_fingerprints_warns_of_data_unlike_that_it_names(
+    form, tmp_path, caplog
+):
+    folders = [tmp_path / "named", tmp_path / "other"]
+    for folder, words in zip(folders, ("a 2\nb 1\n", "b 2\na 1\n"), strict=True):
+        folder.mkdir()
+        (folder / "dict.de.txt").write_text("a 1\n")
+        (folder / "dict.en.txt").write_text(words)
+    settings = {"data": f"{folders[0]}:more", "source_lang": "de", "target_lang": "en"}
+    state = (
+        {"cfg": {"task": settings}} if form == "cfg" else {"args": argparse.Namespace(**settings)}
+    )
+    note_named_data(state)
+    for folder in folders:
+        cfg = TranslationConfig(data=str(folder), source_lang="de", target_lang="en")
+        TranslationTask.setup_task(cfg).load_state_dict(state["task_state"])
+        expected = (
+            f"the dictionary of target words in {folders[1]} differs from that in {folders[0]}"
+        )
+        warned = [expected + ", which the checkpoint names"] * (folder == folders[1])
+        assert [one.message for one in caplog.records if one.levelname == "WARNING"] == warned
+    note_named_data(state := {"args": argparse.Namespace(data=str(folders[1] / "gone"))})
+    assert "task_state" not in state
 
 
 @pytest.mark.parametrize(("name", "called"), DICTIONARIES)
