@@ -7,6 +7,7 @@ folder for each fold and seed of the row N, ``text`` the test set's text that sc
 import hashlib
 import json
 import os
+import re
 import subprocess
 import tarfile
 import tempfile
@@ -42,17 +43,22 @@ FILES = (
 TESTED = ("difference", "p", "p_randomisation", "p_holm", "p_benjamini_hochberg")
 P_ROUNDING = 0.002  # two of the bootstrap's 1,000 samples
 BLOCK = 1 << 20  # bytes
+SENTENCE = re.compile(rb"[A-Z]-\d+\t")  # line of fairseq-generate
 
 
 def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
-    """Write the archive of a table. Paths of this machine are replaced by names."""
+    """Write the archive of a table. Paths of this machine, except in texts, become names."""
     named = {folder: folder.name for folder in plan.folders()}
     named |= {plan.out: "OUT", Path(plan.user_dir): Path(plan.user_dir).name}
 
     def portable(text: bytes) -> bytes:
-        for one in sorted(named, key=lambda one: len(str(one)), reverse=True):
-            text = text.replace(os.fsencode(one), os.fsencode(named[one]))
-        return text
+        lines = text.split(b"\n")
+        for place, line in enumerate(lines):
+            for one in sorted(named, key=lambda one: len(str(one)), reverse=True):
+                if not SENTENCE.match(line):
+                    line = line.replace(os.fsencode(one), os.fsencode(named[one]))
+            lines[place] = line
+        return b"\n".join(lines)
 
     content = {
         "title": plan.title,
@@ -74,7 +80,9 @@ def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
         for number, entry in enumerate(plan.entries()):
             for name in FILES:
                 for _, one in files_of(entry.folder, name):
-                    add(f"rows/{number}/{one.parent.name}/{name}", portable(one.read_bytes()))
+                    text = one.read_bytes()
+                    text = text if name in (PREDICTIONS, RANKING) else portable(text)
+                    add(f"rows/{number}/{one.parent.name}/{name}", text)
     print(f"bundle: {path}")
 
 

@@ -120,6 +120,23 @@ def test_an_archive_has_all_that_its_numbers_come_from(folder):
     assert str(folder).encode() not in b"".join(content.values())
 
 
+def test_paths_become_names_except_in_texts():
+    path = Path("data").resolve()
+
+    def fill(run, number):
+        generated(run, number)
+        output = run.folder / "generate-test.txt"
+        output.write_text(f"data: {path}\nS-9\t{path}\n{output.read_text()}")
+        (run.folder / "predictions-test.txt").write_text(f"{path}\tgood\n")
+
+    with tarfile.open(bundled(PAIRS, fill)) as archive:
+        output, predictions = (
+            archive.extractfile(f"rows/0/seed1/{name}-test.txt").read().decode().splitlines()
+            for name in ("generate", "predictions")
+        )
+    assert output[:2] == ["data: data", f"S-9\t{path}"] and predictions == [f"{path}\tgood"]
+
+
 @pytest.mark.parametrize(("kind", "fill"), [(LABELED, predicted), (PAIRS, generated)])
 def test_true_numbers_hold(capsys, kind, fill):
     assert main(["--verify", str(bundled(kind, fill))]) == 0
