@@ -38,7 +38,8 @@ def forgetting_attention(
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
     if call.impl == "sdpa":  # the total at the query is the same for all keys
         return attend_to_past(call, query, key, value, -total)
-    bias = total[..., -lengths[0] :, None] - total[..., None, :]  # [B, H, Tq, Tk]
+    own = F.pad(total, (lengths[0] - lengths[1], 0))  # [B, H, Tq], those of the last positions
+    bias = own[..., None] - total[..., None, :]  # [B, H, Tq, Tk]
     blocked = blocked_keys(*lengths, None, True, query.device)
     return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
 

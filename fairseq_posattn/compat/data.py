@@ -164,7 +164,7 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
             raise UsageError(f"{name} holds token {beyond}: binarize with this dictionary")
     share = numpy.count_nonzero(tokens == dictionary.unk()) / len(tokens)
     if share >= MANY_UNKNOWN:
-        fix = "options of 'posattn prepare' for subwords and vocabulary change that"
+        fix = "options of 'posattn prepare' without --like change that"
         logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 

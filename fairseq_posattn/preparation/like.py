@@ -40,6 +40,8 @@ class Template:
         self.given, self.name = Path(given), f"{option} {given}".strip()
         if not self.given.exists():
             raise UsageError(f"{self.name}: no such folder or checkpoint")
+        if not self.given.is_dir() and self.given.suffix != ".pt":
+            raise UsageError(f"{self.name}: not a checkpoint (.pt); name its folder")
         self.folder = self.given if self.given.is_dir() else self.given.parent
         rules = manifest.read(self.folder)
         if rules is None:

@@ -105,3 +105,9 @@ def test_gaussians_of_long_texts_under_a_functional_transform():
     by_batch = {n: t.detach()[:, None] for n, t in arguments.items()}
     output = torch.func.vmap(lambda tensors: CASES["gaussian"](tensors))(by_batch)
     torch.testing.assert_close(output[:, 0], CASES["gaussian"](arguments))
+
+
+def test_gates_of_more_queries_than_keys_are_those_of_the_last_positions():
+    arguments = CASES["forget"].arguments(Sizes(2, 3, 7, 4, 8), torch.float64, DEVICE)
+    outputs = [forgetting_attention(**arguments, impl=impl) for impl in ("reference", "sdpa")]
+    torch.testing.assert_close(*outputs)

@@ -233,6 +233,7 @@ MISTAKES = {
     "language": (["--target-lang", "fr"], "--target-lang fr: the target language of --like gen"),
     "dest": (["--dest", "general"], "--dest general: lies in --like general"),
     "missing": (["--like", "gone"], "--like gone: no such folder or checkpoint"),
+    "file": (["--like", "general/dict.de.txt"], "dict.de.txt: not a checkpoint (.pt)"),
     "not prepared": (["--like", "."], "--like .: there is no preparation.json"),
     "without codes": (["--like", "stripped"], "stripped: has no bpe.codes"),
 }
