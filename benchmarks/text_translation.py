@@ -68,7 +68,7 @@ def measure(arguments):
         without = [[a - b for a, b in zip(*each.values(), strict=True)] for each in (ours, theirs)]
         pairs = zip(used[model, "all"][0][1], used[None, "all"][0][1], strict=True)
         yield {
-            "model": Path(model).name,
+            "model": Path(model).stem,
             "seconds": round(statistics.median(theirs["all"]), 2),
             "same": sum(a == b for a, b in pairs),
             "whole": machine.compare(ours["all"], theirs["all"]),
@@ -81,7 +81,7 @@ def cells(row, report):
         "model": f"`{row['model']}`{', int8' if report['int8'] else ''}",
         "without start": machine.ratio(row["without_start"]),
         "whole command": machine.ratio(row["whole"]),
-        "equal translations": row["same"],
+        "equal translations": row["same"] if row is report["rows"][0] else None,
     }
 
 

@@ -18,6 +18,7 @@ FILES = {
     "speed of translating": "decoding_cpu*.md",
     "speed of preparing": "preparation_cpu*.md",
     "speed of serving": "serving_cpu.md",
+    "speed from text to text": "text_translation_cpu*.md",
     "speed of classifying": "classification_cpu*.md",
     "speed by length": "sequence_length_cpu.md",
     "subwords": "subwords_cpu*.md",
