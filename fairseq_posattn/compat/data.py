@@ -182,33 +182,18 @@ def fingerprints(task: Any) -> dict[str, str]:
         except (NotImplementedError, KeyError):  # tasks without text, or with several languages
             continue
         if isinstance(dictionary, Dictionary):
-            result[name] = _fingerprint(dictionary.symbols)
+            text = "\n".join(dictionary.symbols)
+            result[name] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     return result
 
 
-def _fingerprint(symbols: Sequence[str]) -> str:
-    text = "\n".join(symbols)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def note_named_data(state: dict[str, Any]) -> None:
-    """Add to a checkpoint without fingerprints those of the data that it names, if it is there.
-
-    A checkpoint of fairseq without this plugin has no other record of its dictionaries.
-    """
-    cfg = state.get("cfg")
+    """Note the data that a checkpoint of fairseq, without fingerprints, names: its only record."""
+    cfg, noted = state.get("cfg"), state.get("task_state") or {}
     task = (cfg.get("task") if cfg else state.get("args")) or {}
-    known = task if isinstance(task, Mapping) else vars(task)
-    if KEY in (state.get("task_state") or {}) or not isinstance(known.get("data"), str):
-        return
-    folder = known["data"].split(os.pathsep)[0]
-    named = {}
-    for name, side in zip(NAMES, ("source_lang", "target_lang"), strict=False):
-        file = os.path.join(folder, f"dict.{known.get(side)}.txt")
-        with contextlib.suppress(OSError, UsageError):
-            named[name] = _fingerprint(Dictionary.load(file).symbols)
-    if named:
-        state["task_state"] = {**(state.get("task_state") or {}), NAMED: (folder, named)}
+    data = task.get("data") if isinstance(task, Mapping) else getattr(task, "data", None)
+    if KEY not in noted and isinstance(data, str):
+        state["task_state"] = {**noted, NAMED: data.split(os.pathsep)[0]}
 
 
 def check(
@@ -229,13 +214,21 @@ def check_in_use(load_state_dict: Function, self: Any, state_dict: dict[str, Any
     """Check the dictionaries of a loaded model."""
     rest = dict(state_dict)
     check(self, rest.pop(KEY, None))
-    folder, named = rest.pop(NAMED, ("", {}))
-    actual = fingerprints(self)
-    for name in named.keys() & actual.keys():
-        if named[name] != actual[name]:
-            in_use = f"the dictionary of {NAMES[name]} in {(self.cfg or self.args).data}"
-            logger.warning(f"{in_use} differs from that in {folder}, which the checkpoint names")
+    _compare_with_named_data(self, rest.pop(NAMED, None))
     load_state_dict(self, rest)
+
+
+def _compare_with_named_data(task: Any, folder: str | None) -> None:
+    """Warn of dictionaries that differ from those in the folder, where they still are."""
+    cfg = task.cfg or getattr(task, "args", None)
+    for name, side in zip(NAMES, ("source_lang", "target_lang"), strict=False):
+        language, used = getattr(cfg, side, None), getattr(task, name, None)
+        if folder and language and isinstance(used, Dictionary):
+            file = os.path.join(folder, f"dict.{language}.txt")
+            with contextlib.suppress(OSError, UsageError):
+                if Dictionary.load(file).symbols != used.symbols:
+                    differs = f"in {cfg.data} differs from {file}, which the checkpoint names"
+                    logger.warning(f"the dictionary of {NAMES[name]} {differs}")
 
 
 def check_in_training(trainer: Any, extra_state: dict[str, Any]) -> None:

@@ -5,6 +5,7 @@ import gc
 import inspect
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -283,30 +284,29 @@ def test_checkpoints_without_fingerprints_load(data):
     assert prediction.load(str(FIXTURE / "checkpoint.pt"), str(data), device="cpu")(["a b"])
 
 
-@pytest.mark.parametrize("form", ["cfg", "args"])
+@pytest.mark.parametrize("form", [dict, lambda **task: argparse.Namespace(**task)])
 def test_a_checkpoint_without_fingerprints_warns_of_data_unlike_that_it_names(
     form, tmp_path, caplog
 ):
+    """Most checkpoints of fairseq name the data, but not the languages."""
     folders = [tmp_path / "named", tmp_path / "other"]
     for folder, words in zip(folders, ("a 2\nb 1\n", "b 2\na 1\n"), strict=True):
         folder.mkdir()
         (folder / "dict.de.txt").write_text("a 1\n")
         (folder / "dict.en.txt").write_text(words)
-    settings = {"data": f"{folders[0]}:more", "source_lang": "de", "target_lang": "en"}
-    state = (
-        {"cfg": {"task": settings}} if form == "cfg" else {"args": argparse.Namespace(**settings)}
-    )
+    task = form(data=f"{folders[0]}:more", source_lang=None, target_lang=None)
+    state = {"cfg": {"task": task}} if form is dict else {"args": task}
     note_named_data(state)
     for folder in folders:
         cfg = TranslationConfig(data=str(folder), source_lang="de", target_lang="en")
         TranslationTask.setup_task(cfg).load_state_dict(state["task_state"])
-        expected = (
-            f"the dictionary of target words in {folders[1]} differs from that in {folders[0]}"
-        )
-        warned = [expected + ", which the checkpoint names"] * (folder == folders[1])
+        differs = f"in {folder} differs from {folders[0]}/dict.en.txt, which the checkpoint names"
+        warned = [f"the dictionary of target words {differs}"] * (folder == folders[1])
         assert [one.message for one in caplog.records if one.levelname == "WARNING"] == warned
-    note_named_data(state := {"args": argparse.Namespace(data=str(folders[1] / "gone"))})
-    assert "task_state" not in state
+    shutil.rmtree(folders[0])
+    caplog.clear()
+    TranslationTask.setup_task(cfg).load_state_dict(state["task_state"])
+    assert not [one for one in caplog.records if one.levelname == "WARNING"]
 
 
 @pytest.mark.parametrize(("name", "called"), DICTIONARIES)
