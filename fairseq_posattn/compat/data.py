@@ -220,7 +220,7 @@ def check_in_use(load_state_dict: Function, self: Any, state_dict: dict[str, Any
 
 def _compare_with_named_data(task: Any, folder: str | None) -> None:
     """Warn of dictionaries that differ from those in the folder, where they still are."""
-    cfg = task.cfg or getattr(task, "args", None)
+    cfg: Any = task.cfg or getattr(task, "args", None)
     for name, side in zip(NAMES, ("source_lang", "target_lang"), strict=False):
         language, used = getattr(cfg, side, None), getattr(task, name, None)
         if folder and language and isinstance(used, Dictionary):
