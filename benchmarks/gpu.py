@@ -53,6 +53,8 @@ PARTS = {
     },
     "attention": {
         "attention_long": f"{ATTENTION} 2048",
+        "attention_positions": f"{ATTENTION} 128 2048 --mechanisms rope alibi t5 kerple fire cope "
+        "forget tener gaussian",
         # As of dman_iwslt_de_en.
         "attention_flagship": f"{ATTENTION} 26 64 128 --dtype float16 --heads 4 --features 128 "
         "--dropout 0.1",
