@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.cli import add_count, positive
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.files import writing
+from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Corpus
@@ -20,7 +20,7 @@ from fairseq_posattn.preparation.download import fetch
 from fairseq_posattn.preparation.published import FILES, GLOVE
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
-from fairseq_posattn.text.vocabulary import choose_words, write_dictionary
+from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, choose_words, write_dictionary
 
 UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
@@ -77,7 +77,7 @@ def run_words(
     count: Callable[[Path], tuple[Counts, Counts]],
 ) -> None:
     """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
-    outputs = ["dict.txt", "glove.txt"] if vectors else ["dict.txt"]
+    outputs = ["dict.txt", VECTORS, COVERAGE] if vectors else ["dict.txt"]
     state = vectors and [vectors[0].fingerprint(), vectors[1]]
 
     def make(work: Path) -> None:
@@ -157,19 +157,21 @@ def write_vocabulary(
     words = choose_words(training, others, known, least)
     write_dictionary(folder / "dict.txt", words)
     if vectors:
-        write_embeddings(folder / "glove.txt", words, known, dim, seed)
+        write_embeddings(folder / VECTORS, words, known, dim, seed)
         covered = [count for word, count in training.items() if word in known]
+        share = sum(covered) / sum(training.values())
+        write_json(folder / COVERAGE, {"running words": round(share, 4)})
         say(
             f"vectors of {dim} dimensions: for {len(covered):,} of {len(training):,} words in "
             f"training ({len(covered) / len(training):.1%}), which are "
-            f"{sum(covered) / sum(training.values()):.1%} of its running words; "
+            f"{share:.1%} of its running words; "
             f"for {len(words.keys() - training.keys()):,} words that are in validation or test only"
         )
 
 
 def features(folder: Path) -> int | None:
     """Return the dimensions of the vectors in ``glove.txt`` of a folder; None without the file."""
-    if not (folder / "glove.txt").exists():
+    if not (folder / VECTORS).exists():
         return None
-    with open(folder / "glove.txt", encoding="utf-8") as file:
+    with open(folder / VECTORS, encoding="utf-8") as file:
         return int(file.readline().split()[1])

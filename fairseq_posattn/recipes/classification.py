@@ -17,9 +17,10 @@ from fairseq_posattn.recipes.recipe import (
     Row,
     Training,
 )
-from fairseq_posattn.recipes.runs import RANKING, VECTORS, Run, Say, Step, folder_name, preset_of
+from fairseq_posattn.recipes.runs import RANKING, Run, Say, Step, folder_name, preset_of
 from fairseq_posattn.text.gpt import check_folder
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
+from fairseq_posattn.text.vocabulary import VECTORS
 
 TINY_MODEL = "--encoder-embed-dim 12 --encoder-hidden-dim 12 --encoder-attention-heads 2"
 TINY_MODEL += " --encoder-ffn-embed-dim 12"

@@ -22,6 +22,7 @@ from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
+from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
@@ -88,12 +89,13 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     for split in tested.keys() - {"test"}:
         scores |= {f"{split}_{name}": value for name, value in scores_of(tested[split]).items()}
     words, features = log.embeddings()
-    parameters = log.parameters()
+    parameters, train = log.parameters(), run.values["train"].split()
     result: Result = {
         "scores": scores,
         "examples": {"train": _training_examples(run), "test": int(tested["test"]["bsz"])},
         "word vectors": features,
-        "validation": _best(log, value_of(run.values["train"].split(), "--best-checkpoint-metric")),
+        **_coverage(value_of(train, "--encoder-embed-path")),
+        "validation": _best(log, value_of(train, "--best-checkpoint-metric")),
         "parameters": parameters,
         "parameters without word vectors": parameters - words * features,
         "updates": log.updates(),
@@ -101,6 +103,13 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
     if seconds := log.seconds_an_epoch(complete=bool(run.epochs)):
         result["epoch_s"] = round(seconds, 2)
     return result, _summary(scores)
+
+
+def _coverage(vectors: str) -> Result:
+    """Return the share of the training text's running words that had one of the vectors."""
+    path = Path(vectors or VECTORS).with_name(COVERAGE)
+    measured = vectors and path.exists()
+    return {"words with a vector": json.loads(read(path))["running words"]} if measured else {}
 
 
 def _ranked(run: Run) -> tuple[Result, str]:

@@ -147,6 +147,8 @@ def _describe_classification(row: TableRow, newest: dict[str, Any]) -> None:
         row["data"] += f", {newest['examples']['train']:,} of the training set"
     if "word vectors" in newest:
         row["data"] += f", word vectors of {newest['word vectors']} features"
+    if "words with a vector" in newest:
+        row["data"] += f" for {newest['words with a vector']:.1%} of the training set's words"
 
 
 def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:

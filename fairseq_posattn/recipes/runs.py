@@ -12,6 +12,7 @@ from pathlib import Path
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_text
+from fairseq_posattn.text.vocabulary import VECTORS
 from fairseq_posattn.training import presets
 
 # Files in a run's folder: outputs and sentence statistics of a generation, predictions of a
@@ -20,7 +21,6 @@ OUTPUT, STATISTICS = "generate-test.txt", "statistics.json"
 PREDICTIONS, RANKING = "predictions-test.txt", "scores.tsv"
 LAST = "checkpoint_last.pt"
 LOCK = ".recipe.lock"  # not .lock, which training has: on NFS flock and fcntl's locks conflict
-VECTORS = "glove.txt"  # word vectors beside the binarized data
 FINGERPRINT = "data-fingerprint"
 # fairseq's schedules that end with the training, unless this flag gives their end.
 SCHEDULES = {"cosine": "--lr-period-updates", "polynomial_decay": "--total-num-update"}

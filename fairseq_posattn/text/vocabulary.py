@@ -7,6 +7,8 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath, writing
 from fairseq_posattn.text.lines import file_lines
 
+VECTORS = "glove.txt"  # beside dict.txt: a vector for each word, in GloVe's format with a header
+COVERAGE = "glove.json"  # the share of the training text's running words that had a vector
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 

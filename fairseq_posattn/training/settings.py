@@ -13,10 +13,10 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.corpus import POSITIONS
 from fairseq_posattn.text import languages, manifest
+from fairseq_posattn.text.vocabulary import VECTORS
 
 SIZES = ("tiny", "small", "base", "big")
 LONG = 100  # words; longer texts take CSPAN, whose attention needs less memory than MPSAN's
-VECTORS = "glove.txt"
 # Greedy search with short limits: untrained models end no sentence.
 VALIDATION = {"beam": 1, "max_len_a": 2, "max_len_b": 10}
 FEWEST_UPDATES = 20  # between two validations

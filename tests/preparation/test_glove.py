@@ -1,5 +1,6 @@
 """Reading and writing of GloVe vectors."""
 
+import json
 from collections import Counter
 
 import pytest
@@ -62,6 +63,8 @@ def test_a_name_or_the_dimension_selects_a_file_of_the_zip(tmp_path):
 
 def test_unk_has_the_vector_of_the_file(vectors, tmp_path):
     archive = vectors("the 1 2\n<unk> 3 4\ncat 5 6\n")
-    glove.write_vocabulary(tmp_path, Counter({"the": 2}), Counter({"cat": 1}), archive, 1, seed=1)
+    words = Counter({"the": 2, "a": 1})
+    glove.write_vocabulary(tmp_path, words, Counter({"cat": 1}), archive, 2, seed=1)
     assert (tmp_path / "dict.txt").read_text() == "the 2\ncat 0\n"
     assert (tmp_path / "glove.txt").read_text() == "3 2\n<unk> 3 4\nthe 1 2\ncat 5 6\n"
+    assert json.loads((tmp_path / "glove.json").read_text()) == {"running words": 0.6667}

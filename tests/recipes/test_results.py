@@ -116,6 +116,14 @@ def test_a_classifier_has_its_best_validation(classified):
     assert result["hardware"].startswith("CPU: ")
 
 
+def test_a_table_has_the_share_of_words_with_a_vector(classified, tmp_path):
+    (tmp_path / "glove.json").write_text('{"running words": 0.6692}')
+    train = f"train --best-checkpoint-metric accuracy --encoder-embed-path {tmp_path}/glove.txt"
+    recorded(replace(classified, settings=(*classified.settings[:2], train)))
+    (row,) = rows_of("mpsan/table1_sst", classified.folder.parent, ("accuracy",))
+    assert row["data"].endswith(" 30 features for 66.9% of the training set's words")
+
+
 @pytest.mark.parametrize(
     "epochs, length, seconds",
     [
