@@ -1,5 +1,6 @@
 """Findings: mechanisms and their peers beside plain attention, and the papers' claims."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -13,6 +14,7 @@ from fairseq_posattn.scoring.significance import SAMPLES, corrected
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
 from tools.pages.tables import UNPUBLISHED, Results, Table, compare_rows, listed, tables_of
 
+FULL_SIZE = "full size"  # models of a paper's table
 # The papers' models, by their names in tables (lower case, with hyphens).
 MECHANISMS = {
     **{"mpsan": "MPSAN", "mtsa": "MTSA", "cspan": "CSPAN", "cspan (base)": "CSPAN"},
@@ -23,7 +25,9 @@ MECHANISMS = {
 }
 # The models that the papers compare them with, and later ones.
 PEERS = {
-    **{"rpr": "RPR", "transformer-xl": "Transformer-XL", "multi-head": "multi-head"},
+    **dict.fromkeys(("rpr", "transformer-rpr"), "RPR"),
+    **{"transformer-xl": "Transformer-XL", "multi-head": "multi-head"},
+    "adapted transformer": "TENER",
     **dict.fromkeys(("bilstm", "bi-lstm"), "Bi-LSTM"),
     **dict.fromkeys(("cnn", "multi-cnn"), "CNN"),
     **{"rope": "RoPE", "alibi": "ALiBi", "t5": "T5", "kerple": "KERPLE", "fire": "FIRE"},
@@ -80,7 +84,8 @@ class Finding:
     @property
     def models(self) -> str:
         """The kind of models, from the end of the family."""
-        return self.family.rpartition(", ")[2]
+        of_paper = re.search(r", (Table|Figure) \d", self.family)
+        return FULL_SIZE if of_paper else self.family.rpartition(", ")[2]
 
     @property
     def number(self) -> str:
@@ -258,7 +263,8 @@ def claims(results: Results) -> str:
             for baseline in _baselines(numbers, name):
                 key = MECHANISMS[_key(name)], data
                 found = [one for one in here(_key(baseline)) if (one.mechanism, one.data) == key]
-                sizes = [f"{one.size} ({one.models})" if found[1:] else one.size for one in found]
+                kinds = found[1:] or any(one.models == FULL_SIZE for one in found)
+                sizes = [f"{one.size} ({one.models})" if kinds else one.size for one in found]
                 claim = signed(numbers[name] - numbers[baseline], metric)
                 end = [f"{name} - {baseline}", claim, "; ".join(sizes) or "not run"]
                 rows.append([*start, *end])

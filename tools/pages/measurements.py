@@ -24,7 +24,8 @@ FILES = {
     "subwords": "subwords_cpu*.md",
     "compiled": "kernels.md",
     "counted": "launches_attention.md",
-    "times": "gpu/attention_*.md",
+    "times": "gpu/attention_[!p]*.md",
+    "times of positions": "gpu/attention_positions.md",
     "updates": "gpu/[!a]*.md",  # of training, and of whole models
     "scale": "scale.md",
     "scale here": "scale_here.md",
