@@ -29,15 +29,29 @@ WORKER = DISTRIBUTED / "worker.py"
 ENVIRONMENT = {**os.environ, "POSATTN_ENV": sys.prefix, "PIP_NO_INDEX": "1"}
 
 
+STARTED = []
+
+
+@pytest.fixture(autouse=True)
+def no_process_stays():
+    """End the scripts of a test that failed; SIGTERM ends torchrun with its workers."""
+    yield
+    while STARTED:
+        with STARTED.pop() as process:
+            process.terminate()
+
+
 def start(script, *arguments, log=subprocess.PIPE, **environment):
     """Start a script, standard error joined to standard output, which is in ``log``."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         ["bash", DISTRIBUTED / script, *map(str, arguments)],
         env={**ENVIRONMENT, **environment},
         stdout=log,
         stderr=subprocess.STDOUT,
         text=True,
     )
+    STARTED.append(process)
+    return process
 
 
 def finish(process, exit_code=0):

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 from archive_files import gzipped, tarred, write_archive, write_folder
-from serving import EVER, Server
+from download_server import EVER, Server
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import download as downloads

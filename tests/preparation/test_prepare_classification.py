@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 import torch
 from archive_files import lines, tree
+from download_server import Server
 from fairseq import tasks
 from fairseq.data import data_utils
 from published import WORDS, publish
-from serving import Server
 
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import summaries
 from archive_files import gzipped, lines, write_archive, write_folder
-from serving import Server
+from download_server import Server
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora
