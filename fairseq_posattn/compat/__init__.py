@@ -9,11 +9,12 @@ from fairseq_posattn.compat import patching
 with patching.quietly():  # the first import of fairseq warns, and its commands log to stdout
     import fairseq.checkpoint_utils  # noqa: F401, I001
 
-    from fairseq_posattn.compat import command_line, console, data, generation, lines, loading
-    from fairseq_posattn.compat import resuming, saving, updates, validation
+    from fairseq_posattn.compat import command_line, console, data, fingerprints, generation
+    from fairseq_posattn.compat import labelled_rows, lines, loading, resuming, saving, updates
+    from fairseq_posattn.compat import validation
 
 MODULES = (
-    *(loading, command_line, console, data, generation, lines),
+    *(loading, command_line, console, data, fingerprints, labelled_rows, generation, lines),
     *(resuming, saving, updates, validation),
 )
 

@@ -1,18 +1,11 @@
-"""Binarized data, dictionaries, subword codes, batches, and threads that load them.
-
-A checkpoint stores a fingerprint of each dictionary, because fairseq loads a model with any of the
-right size. Checkpoints without fingerprints are loaded as before.
-"""
+"""Binarized data, dictionaries, subword codes, batches, and threads that load them."""
 
 import contextlib
-import hashlib
 import logging
-import math
 import os
 import queue
 import threading
-from collections.abc import Callable, Mapping, Sequence, Sized
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from types import SimpleNamespace
 from typing import Any
 
@@ -28,13 +21,10 @@ from fairseq.data import (
 )
 from fairseq.data.indexed_dataset import MMapIndexedDataset
 from fairseq.data.iterators import BackgroundConsumer
-from fairseq.tasks.fairseq_task import FairseqTask
-from fairseq.tasks.sentence_prediction import SentencePredictionTask
 
 from fairseq_posattn.common.errors import UsageError, explained, in_one_line
-from fairseq_posattn.compat.patching import Function, around, replaced, when_applied
-from fairseq_posattn.text.lines import read_file
-from fairseq_posattn.text.manifest import LIKE, check_size
+from fairseq_posattn.compat.patching import Function, around, when_applied
+from fairseq_posattn.text.manifest import check_size
 from fairseq_posattn.text.plain_text import LARGEST as MAX_CODES
 
 logger = logging.getLogger(__name__)
@@ -168,76 +158,6 @@ def _check_tokens(data: Any, dictionary: Any) -> None:
         logger.warning(f"{data._path}: {share:.1%} of {len(tokens):,} tokens are unknown: {fix}")
 
 
-KEY, NAMED = "dictionaries", "dictionaries of the named data"
-NAMES = {"source_dictionary": "source words", "target_dictionary": "target words"}
-NAMES["label_dictionary"] = "labels"
-
-
-def fingerprints(task: Any) -> dict[str, str]:
-    """Return the SHA-256 of the ordered symbols of each dictionary of a task."""
-    result = {}
-    for name in NAMES:
-        try:
-            dictionary = getattr(task, name, None)
-        except (NotImplementedError, KeyError):  # tasks without text, or with several languages
-            continue
-        if isinstance(dictionary, Dictionary):
-            text = "\n".join(dictionary.symbols)
-            result[name] = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    return result
-
-
-def note_named_data(state: dict[str, Any]) -> None:
-    """Note the data that a checkpoint of fairseq, without fingerprints, names: its only record."""
-    cfg, noted = state.get("cfg"), state.get("task_state") or {}
-    task = (cfg.get("task") if cfg else state.get("args")) or {}
-    data = task.get("data") if isinstance(task, Mapping) else getattr(task, "data", None)
-    if KEY not in noted and isinstance(data, str):
-        state["task_state"] = {**noted, NAMED: data.split(os.pathsep)[0]}
-
-
-def check(
-    task: Any, expected: Mapping[str, str] | None, names: Sequence[str] = tuple(NAMES)
-) -> None:
-    """Raise a :class:`UsageError` if a dictionary is not that of the expected fingerprints."""
-    actual = fingerprints(task)
-    for name in names:
-        if expected and name in expected and name in actual and expected[name] != actual[name]:
-            folder = (task.cfg or task.args).data  # args of fairseq's older tasks
-            differs = f"in {folder} differs from the checkpoint's"
-            fix = f"name the data of its training, or {LIKE}"
-            raise UsageError(f"the dictionary of {NAMES[name]} {differs}; {fix}")
-
-
-@around(FairseqTask, "load_state_dict")
-def check_in_use(load_state_dict: Function, self: Any, state_dict: dict[str, Any]) -> None:
-    """Check the dictionaries of a loaded model."""
-    rest = dict(state_dict)
-    check(self, rest.pop(KEY, None))
-    _compare_with_named_data(self, rest.pop(NAMED, None))
-    load_state_dict(self, rest)
-
-
-def _compare_with_named_data(task: Any, folder: str | None) -> None:
-    """Warn of dictionaries that differ from those in the folder, where they still are."""
-    cfg: Any = task.cfg or getattr(task, "args", None)
-    for name, side in zip(NAMES, ("source_lang", "target_lang"), strict=False):
-        language, used = getattr(cfg, side, None), getattr(task, name, None)
-        if folder and language and isinstance(used, Dictionary):
-            file = os.path.join(folder, f"dict.{language}.txt")
-            with contextlib.suppress(OSError, UsageError):
-                if Dictionary.load(file).symbols != used.symbols:
-                    differs = f"in {cfg.data} differs from {file}, which the checkpoint names"
-                    logger.warning(f"the dictionary of {NAMES[name]} {differs}")
-
-
-def check_in_training(trainer: Any, extra_state: dict[str, Any]) -> None:
-    """Check the dictionaries of a resumed training, but not the labels of finetuning."""
-    finetuning = trainer.cfg.checkpoint.finetune_from_model is not None
-    names = [name for name in NAMES if not (finetuning and name == "label_dictionary")]
-    check(trainer.task, extra_state.get(KEY), names)
-
-
 def read_dictionary(folder: str, column: str, load: Callable[[str], Any], kind: str) -> Dictionary:
     """Read the dictionary of a column, which ``posattn prepare KIND`` made, by ``load``."""
     path = os.path.join(folder, column, "dict.txt")
@@ -261,127 +181,6 @@ def list_symbols(dictionary: Dictionary) -> list[str]:
     """Return a dictionary's symbols in order, but not fairseq's special ones and fillings."""
     symbols = dictionary.symbols[dictionary.nspecial :]
     return [one for one in symbols if not one.startswith("madeupword") and one != "<mask>"]
-
-
-@around(SentencePredictionTask, "build_model")
-def note_row_checks(
-    build_model: Function, self: Any, cfg: Any, from_checkpoint: bool = False
-) -> Any:
-    """Note whether the model's attribute ``checks_rows`` is true; fairseq's models have none."""
-    model = build_model(self, cfg, from_checkpoint)
-    self.checks_rows = getattr(model, "checks_rows", False)
-    return model
-
-
-@around(SentencePredictionTask, "load_dataset")
-def check_rows_first(
-    load_dataset: Function, self: Any, split: str, combine: bool = False, **kwargs: Any
-) -> Any:
-    """Check a split: fairseq trains on unequal files, empty rows and unknown labels silently."""
-    if getattr(self, "checks_rows", False):
-        check_split(self, split, combine)
-    return load_dataset(self, split, combine=combine, **kwargs)
-
-
-def check_split(task: Any, split: str, combine: bool = False) -> None:
-    """Raise a :class:`UsageError` for the first wrong row of a split, counted from 1."""
-    cfg, data = task.cfg, Path(task.cfg.data)
-    encodes_pairs = getattr(task, "encodes_pairs", False)
-    lengths: dict[Any, Any] = {}
-    for name in ("input0", "input1"):
-        path = data / name / split
-        rows = _load(path, task.source_dictionary, combine)
-        if rows is not None:
-            lengths[path] = numpy.array(rows.sizes)  # a copy: the file will be closed
-            for row in numpy.flatnonzero(lengths[path] <= 1):
-                if all(token == task.source_dictionary.eos() for token in rows[row]):
-                    raise UsageError(f"{path}: row {row + 1} is empty; give it at least one word")
-        elif name == "input0" or encodes_pairs:
-            raise UsageError(f"{path}: there is no such binarized data; prepare it first")
-    expected = next(iter(lengths.items()))
-    for path, rows in lengths.items():
-        _require_equal(path, rows, *expected)
-    splits = cfg.shorten_data_split_list
-    is_cut = cfg.shorten_method != "none" and (not splits or split in splits.split(","))
-    if len(lengths) == 2 and not encodes_pairs:  # a pair in one sequence
-        lengths = {" and ".join(map(str, lengths)): sum(lengths.values())}
-    for path, sizes in lengths.items():
-        long = numpy.flatnonzero(sizes > cfg.max_positions)
-        if len(long) and is_cut:
-            logger.warning(
-                f"{path}: {len(long):,} of {len(sizes):,} texts ({len(long) / len(sizes):.1%}) are "
-                f"cut to {cfg.max_positions:,} tokens; a larger --max-positions reads more"
-            )
-        elif len(long):
-            first = f"row {long[0] + 1} has {sizes[long[0]]} tokens with its end"
-            fix = f"raise --max-positions {cfg.max_positions}"
-            raise UsageError(f"{path}: {first}: {fix}, or give --shorten-method truncate")
-    if cfg.regression_target:
-        _check_scores(data / "label" / f"{split}.label", expected, cfg.num_classes, encodes_pairs)
-    else:
-        labels = _load(data / "label" / split, task.label_dictionary, combine)
-        _check_labels(data / "label" / split, labels, expected, cfg.num_classes, task)
-
-
-def _load(path: Path, dictionary: Any, combine: bool) -> Any:
-    with replaced(data_utils.logger, "disabled", True):  # the task reports what it loads
-        return data_utils.load_indexed_dataset(str(path), dictionary, combine=combine)
-
-
-def _require_equal(path: Path, rows: Sized, other: Path, expected: Sized) -> None:
-    if len(rows) != len(expected):
-        differ = f"has {len(rows):,} rows and {other} has {len(expected):,}"
-        raise UsageError(f"{path} {differ}: prepare both from texts with as many lines")
-
-
-def _check_labels(
-    path: Path, labels: Any, expected: tuple[Path, Any], num_classes: int, task: Any
-) -> None:
-    """Check that each row has one label, in the dictionary and among the model's classes."""
-    if labels is None:
-        raise UsageError(f"{path}: there are no such labels; prepare them first")
-    _require_equal(path, labels, *expected)
-    dictionary, names = task.label_dictionary, path.parent / "dict.txt"
-    known = len(list_symbols(dictionary))
-    if num_classes > known:
-        raise UsageError(
-            f"--num-classes {num_classes}: {names} has {known} labels; give --num-classes {known}"
-        )
-    for row in range(len(labels)):
-        tokens = [token for token in labels[row].tolist() if token != dictionary.eos()]
-        number = tokens[0] - dictionary.nspecial if len(tokens) == 1 else None
-        if number in range(num_classes):
-            continue
-        if number is None:
-            wrong = f"has {len(tokens)} labels; give it one"
-        elif number < 0:
-            wrong = f"its label is not in {names}; correct it, or prepare it with training's labels"
-        else:
-            wrong = f"its label is number {number + 1} of {names}: give --num-classes {known}"
-        raise UsageError(f"{path}: row {row + 1}: {wrong}")
-
-
-def _check_scores(
-    path: Path, expected: tuple[Path, Any], num_classes: int, encodes_pairs: bool
-) -> None:
-    """Check that each row has ``num_classes`` numbers, or of separate pairs one from 1 to that."""
-    if not path.is_file():
-        raise UsageError(f"{path}: there is no such file; write a score per line into it")
-    check_size(path)
-    lines = read_file(path)
-    _require_equal(path, lines, *expected)
-    wanted = 1 if encodes_pairs else num_classes
-    for number, line in enumerate(lines, start=1):
-        try:
-            scores = [float(word) for word in line.split()]
-        except ValueError:
-            scores = []
-        if len(scores) != wanted or not all(map(math.isfinite, scores)):
-            what = "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
-            raise UsageError(f"{path}:{number}: {what} should stand here, not {line!r}")
-        if encodes_pairs and num_classes > 1 and not 1 <= scores[0] <= num_classes:
-            given = f"the score {line.strip()} is not from 1 to {num_classes}"
-            raise UsageError(f"{path}:{number}: {given}, the value of --num-classes")
 
 
 @around(data_utils, "batch_by_size")

@@ -23,7 +23,7 @@ from torch.nn.modules import module as modules
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint, settings
-from fairseq_posattn.compat.data import note_named_data
+from fairseq_posattn.compat.fingerprints import note_named_data
 from fairseq_posattn.compat.matching import complete, report_difference_in_use
 from fairseq_posattn.compat.patching import Function, around, instead, when_applied
 

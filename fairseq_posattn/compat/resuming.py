@@ -26,7 +26,7 @@ from fairseq.trainer import Trainer
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.data import KEY, check_in_training, fingerprints
+from fairseq_posattn.compat.fingerprints import KEY, check_in_training, fingerprints
 from fairseq_posattn.compat.matching import LAST, report_difference_in_training
 from fairseq_posattn.compat.patching import Function, around, training_loop
 

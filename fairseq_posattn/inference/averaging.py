@@ -9,7 +9,7 @@ import torch
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.compat.data import KEY, NAMES
+from fairseq_posattn.compat.fingerprints import KEY, NAMES
 from fairseq_posattn.compat.loading import require_finite, require_float
 from fairseq_posattn.compat.matching import free_options, is_structural, model_options
 from fairseq_posattn.training.registered import checkpoint_utils  # models declare what may differ

@@ -24,7 +24,8 @@ from fairseq.trainer import Trainer
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.data import check, note_named_data, read_column
+from fairseq_posattn.compat.data import read_column
+from fairseq_posattn.compat.fingerprints import check, note_named_data
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.training.models import PosAttnClassifier
 

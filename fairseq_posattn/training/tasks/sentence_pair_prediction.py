@@ -12,7 +12,7 @@ from omegaconf import II, MISSING
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.flags import flag
-from fairseq_posattn.compat.data import check_split
+from fairseq_posattn.compat.labelled_rows import check_split
 
 SENTENCE_TASKS = ("sentence_prediction", "sentence_pair_prediction")
 
