@@ -6,7 +6,7 @@ __all__ = ["register"]
 
 # Errors about the plugin's flags, in the form of compat.command_line.KNOWN.
 ERRORS = {
-    r"ValueError: (impl='\w+' needs a GPU, .*)": "--attention-impl: {0}",
+    r"ValueError: (impl='\w+' .*; choose one of: .*)": "--attention-impl: {0}",
     r"InterpolationKeyError: Interpolation key 'criterion\.classification_head_name' not found": (
         "--criterion does not support the task: to classify, give sentence_classification, "
         "or for scores relatedness or rating_regression"

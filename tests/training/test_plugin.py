@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_posattn
-from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.plugin import ERRORS, register
 
 register()
 
@@ -17,6 +17,8 @@ from fairseq import checkpoint_utils  # noqa: E402
 from fairseq.file_io import PathManager  # noqa: E402
 
 from fairseq_posattn import compat  # noqa: E402
+from fairseq_posattn.attention import distance_aware_attention  # noqa: E402
+from fairseq_posattn.compat.command_line import explain  # noqa: E402
 
 USER_DIR = Path(fairseq_posattn.__file__).parent
 
@@ -98,3 +100,17 @@ loaded = [name for name in sys.modules if name.partition(".")[0] in ("fairseq", 
 assert not loaded, loaded
 assert sys.excepthook is hook
 """)
+
+
+@pytest.mark.parametrize(
+    ("impl", "reason"),
+    [("sdpa", "cannot do early_multiply, only early_add"), ("triton", "needs a GPU, not cpu")],
+)
+def test_an_implementation_that_cannot_serve_a_model_is_named_with_its_flag(impl, reason):
+    x, weights = torch.ones(1, 2, 3, 4), (torch.ones(2), torch.ones(2))
+    program = compile("call()", "/somewhere/fairseq_cli/train.py", "exec")
+    try:
+        exec(program, {"call": lambda: distance_aware_attention(x, x, x, *weights, impl=impl)})
+    except ValueError as error:
+        line = explain(error, error.__traceback__, first=ERRORS)
+    assert line.startswith(f"--attention-impl: impl='{impl}' {reason}; choose one of: auto")
