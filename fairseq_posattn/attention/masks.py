@@ -167,7 +167,7 @@ class MaskBank:
         if not names or num_heads % len(names):
             raise ValueError(
                 f"{num_heads} heads cannot be divided evenly among {len(names)} masks: "
-                f"{', '.join(names)}"
+                f"{', '.join(names)}; choose as many heads as masks, or a multiple"
             )
         for name in names:
             if causal and looks_ahead(name):
