@@ -136,7 +136,10 @@ def report_difference_in_training(trainer: Any, filename: str) -> Iterator[None]
         if weights:
             what = describe_difference(filename, str(reason), trainer.task.cfg, trainer.cfg.model)
             if LIKE not in what:
-                what += "; train with its settings, or give another --save-dir"
+                folder = os.path.dirname(os.path.abspath(filename))
+                resumed = folder == os.path.abspath(trainer.cfg.checkpoint.save_dir)
+                other = "give another --save-dir" if resumed else "start from another checkpoint"
+                what += f"; train with its settings, or {other}"
             raise UsageError(f"{filename} {what}") from None
         what = f"its weights or optimizer state do not fit these flags ({in_one_line(error)})"
         fix = "for its weights alone, give --finetune-from-model"

@@ -13,8 +13,9 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from omegaconf import OmegaConf
 from small_trainings import save_checkpoint
 
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.matching import file_to_train_on
+from fairseq_posattn.compat.matching import file_to_train_on, report_difference_in_training
 from fairseq_posattn.model.multihead import OutputLinear
 
 # It has attention_dropout 0.1 and dropout 0.3; the model without a preset has 0 and 0.1.
@@ -155,3 +156,22 @@ def test_shards_are_loaded(tmp_path, name):
     assert file_to_train_on(cfg) is None
     (tmp_path / name).touch()
     assert file_to_train_on(cfg) == str(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("save_dir", "fix"),
+    [("", "give another --save-dir"), ("new", "start from another checkpoint")],
+)
+def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_dir, fix):
+    path, flags = saved(tmp_path / "old.pt"), ["--save-dir", str(tmp_path / save_dir)]
+    cfg = config(*flags, "--encoder-sublayers=rope,ffn")
+    trainer = SimpleNamespace(cfg=cfg, task=SimpleNamespace(cfg=cfg.task))
+    message = f"was trained with .*; train with its settings, or {fix}"
+    with (
+        pytest.raises(UsageError, match=message),
+        report_difference_in_training(trainer, path),
+    ):
+        try:
+            raise RuntimeError('Missing key(s) in state_dict: "a.weight"')
+        except RuntimeError:
+            raise Exception("Cannot load model parameters from checkpoint") from None
