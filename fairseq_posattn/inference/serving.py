@@ -197,7 +197,7 @@ async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) 
     wanted, most = fields.get("alternatives", 0), model.translator.generation.nbest - 1
     if str(wanted) not in map(str, range(most + 1)):
         raise Refused(400, f"alternatives: must be a number from 0 to {most}, the beam less one")
-    lines = [text.splitlines() or [""] for text in texts]  # each is translated by itself
+    lines = [_lines(text) for text in texts]  # each is translated by itself
     results = iter(await model.translate([line for some in lines for line in some]))
     answers = [_versions([next(results) for _ in some], 1 + int(wanted)) for some in lines]
     best, others = [best for best, *_ in answers], [others for _, *others in answers]
@@ -205,6 +205,12 @@ async def _translated(fields: Mapping[str, Any], models: Mapping[Any, Batches]) 
     if int(wanted):
         answer["alternatives"] = others if several else others[0]
     return answer
+
+
+def _lines(text: str) -> list[str]:
+    """Return the lines of a text, divided as a file's; no byte order mark."""
+    text = text.replace("\r\n", "\n").removesuffix("\n").removeprefix("\ufeff")
+    return text.split("\n")
 
 
 def _versions(translations: Sequence[Translation], count: int) -> list[str]:

@@ -131,6 +131,15 @@ def test_a_form_is_answered_as_json_is(url, source):
         assert post(url, fields, {"Content-Type": kind}) == (200, {"translatedText": expected})
 
 
+@pytest.mark.parametrize("between", ["\u2028", "\x85", "\r"])
+def test_a_text_has_the_lines_of_a_file(url, source, between):
+    fields = {"q": f"\ufeff{source[0]}\r\n{between.join(source[:2])}\n"}
+    fields |= {"source": "de", "target": "en"}
+    _, answer = post(url, {**fields, "q": " ".join(source[:2])})
+    expected = f"{EXPECTED[0]}\n{answer['translatedText']}"
+    assert post(url, fields) == (200, {"translatedText": expected})
+
+
 def test_the_target_can_tell_the_source():
     pairs = [("de", "en"), ("en", "am"), ("fr", "en")]
     assert _requested({"source": "auto", "target": "am"}, pairs) == ("en", "am")
