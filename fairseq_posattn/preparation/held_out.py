@@ -16,7 +16,8 @@ from fairseq_posattn.preparation.corpus import FOLDS
 from fairseq_posattn.preparation.vectors import fraction
 
 HELD_OUT = ("test", "valid")
-INVISIBLE = regex.compile(r"[\s\p{C}]+")
+# Private characters are text: scripts that Unicode lacks are written in them.
+INVISIBLE = regex.compile(r"[\s\p{Cc}\p{Cf}]+")
 
 
 def file_or_size(text: str) -> Path | int | float:
@@ -29,6 +30,11 @@ def file_or_size(text: str) -> Path | int | float:
 def held_out_size(size: int | float, number: int) -> int:
     """Return how many of ``number`` examples a number or share is, at least one."""
     return max(1, size if isinstance(size, int) else round(number * size))
+
+
+def is_visible(text: str) -> bool:
+    """Return whether text has a character that can be seen."""
+    return INVISIBLE.fullmatch(text or " ") is None
 
 
 def identity(*texts: str) -> int:

@@ -6,12 +6,9 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
-
-import regex
 
 from fairseq_posattn.common.cli import add_count
 from fairseq_posattn.common.errors import UsageError
@@ -26,7 +23,7 @@ from fairseq_posattn.preparation.corpus import (
     SummarizationCorpus,
     TranslationCorpus,
 )
-from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
+from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size, is_visible
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import LineWriter, Pair, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
@@ -59,7 +56,6 @@ SIZES = {
     "bpe_operations": ("sentencepiece", "subword_nmt"),
     "vocabulary_size": ("sentencepiece",),
 }
-VISIBLE = regex.compile(r"[^\s\p{C}]")
 # Usual suffixes that are also codes of rare languages: not inferred
 NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt")
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
@@ -245,10 +241,6 @@ def settings(options: Namespace) -> dict[str, Any]:
     return {**held, "seed": options.seed, "columns": _columns(options), **form}
 
 
-def _in_form(form: str, rule: Rule, line: str) -> str:
-    return rule(in_form(line, form))
-
-
 def _held_size(options: Namespace, split: str) -> int | float | None:
     """Return the number or share of pairs to hold out; None if it is not given."""
     size = (getattr(options, split) or [None])[0]
@@ -312,8 +304,7 @@ def write_pairs(
     ``check`` raises for malformed pairs and finds Moses escapes.
     """
     sampled: list[Pair] = []
-    if options.normalize != "none":
-        functions = [partial(_in_form, options.normalize, rule) for rule in functions]
+    form = None if options.normalize == "none" else options.normalize
     for split, pairs in readers.items():
         counts, sample = Counter[str](), Sample()
         with (
@@ -325,7 +316,7 @@ def write_pairs(
                 pairs: Iterable[tuple[Pair, Pair]], counts: Counter[str] = counts
             ) -> Iterator[Pair]:
                 for places, pair in pairs:
-                    if not all(map(VISIBLE.search, pair)):
+                    if not all(map(is_visible, pair)):
                         counts["empty"] += 1
                         continue
                     counts["escaped"] += check(places, pair)
@@ -334,12 +325,13 @@ def write_pairs(
                     yield pair
 
             def both(pair: Pair) -> tuple[Pair, Pair]:
-                return pair, [f(line) for f, line in zip(functions, pair, strict=True)]
+                texts = [in_form(line, form) for line in pair]
+                return texts, [f(line) for f, line in zip(functions, texts, strict=True)]
 
             whole = complete(islice(pairs(), options.limit))
             title = f"reading {split}"
             for pair, tokenized in map_lines(both, whole, options.jobs, title):
-                if not all(map(VISIBLE.search, tokenized)):  # Moses drops what cannot be printed
+                if not all(map(is_visible, tokenized)):  # Moses drops what cannot be printed
                     counts["empty"] += 1
                     continue
                 writer.write(tokenized)
@@ -347,7 +339,7 @@ def write_pairs(
                 if raw.files:
                     raw.write(pair)
         sampled += sample.pairs
-        for side in sides if options.normalize == "none" else ():
+        for side in () if form else sides:
             if counts[side]:
                 share = counts[side] / max(writer.count, 1)
                 say(

@@ -12,7 +12,7 @@ from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.corpus import SIDES
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
-from fairseq_posattn.text.plain_text import in_form, joiner, splitter
+from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.vocabulary import SPECIAL
 from fairseq_posattn.text.words import single_spaces
@@ -48,7 +48,7 @@ class Sample:
 
 
 def write_sample(pairs: Iterable[Sequence[str]], folder: Path, sides: Sequence[str]) -> None:
-    """Write raw pairs to ``sample.{side}``, for :func:`measure`, with single spaces."""
+    """Write plain pairs to ``sample.{side}``, for :func:`measure`, with single spaces."""
     for number, side in enumerate(sides):
         with writing(folder / f"sample.{side}") as file:
             file.writelines(f"{single_spaces(pair[number])}\n" for pair in pairs)
@@ -59,7 +59,7 @@ def measure(
 ) -> dict[str, dict[str, float]]:
     """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
 
-    The Unicode form that the user chose is no loss; unknown subwords are.
+    The sample is in the Unicode form that the user chose. Unknown subwords are a loss.
 
     Args:
         folder: of prepared text with a sample, the subwords' codes and the dictionaries.
@@ -70,8 +70,7 @@ def measure(
     for side, language in zip(SIDES, rules.languages, strict=True):
         split, join = splitter(folder, rules, language), joiner(rules, language)
         known = {line.rpartition(" ")[0] for line in file_lines(folder / f"dict.{language}.txt")}
-        sample = file_lines(folder / f"text/sample.{language}", allow_empty=True)
-        lines = [in_form(line, rules.normalize) for line in sample]
+        lines = list(file_lines(folder / f"text/sample.{language}", allow_empty=True))
         back = []
         for line in lines:
             subwords = [one if one in known else UNKNOWN for one in split(line).split()]

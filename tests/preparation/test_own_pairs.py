@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import unicodedata
 from argparse import Namespace
 from pathlib import Path
 
@@ -464,7 +465,7 @@ def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, fairseq_here
 
 
 def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, capsys):
-    rows = [(f"Mu\u0308nchen {n}", f"M\u00fcnchen {n} \ufb01") for n in range(60)]
+    rows = [(f"Mu\u0308nchen {n}", f"M\u00fcnchen {n}\u00a0 \ufb01") for n in range(60)]
     train = ["--train", *files(tmp_path, "train", rows)]
     assert custom(*train)[0] == 0
     warning = "lines of de (100.0%) are not in Unicode's composed form, NFC"
@@ -475,6 +476,15 @@ def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, 
         assert {one["lines"] for one in manifest.read(dest).round_trip.values()} == {1}
         assert comes_back(dest, "Mu\u0308nchen \ufb01") == expected
         assert "Unicode" not in capsys.readouterr().err
+        test = "".join([*lines(dest / "test.de"), *lines(dest / "test.en")])
+        assert unicodedata.is_normalized(form.upper(), test), "no translation equals another form"
+
+
+def test_characters_of_private_use_are_text(custom, tmp_path, fairseq_here, capsys):
+    rows = [(chr(0xF8D0 + n), f"word {n}") for n in range(40)]
+    status, dest = custom("--train", *files(tmp_path, "train", rows), "--valid", "8")
+    assert status == 0 and "left out" not in capsys.readouterr().err
+    assert [len(lines(dest / f"text/{split}.de")) for split in SPLITS] == [28, 8, 4]
 
 
 def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, fairseq_here, capsys):
