@@ -2,6 +2,7 @@
 
 import json
 import math
+import unicodedata
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
@@ -137,8 +138,23 @@ def read(archive: Archive, options: Namespace) -> Readers:
                 raise UsageError(f"{example.place}: the label {example.label!r} {problem}")
             yield example
 
-    keys = [(one.label, held_out.identity(*one.inputs)) for one in checked(options.file)]
+    keys, decomposed = [], 0
+    for one in checked(options.file):
+        keys.append((one.label, held_out.identity(*one.inputs)))
+        decomposed += not all(unicodedata.is_normalized("NFC", text) for text in one.inputs)
+    if decomposed:
+        say(
+            f"warning: {options.file}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
+            "composed form, NFC, and equal text in two forms is different text to a model: convert "
+            "the file, and later the text for posattn predict"
+        )
     labels.update(label for label, _ in keys)
+    known: dict[str, str] = {}
+    for label in sorted(map(str, labels)):
+        other = known.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            two = f"{label} in two Unicode forms, {ascii(other)} and {ascii(label)}"
+            raise UsageError(f"{options.file}: --label: has the class {two}; write it in one")
     held = {split: getattr(options, split) for split in HELD_OUT}
     files = {split: partial(checked, one) for split, one in held.items() if isinstance(one, Path)}
     sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}

@@ -46,6 +46,15 @@ def custom(tmp_path):
     return run
 
 
+def test_unicode_forms_of_texts_and_labels_are_reported(tmp_path, custom, fairseq_here, capsys):
+    rows = [(f"t\u00f4\u0301t {n}", ["so", "t\u1ed1t"][n % 2], 1) for n in range(30)]
+    assert custom(table(tmp_path / "moods.csv", rows))[0] == 0
+    assert "30 of 30 texts are not in Unicode's composed form" in capsys.readouterr().err
+    rows.append(("text", "t\u00f4\u0301t", 1))
+    assert custom(table(tmp_path / "moods.csv", rows), "--force")[0] == 1
+    assert r"'t\xf4\u0301t' and 't\u1ed1t'; write it in one" in capsys.readouterr().err
+
+
 def test_a_table_becomes_data_and_prints_the_training_command(
     tmp_path, custom, fairseq_here, capsys
 ):
