@@ -114,9 +114,11 @@ def test_chrf_is_first_without_a_tokenizer(write, capsys):
     assert "report chrF2: BLEU of characters is not comparable with other BLEU" in lines
     assert [line.split()[0] for line in lines if " against " in line] == ["chrF2", "BLEU", "TER"]
     assert "guessed by script" in output.err
+    assert "language th: TER counts words between spaces" in output.err
     assert run("bleu", [*sides, "--language", "de"]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith("BLEU ") and "report chrF2" not in output
+    output = capsys.readouterr()
+    assert output.out.startswith("BLEU ") and "report chrF2" not in output.out
+    assert "TER" not in output.err
 
 
 @pytest.fixture

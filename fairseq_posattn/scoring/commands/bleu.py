@@ -39,7 +39,7 @@ from fairseq_posattn.scoring.result import Result, numbers_of, total_counts
 from fairseq_posattn.scoring.significance import MEAN_OF_SENTENCES, Group, of_sentences
 from fairseq_posattn.text.languages import CODES, code_of, tokenizer_of
 from fairseq_posattn.text.lines import read_file
-from fairseq_posattn.text.moses import rules_warning
+from fairseq_posattn.text.moses import WITHOUT_SPACES, rules_warning
 
 CALLED = {"bleu": "BLEU", "chrf2": "chrF2", "ter": "TER", "comet": "COMET"}
 Value = TypeVar("Value")
@@ -184,6 +184,8 @@ def warnings_of_text(
     unusual = tokenizer_of(language)[1]
     if "sacrebleu" in forms and unusual:
         warnings.append(unusual)
+    if language in WITHOUT_SPACES:
+        warnings.append(f"language {language}: TER counts words between spaces, which say little")
     if sides.hypotheses or sides.references:
         unknown = "Moses' tokens of an unknown language: detokenized as English for sacrebleu and "
         unknown += "chrF2; give --language LANG"
