@@ -23,7 +23,7 @@ UNKNOWN_REFERENCE = "<<unk>>"  # and in references
 # A command that converts a file.
 TO_NFC = (
     'python -c "import sys, unicodedata as u; '
-    "sys.stdout.write(u.normalize('NFC', sys.stdin.read()))\" <FILE >NEW"
+    "sys.stdout.write(u.normalize('NFC', open(0, newline='').read()))\" <FILE >NEW"
 )
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
@@ -194,7 +194,9 @@ def find_marks(lines: Sequence[str], prepared: str | None = None) -> str:
     """Return which of MARKS text has: SentencePiece in each line, byte pairs in a tenth or half."""
     lines = list(filter(str.strip, lines))
     for kind, count in marked_lines(lines).items():
-        share = 1 if kind == "sentencepiece" else 0.1 if count > 1 else 0.5
+        share = 0.1 if count > 1 else 0.5
+        if kind == "sentencepiece":  # where text has it, or a model begins without
+            share = 0.5 if prepared else 1
         if count and prepared in (None, kind) and count >= share * len(lines):
             return kind
     return "none"

@@ -126,6 +126,8 @@ def test_marks_of_another_preparation_are_text():
     assert find_marks(lines) == find_marks(lines, "subword_nmt") == "subword_nmt"
     assert find_marks(lines, "sentencepiece") == "none"
     assert find_marks(["▁so ▁it ▁is"], "subword_nmt") == "none"
+    assert find_marks(["▁so ▁it", "ne is"], "sentencepiece") == "sentencepiece"
+    assert find_marks(["▁so ▁it", "ne is"]) == "none"
 
 
 WITH_UNKNOWN = "T-1\tthe <<unk>>\nH-1\t-1\tthe <unk>\nT-0\ta b\nH-0\t-1\ta b\n"
