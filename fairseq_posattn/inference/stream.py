@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.text.lines import GZIPPED, decoded
+from fairseq_posattn.text.plain_text import is_visible
 
 if TYPE_CHECKING:  # a command's --help needs no PyTorch
     import torch
@@ -198,7 +199,7 @@ class LineReader(Reloadable):
     def _read(self, line: bytes, name: str, number: int) -> Any:
         text = decode_line(line, name, number, self.notes).rstrip("\r\n")
         try:
-            return self.encode_line(text, number) if text.strip() else None
+            return self.encode_line(text, number) if is_visible(text) else None
         except UsageError as error:
             self.notes.add("invalid", number, error)
             return None

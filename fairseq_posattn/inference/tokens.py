@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.text.plain_text import plain_word
+from fairseq_posattn.text.plain_text import is_visible, plain_word
 from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.training.registered import Dictionary
 
@@ -102,7 +102,7 @@ class Lines:
     def _encode(
         self, text: str, split: Callable[[str], str], dictionary: Dictionary
     ) -> tuple[list[str], Tensor]:
-        subwords = split(text).split()
+        subwords = split(text).split() if is_visible(text) else []
         ids = token_ids(subwords, dictionary)
         self.unknown.add(ids, dictionary)
         return subwords, ids

@@ -9,15 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import regex
-
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpus import FOLDS
 from fairseq_posattn.preparation.vectors import fraction
+from fairseq_posattn.text.plain_text import INVISIBLE
 
 HELD_OUT = ("test", "valid")
-# Private characters are text: scripts that Unicode lacks are written in them.
-INVISIBLE = regex.compile(r"[\s\p{Cc}\p{Cf}]+")
 
 
 def file_or_size(text: str) -> Path | int | float:
@@ -30,11 +27,6 @@ def file_or_size(text: str) -> Path | int | float:
 def held_out_size(size: int | float, number: int) -> int:
     """Return how many of ``number`` examples a number or share is, at least one."""
     return max(1, size if isinstance(size, int) else round(number * size))
-
-
-def is_visible(text: str) -> bool:
-    """Return whether text has a character that can be seen."""
-    return INVISIBLE.fullmatch(text or " ") is None
 
 
 def identity(*texts: str) -> int:

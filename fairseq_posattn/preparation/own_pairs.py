@@ -23,7 +23,7 @@ from fairseq_posattn.preparation.corpus import (
     SummarizationCorpus,
     TranslationCorpus,
 )
-from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size, is_visible
+from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.parallel import LineWriter, Pair, Rule, say_left_out
 from fairseq_posattn.preparation.report import counted
@@ -42,7 +42,7 @@ from fairseq_posattn.text import words
 from fairseq_posattn.text.languages import code_hint, code_of, file_code, is_language
 from fairseq_posattn.text.lines import parallel_lines
 from fairseq_posattn.text.moses import RULES, WITHOUT_SPACES, rules_warning
-from fairseq_posattn.text.plain_text import in_form
+from fairseq_posattn.text.plain_text import in_form, is_visible
 from fairseq_posattn.text.vocabulary import check_symbols
 
 MOST_HELD_OUT = 1000

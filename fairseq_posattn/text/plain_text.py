@@ -25,6 +25,8 @@ CODES = {
 }
 LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
 HANGUL = regex.compile(r"\p{Hangul}")
+# Private characters are text: scripts that Unicode lacks are written in them.
+INVISIBLE = regex.compile(r"[\s\p{Cc}\p{Cf}]+")
 DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
 
@@ -64,6 +66,11 @@ def tokenizer(folder: Path, rules: Manifest, language: str) -> Callable[[str], s
         return text.lower() if lower else text
 
     return tokenize
+
+
+def is_visible(text: str) -> bool:
+    """Return whether text has a character that can be seen."""
+    return INVISIBLE.fullmatch(text or " ") is None
 
 
 def in_form(line: str, form: str | None) -> str:

@@ -42,7 +42,7 @@ def command(*arguments, checkpoint=CHECKPOINT, data=FIXTURE / "data"):
 
 
 def test_blank_lines_give_blank_lines(write, capsys):
-    path = write("text", ["a b", "", " \t ", "d e"])
+    path = write("text", ["a b", "", " \t\u200b", "d e"])
     assert command("--input", path) == 0
     output = capsys.readouterr()
     labels = [line.partition("\t")[0] for line in output.out.split("\n")]

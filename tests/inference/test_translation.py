@@ -85,7 +85,8 @@ def test_translations_keep_the_order_of_a_batch(translator, source, monkeypatch)
 
 
 def test_buffers_keep_the_order_and_blank_lines(write, tmp_path, capsys, source):
-    path, output = write("text", "\n\n \t \r\n".join(source * 3) + "\n"), tmp_path / "output"
+    text, output = "\n\u200b\n \t\u3000\r\n".join(source * 3), tmp_path / "output"
+    path = write("text", f"{text}\n")
     options = ("--buffer-size", "5", "--batch-size", "2")
     expected = "\n\n\n".join(EXPECTED * 3) + "\n"
     assert command("--input", path, *options) == 0

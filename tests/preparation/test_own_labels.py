@@ -287,7 +287,7 @@ def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name
 def test_a_split_without_words_and_a_label_without_training_are_refused(tmp_path, custom, capsys):
     rows = [(" ", "glad", 1), *moods(9)]
     train, valid = (table(tmp_path / f"{split}.csv", rows) for split in ("train", "valid"))
-    test = table(tmp_path / "test.csv", [(" ", "sad", 1), (" ", "glad", 2)])
+    test = table(tmp_path / "test.csv", [(" ", "sad", 1), ("\u200b\u3000", "glad", 2)])
     assert custom(train, "--valid", valid, "--test", test)[0] == 1
     assert "no example for test: 2 texts without words\n" in capsys.readouterr().err
     table(test, [*moods(2), ("hm", "angry", 1)])

@@ -337,6 +337,7 @@ def _tokenize_all(
 
     def tokenize(example: Example) -> Example:
         texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
+        texts = (text if plain_text.is_visible(text) else "" for text in texts)
         return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
     return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")
