@@ -8,8 +8,8 @@ if its list of irregular forms is not empty, as many guides leave it. Averages d
 0.0002 (of 1): ROUGE-1.5.5 prints the mean of 1,000 random resamples.
 
 ROUGE-1.5.5 sees letters and digits of ASCII only: it separates words at all others. The rule
-``unicode`` has words of letters, marks and digits of every script, casefolded, and single
-characters in scripts without spaces between words.
+``unicode`` has words of letters, marks and digits of every script, private ones too, casefolded,
+and single characters in scripts without spaces between words.
 """
 
 import os
@@ -38,12 +38,13 @@ METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # our
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
 ROUGE_155 = "-c 95 -r 1000 -n 2 -a"  # files2rouge's default options of ROUGE-1.5.5.pl
 WORD = re.compile(r"[A-Za-z0-9]+")
-LETTER = regex.compile(r"[\p{L}\p{M}\p{N}]")
+LETTER = regex.compile(r"[\p{L}\p{M}\p{N}\p{Co}]")
 # Letters of scripts without spaces. SA is Unicode's line-breaking class of South East Asian ones.
 UNSPACED = r"[[\p{L}\p{N}]&&[\p{LB=SA}\p{scx=Han}\p{scx=Hira}\p{scx=Kana}]]"
 UNICODE_WORD = regex.compile(
     rf"(?V1){UNSPACED}\p{{M}}*"
-    rf"|[[\p{{L}}\p{{N}}]--{UNSPACED}][[\p{{L}}\p{{M}}\p{{N}}\u200c\u200d]--{UNSPACED}]*"
+    rf"|[[\p{{L}}\p{{N}}\p{{Co}}]--{UNSPACED}]"
+    rf"[[\p{{L}}\p{{M}}\p{{N}}\p{{Co}}\u200c\u200d]--{UNSPACED}]*"
 )
 # Words and their lower-casing by rule.
 RULES: dict[str, tuple[Any, Callable[[str], str]]] = {
