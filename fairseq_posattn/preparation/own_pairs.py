@@ -195,7 +195,8 @@ def languages(options: Namespace) -> tuple[str, ...]:
             say(f"language {name}: {file_code(name)} in names of files, as fairseq needs")
         sides.append(file_code(name))
     if sides[0] == sides[1]:
-        raise UsageError(f"--source-lang and --target-lang are both {sides[0]}; rename one")
+        fix = f"name one otherwise, such as --target-lang {sides[0]}_x_new"
+        raise UsageError(f"--source-lang and --target-lang are both {sides[0]}; {fix}")
     options.source_lang, options.target_lang = sides  # so that the next call prints nothing
     return tuple(sides)
 

@@ -347,7 +347,7 @@ def test_malformed_files_give_one_line_errors(
 @pytest.mark.parametrize(
     ("kind", "options", "words"),
     [
-        ("translation", [*TRAIN, "--source-lang", "en"], "--target-lang are both en; rename one"),
+        ("translation", [*TRAIN, "--source-lang", "en"], "such as --target-lang en_x_new"),
         ("translation", [*TRAIN, "--source-lang", "pt.br"], "--source-lang pt.br: file names"),
         ("translation", [*TRAIN, "--source-lang", "french", "--subwords", "subword_nmt"],
          "--source-lang french: unknown code, by which Moses cannot tokenize (--subwords "
