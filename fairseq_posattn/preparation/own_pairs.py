@@ -46,6 +46,7 @@ from fairseq_posattn.text.plain_text import in_form, is_visible
 from fairseq_posattn.text.vocabulary import check_symbols
 
 MOST_HELD_OUT = 1000
+MANY_COPIES = 0.5  # of the pairs; names and numbers may be equal
 SUBWORDS = {
     "sentencepiece": ("text", "SentencePiece of the unchanged text, for every language"),
     "subword_nmt": ("moses-escaped", "byte-pair encoding of Moses tokens"),
@@ -321,6 +322,7 @@ def write_pairs(
                         counts["empty"] += 1
                         continue
                     counts["escaped"] += check(places, pair)
+                    counts["copies"] += pair[0] == pair[1]
                     for side, line in zip(sides, pair, strict=True):
                         counts[side] += not unicodedata.is_normalized("NFC", line)
                     yield pair
@@ -354,6 +356,9 @@ def write_pairs(
                 f"warning: {split}: {counted(counts['escaped'], 'pair')} with Moses escapes such "
                 "as &apos;: unescape tokenized text, or give --subwords none"
             )
+        if counts["copies"] > MANY_COPIES * writer.count:
+            copies = f"{counted(counts['copies'], 'pair')} of {writer.count:,}"
+            say(f"warning: {split}: {copies} have equal sides: is one file or column given twice?")
         if not writer.count:
             sources = find_files(options)
             name = sources.get(split, sources["train"]).paths[0]

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import unicodedata
 from argparse import Namespace
 from pathlib import Path
@@ -494,6 +495,16 @@ def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, fairse
         assert status == 0
         assert "left out 1 pair with an empty side" in capsys.readouterr().err
         assert not any(line == "" for line in lines(dest / "text/train.en"))
+
+
+def test_the_same_file_on_both_sides_is_a_warning(custom, tmp_path, fairseq_here, capsys):
+    rows = pairs(40)
+    twice = [(source, source) for source, _ in rows]
+    for copied, expected in ((twice[:19] + rows[19:], []), (twice, ["32 pairs of 32"])):
+        given = ["--train", *files(tmp_path, "train", copied), "--valid", "4", "--test", "4"]
+        assert custom(*given)[0] == 0
+        found = re.findall("train: (.*) have equal sides", capsys.readouterr().err)
+        assert found == expected
 
 
 def test_many_characters_are_learned_by_default(custom, tmp_path, fairseq_here):
