@@ -32,7 +32,7 @@ from tools.pages.tables import Results  # noqa: E402
 ORANGE, GRAY = COLORS[1], "#777777"
 # The tables of the results, by the starts of their titles.
 FAMILIES = ("Mechanisms in translation", "All classifiers, small", "Semantic roles")
-LENGTHS = "Beyond the lengths of training, small models"
+BY_LENGTH = "Beyond the lengths of training, small models"
 LIMIT = 6.0  # of the horizontal axes, in points
 
 
@@ -119,7 +119,7 @@ def main(arguments: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     results = results_of(ROOT)
     draw_results(results, folder / "results.png")
-    rows = [row for row in results.rows.values() if row["table"].startswith(LENGTHS)]
+    rows = [row for row in results.rows.values() if row["table"].startswith(BY_LENGTH)]
     write_picture(figure_by_length(rows), str(folder / "length.png"))
     report = read_object(results.benchmarks / "sequence_length_cpu.json")
     draw_lengths(report, folder / "sequence_length.png")

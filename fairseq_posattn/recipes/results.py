@@ -22,7 +22,7 @@ from fairseq_posattn.recipes.recipe import SUMMARY_SCORES
 from fairseq_posattn.recipes.runs import Run
 from fairseq_posattn.scoring.ranking import METRICS
 from fairseq_posattn.text.manifest import LOWER_IS_BETTER
-from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS
+from fairseq_posattn.text.vocabulary import COVERAGE
 from fairseq_posattn.training.training_log import Numbers, read_line, scores_of
 
 PACKAGES = ["torch", "fairseq-fixed", "sacrebleu", "rouge-score", "sentencepiece", "numpy"]
@@ -107,9 +107,10 @@ def _classified(run: Run, log: "Log") -> tuple[Result, str]:
 
 def _coverage(vectors: str) -> Result:
     """Return the share of the training text's running words that had one of the vectors."""
-    path = Path(vectors or VECTORS).with_name(COVERAGE)
-    measured = vectors and path.exists()
-    return {"words with a vector": json.loads(read(path))["running words"]} if measured else {}
+    path = Path(vectors).with_name(COVERAGE) if vectors else None
+    if path is None or not path.exists():
+        return {}
+    return {"words with a vector": json.loads(read(path))["running words"]}
 
 
 def _ranked(run: Run) -> tuple[Result, str]:

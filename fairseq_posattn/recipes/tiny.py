@@ -20,6 +20,7 @@ from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpora.snli import MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
+from fairseq_posattn.text.vocabulary import VECTORS
 
 # Numbers below 20, tens from 20, both together, hundred, thousand, and what joins them. A plus
 # separates subwords.
@@ -139,7 +140,7 @@ def make_dataset(name: str, folder: Path, generator: random.Random) -> None:
         for word in words:
             vector = [f"{generator.gauss(0, 0.4):.4f}" for _ in range(FEATURES)]
             lines.append(" ".join([word, *vector]))
-        (part / "glove.txt").write_text("\n".join(lines) + "\n")
+        (part / VECTORS).write_text("\n".join(lines) + "\n")
 
 
 def _examples(corpus: ClassificationCorpus, generator: random.Random) -> dict[str, list[Example]]:
