@@ -69,7 +69,8 @@ class Plan(ABC):
         self.data = options.data or (self.out / generated if self.generates else data)
         self.user_dir = recipe.user_dir or PLUGIN
         # A line of the runs' settings about code beside the package: other code is another run.
-        self.code = [f"user-dir {self.user_dir} {_code(recipe.user_dir)}"] * bool(recipe.user_dir)
+        code = recipe.user_dir
+        self.code = [f"user-dir {self.user_dir} {_code(code)}"] if code else []
         if not self.only_shows:
             self.data, self.out = self.data.resolve(), self.out.resolve()
         check_unsplit(self.data, "--data")
@@ -176,7 +177,8 @@ class Plan(ABC):
 def _code(folder: str) -> str:
     """Return a hash of the Python files in a folder."""
     digest = hashlib.sha256()
-    for path in sorted(Path(folder).rglob("*.py")):
+    files = (path for path in Path(folder).rglob("*.py") if path.is_file())  # no locks of editors
+    for path in sorted(files):
         digest.update(f"{path.relative_to(folder)} {path.stat().st_size}\n".encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:8]

@@ -202,10 +202,16 @@ def test_changed_code_of_the_user_is_another_run(folder):
 
     before = folders()
     (folder / "mine/notes.txt").write_text("no code")
+    (folder / "mine/.#sharp.py").symlink_to("user@machine.1")  # Emacs, during changes
     assert folders() == before
     (folder / "mine/more").mkdir()
     (folder / "mine/more/sharp.py").write_text("SHARPNESS = 2\n")
     assert not {*folders()} & {*before}
+
+
+def test_other_files_of_the_folder_are_not_read(folder, monkeypatch):
+    monkeypatch.setattr(Path, "rglob", None)
+    assert plan_of(FILE).runs()
 
 
 def test_data_with_labels_has_its_columns_and_folds(folder):
