@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import fairseq_posattn
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.recipes.commands.recipe import main
 
 ROOT = Path(fairseq_posattn.__file__).parents[1]
@@ -44,8 +45,16 @@ def test_there_are_command_lines():
     assert sum(len(list(typed(page))) for page in PAGES) > 50
 
 
-def test_all_recipes_are_listed(capsys):
-    assert main([]) == 0
+@pytest.mark.parametrize("arguments", [[], ["--list"]])
+def test_all_recipes_are_listed(arguments, capsys):
+    assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if line.split()[:1] == ["dman/table3_sublayers"]] != []
     assert sum("/" in line.split()[0] for line in lines if line.startswith("  ")) == 48
+
+
+@pytest.mark.parametrize("name, helps", [("dman/iwslt", "mean dman/iwslt14"), ("x", "lists")])
+def test_an_unknown_recipe_is_one_short_line(name, helps):
+    with pytest.raises(UsageError, match=helps) as error:
+        main([name])
+    assert len(str(error.value)) < 200

@@ -48,7 +48,7 @@ def main(
     scripts are used; None uses the working directory.
     """
     name, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
-    if name in ("", "-h", "--help"):
+    if name in ("", "-h", "--help", "--list"):
         width = max(map(len, RECIPES))
         print(ABOUT.format(prog=prog))
         print("\n".join(f"  {one:{width}}  {recipe.title}" for one, recipe in RECIPES.items()))
@@ -92,9 +92,10 @@ def find(name: str) -> Recipe:
         return RECIPES[name]
     if name.endswith((".yaml", ".yml")):
         return custom.read(Path(name))
-    close = difflib.get_close_matches(name, RECIPES, 3, 0.4) or list(RECIPES)
+    close = difflib.get_close_matches(name, RECIPES, 3, 0.4)
+    known = f"do you mean {', '.join(close)}?" if close else "`posattn recipe` lists them"
     or_file = "a table of your own is a file that ends in .yaml"
-    raise UsageError(f"there is no recipe {name!r}; do you mean {', '.join(close)}? ({or_file})")
+    raise UsageError(f"there is no recipe {name!r}; {known} ({or_file})")
 
 
 def make_plan(recipe: Recipe, arguments: Sequence[str], command: str, root: Path) -> Plan:
