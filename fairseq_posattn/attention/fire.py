@@ -15,7 +15,11 @@ from typing_extensions import Unpack
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Key, Options, Query, Value
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
-from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
+from fairseq_posattn.attention.positions import (
+    furthest_distances,
+    signed_distances,
+    toeplitz_matrix,
+)
 from fairseq_posattn.attention.softmax import biased_attention
 
 HIDDEN, SCALE, THRESHOLD, EPSILON = 32, 0.1, 512.0, 1e-6  # of the paper's appendix
@@ -44,8 +48,8 @@ def fire_attention(
     distance = signed_distances(*lengths, query.device).abs().to(wide)
     c = scale.to(wide).abs()
     numerator = toeplitz_matrix((c * distance).log1p(), *lengths)  # [Tq, Tk]
-    furthest = furthest_distances(call, *lengths, query).to(wide)  # [B, Tq]
-    whole = (c * torch.maximum(furthest, threshold.to(wide).abs())).log1p() + EPSILON
+    furthest = furthest_distances(*lengths, query.device, call.key_padding_mask, call.causal)
+    whole = (c * torch.maximum(furthest.to(wide), threshold.to(wide).abs())).log1p() + EPSILON
     shares = (numerator / whole[..., None])[:, None]  # [B, 1, Tq, Tk]
     bias = output_bias.to(wide)[:, None, None]
     parts = (x.to(wide).unbind(-1) for x in (hidden_weight, hidden_bias, output_weight))
@@ -53,18 +57,6 @@ def fire_attention(
     for weight, shift, heads in zip(*parts, strict=True):
         bias = bias + heads[:, None, None] * F.relu(weight * shares + shift)
     return biased_attention(call, query, key, value, bias=bias)
-
-
-def furthest_distances(call: Call, query_length: int, key_length: int, query: Tensor) -> Tensor:
-    """Return the largest distance that each query can see in its sentence: ``[B, Tq]``."""
-    positions = torch.arange(key_length - query_length, key_length, device=query.device)[None]
-    first, last = positions.new_zeros(1, 1), positions[:, -1:]
-    if call.key_padding_mask is not None:
-        kept = (~call.key_padding_mask).int()
-        first = kept.argmax(-1, keepdim=True)  # [B, 1]
-        last = key_length - 1 - kept.flip(-1).argmax(-1, keepdim=True)
-    furthest = positions - first
-    return (furthest if call.causal else torch.maximum(furthest, last - positions)).clamp(min=0)
 
 
 class FunctionalBiasAttention(Mechanism):

@@ -30,6 +30,24 @@ def toeplitz_matrix(vector: Tensor, query_length: int, key_length: int) -> Tenso
     return vector.flip(-1).unfold(-1, key_length, 1).flip(-2)
 
 
+def furthest_distances(
+    query_length: int,
+    key_length: int,
+    device: Device,
+    key_padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """Return the largest distance that each query can see in its sentence: ``[B or 1, Tq]``."""
+    positions = torch.arange(key_length - query_length, key_length, device=device)[None]
+    first, last = positions.new_zeros(1, 1), positions[:, -1:]
+    if key_padding_mask is not None:
+        kept = (~key_padding_mask).int()
+        first = kept.argmax(-1, keepdim=True)  # [B, 1]
+        last = key_length - 1 - kept.flip(-1).argmax(-1, keepdim=True)
+    furthest = positions - first
+    return (furthest if causal else torch.maximum(furthest, last - positions)).clamp(min=0)
+
+
 def union_of_masks(first: Tensor | None, second: Tensor | None) -> Tensor | None:
     """Return the union of two masks of blocked keys; None blocks nothing."""
     if first is None or second is None:
