@@ -1,7 +1,6 @@
 """Preparation for an existing model, ``--like``: with its rules, subwords and dictionaries."""
 
 import hashlib
-import shutil
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
@@ -84,11 +83,6 @@ class Template:
         for path in filter(None, (self.codes, *map(self.dictionary, columns))):
             result.update(path.read_bytes())
         return result.hexdigest()
-
-    def copy_codes(self, folder: Path) -> None:
-        """Copy the file of the subwords, if any."""
-        if self.codes:
-            shutil.copyfile(self.codes, folder / self.codes.name)
 
     def tokenizer(self, language: str) -> Callable[[str], str]:
         """Return the function from plain text to words."""

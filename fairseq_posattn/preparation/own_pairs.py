@@ -113,7 +113,6 @@ def add_translation_options(parser: ArgumentParser) -> None:
     parser.add_argument("--subwords", choices=SUBWORDS, default="sentencepiece", help=kinds)
     size = "with --subwords sentencepiece: subwords to learn"
     add_count(parser, "--vocabulary-size", None, size, BY_TEXT)
-    parser.set_defaults(wordpiece_vocabulary=None, cased=False)
     separate = "one dictionary for each language (default: a joined one, for shared embeddings)"
     parser.add_argument("--separate-dictionaries", action="store_true", help=separate)
 

@@ -13,7 +13,7 @@ from typing import Any
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation.like import Template
-from fairseq_posattn.text import plain_text, subwords
+from fairseq_posattn.text import gpt, plain_text, subwords
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.vocabulary import SPECIAL
 
@@ -35,23 +35,23 @@ Lines = Callable[[], Iterator[str]]  # yields the training text each time
 class Subwords:
     """Subwords that are learned from text."""
 
-    prefix: str  # of the segmented text files
-    files: tuple[str, ...]  # learned files
+    prefix = ""  # of the segmented text files
+    files: tuple[str, ...]  # learned files, in the folder of the text
     settings: dict[str, Any]  # the options that affect them
     lower = accents = False  # text is not lowercased
 
     def __init__(self, options: Namespace) -> None:
         raise NotImplementedError
 
-    def learn(self, lines: Lines, work: Path) -> None:
-        """Write :attr:`files` to ``work``; ``lines()`` yields the training text each time."""
+    def learn(self, lines: Lines, folder: Path) -> None:
+        """Write :attr:`files` to a folder; ``lines()`` yields the training text each time."""
         raise NotImplementedError
 
-    def encoder(self, dest: Path) -> Callable[[str], str]:
-        """Return a function that splits a line by the files learned in ``dest``."""
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        """Return a function that splits a line by the files learned in ``folder``."""
         raise NotImplementedError
 
-    def vocabulary(self, dest: Path) -> list[str]:
+    def vocabulary(self, folder: Path) -> list[str]:
         """Return all subwords, without special symbols."""
         raise NotImplementedError
 
@@ -60,16 +60,16 @@ class BytePairs(Subwords):
     """Byte-pair encoding of tokenized text."""
 
     prefix = "bpe."
-    files = ("text/bpe.codes",)
+    files = ("bpe.codes",)
 
     def __init__(self, options: Namespace) -> None:
         self.settings = {"operations": options.bpe_operations or USUAL_MERGES}
 
-    def learn(self, lines: Lines, work: Path) -> None:
-        subwords.learn_bpe(lines(), self.settings["operations"], work / self.files[0])
+    def learn(self, lines: Lines, folder: Path) -> None:
+        subwords.learn_bpe(lines(), self.settings["operations"], folder / self.files[0])
 
-    def encoder(self, dest: Path) -> Callable[[str], str]:
-        return subwords.BytePairEncoder(dest / self.files[0])
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        return subwords.BytePairEncoder(folder / self.files[0])
 
 
 class SentencePieces(Subwords):
@@ -80,17 +80,14 @@ class SentencePieces(Subwords):
     """
 
     prefix = "spm."
-    files = ("text/spm.model", "text/spm.vocab")
+    files = ("spm.model", "spm.vocab")
 
     def __init__(self, options: Namespace) -> None:
-        flag = "--cased" if options.cased else "--wordpiece-vocabulary"
-        if options.cased or options.wordpiece_vocabulary:
-            raise UsageError(f"{flag}: needs --subwords wordpiece")
         self.settings = {"vocabulary_size": options.vocabulary_size}
         if merges := getattr(options, "bpe_operations", None):
             self.settings = {"operations": merges}
 
-    def learn(self, lines: Lines, work: Path) -> None:
+    def learn(self, lines: Lines, folder: Path) -> None:
         given, merges = map(self.settings.get, ("vocabulary_size", "operations"))
         sample, size = _sample(lines, given)
         alphabet = len(set[str]().union(*sample()))
@@ -106,7 +103,7 @@ class SentencePieces(Subwords):
         subwords.train_sentencepiece(
             sample(),
             size,
-            work / "text/spm",
+            folder / "spm",
             normalization_rule_name="identity",
             byte_fallback=size > BYTES + alphabet,  # else unseen characters are unknown
             control_symbols=SPECIAL[1],  # fairseq's: no subword may be equal to it
@@ -119,11 +116,11 @@ class SentencePieces(Subwords):
             character_coverage=0.9995 if BYTES + alphabet < size < RICH * alphabet else 1.0,
         )
 
-    def encoder(self, dest: Path) -> Callable[[str], str]:
-        return subwords.SentencePieceEncoder(dest / self.files[0])
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        return subwords.SentencePieceEncoder(folder / self.files[0])
 
-    def vocabulary(self, dest: Path) -> list[str]:
-        known = [line.partition("\t")[0] for line in file_lines(dest / self.files[1])]
+    def vocabulary(self, folder: Path) -> list[str]:
+        known = [line.partition("\t")[0] for line in file_lines(folder / self.files[1])]
         return [one for one in known if one not in SPECIAL]
 
 
@@ -131,7 +128,7 @@ class WordPieces(Subwords):
     """BERT's WordPiece, with a learned or a given vocabulary."""
 
     prefix = "wordpiece."
-    files = ("text/vocab.txt",)
+    files = ("vocab.txt",)
 
     def __init__(self, options: Namespace) -> None:
         self.given, self.cased = options.wordpiece_vocabulary, options.cased
@@ -146,43 +143,69 @@ class WordPieces(Subwords):
             digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
-    def learn(self, lines: Lines, work: Path) -> None:
+    def learn(self, lines: Lines, folder: Path) -> None:
         if self.given:
-            shutil.copyfile(self.given, work / self.files[0])
+            shutil.copyfile(self.given, folder / self.files[0])
         else:
             sample, size = _sample(lines, self.settings["vocabulary_size"])
-            path = work / self.files[0]
+            path = folder / self.files[0]
             subwords.learn_wordpiece(sample, size, self.cased, path, self.accents)
 
-    def encoder(self, dest: Path) -> Callable[[str], str]:
-        return subwords.WordPieceEncoder(dest / self.files[0], self.cased, self.accents)
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        return subwords.WordPieceEncoder(folder / self.files[0], self.cased, self.accents)
 
-    def vocabulary(self, dest: Path) -> list[str]:
-        known = subwords.read_vocabulary(dest / self.files[0])
+    def vocabulary(self, folder: Path) -> list[str]:
+        known = subwords.read_vocabulary(folder / self.files[0])
         return [one for one in known if one not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
+
+
+class GptSubwords(Subwords):
+    """The subwords of a GPT, whose files are in a folder."""
+
+    files = (gpt.TOKENIZER,)
+
+    def __init__(self, options: Namespace) -> None:
+        for flag in ("--glove", "--min-count", "--cased"):
+            if getattr(options, flag[2:].replace("-", "_")):
+                problem = "--language-model brings its own vocabulary; leave it out"
+                raise UsageError(f"{flag}: {problem}")
+        self.tokenizer = gpt.read_tokenizer(options.language_model)
+        self.settings = {"tokenizer": hashlib.sha256(self.tokenizer.to_str().encode()).hexdigest()}
+
+    def learn(self, lines: Lines, folder: Path) -> None:
+        self.tokenizer.save(str(folder / self.files[0]))
+
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        return gpt.splitter(self.tokenizer)
+
+    def vocabulary(self, folder: Path) -> list[str]:
+        numbers = self.tokenizer.get_vocab()
+        return sorted(numbers, key=numbers.get)
 
 
 KINDS: dict[str, type[Subwords]] = {
     "subword_nmt": BytePairs,
     "sentencepiece": SentencePieces,
     "wordpiece": WordPieces,
+    gpt.SUBWORDS: GptSubwords,
 }
 
 
 class ModelSubwords(Subwords):
-    """The subwords of a model, whose files are copied."""
+    """The subwords of a model, if any, whose file is copied."""
 
     def __init__(self, template: Template) -> None:
-        self.template, kind = template, str(template.rules.subwords)
-        self.prefix, self.files = prefix_of(kind), (f"text/{plain_text.CODES[kind]}",)
+        self.template, codes = template, template.codes
+        self.prefix, self.files = prefix_of(template.rules.subwords), (codes.name,) if codes else ()
         self.settings = {"like": template.digest()}
         self.lower, self.accents = template.rules.lower, template.rules.accents
 
-    def learn(self, lines: Lines, work: Path) -> None:
-        self.template.copy_codes(work / "text")
+    def learn(self, lines: Lines, folder: Path) -> None:
+        if codes := self.template.codes:
+            shutil.copyfile(codes, folder / codes.name)
 
-    def encoder(self, dest: Path) -> Callable[[str], str]:
-        return plain_text.cutter(dest, self.template.rules)
+    def encoder(self, folder: Path) -> Callable[[str], str]:
+        return plain_text.cutter(folder, self.template.rules)
 
 
 def prefix_of(kind: str | None) -> str:

@@ -4,6 +4,7 @@ import io
 import json
 from argparse import Namespace
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from archive_files import write_archive, write_folder
@@ -11,7 +12,7 @@ from archive_files import write_archive, write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents
-from fairseq_posattn.preparation.kinds.classification import write_splits
+from fairseq_posattn.preparation.kinds.classification import ClassificationPreparation
 from fairseq_posattn.text import lines as text_lines
 
 FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")
@@ -20,7 +21,7 @@ LONG = "1" * 5000
 
 def options(**given):
     defaults = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5}
-    defaults |= {"cased": False, "template": None}
+    defaults |= {"cased": False, "template": None, "language_model": None, "dest": Path()}
     return Namespace(**{**defaults, **dict.fromkeys(FLAGS, False), **given})
 
 
@@ -284,13 +285,13 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
     readers = corpus.read(open_archive(source), options())
     with pytest.raises(UsageError) as caught:
         chosen = {"train": readers.get("train") or readers["all"]}
-        write_splits(chosen, tmp_path, corpus, options())
+        ClassificationPreparation(corpus, options()).write_text(chosen, tmp_path)
     message = str(caught.value)
     assert message.startswith(f"{source}/{file}:{line}: ")
     assert words in message
     assert "\n" not in message
     assert len(message) < 2 * len(str(source)) + 300
-    assert not list(tmp_path.glob("train.*"))  # nothing half-written
+    assert not list(tmp_path.rglob("text/train.*"))  # nothing half-written
 
 
 def test_missing_files_are_named(read):

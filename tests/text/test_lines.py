@@ -10,7 +10,7 @@ from archive_files import write_folder
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.archives import open_archive
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, TRANSLATION
-from fairseq_posattn.preparation.kinds.classification import write_splits
+from fairseq_posattn.preparation.kinds.classification import ClassificationPreparation
 from fairseq_posattn.text.lines import one_line, parallel_lines, read_lines
 
 SEPARATORS = ["\r", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
@@ -70,19 +70,18 @@ def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
     splits = ("train", "valid", "test")
     files = {"txt": f"1\tone{separator}two\n2\tb c\n", **sides}
     source, folder = tmp_path / "source", tmp_path / "text"
-    folder.mkdir()
     for split in splits:
         write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
     options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1)
-    options.template, options.cased = None, False
-    options.fine, options.valid_fraction = False, 0.5
-    multi30k = TRANSLATION["multi30k"]
-    multi30k = replace(multi30k, **multi30k.changes(options))
-    multi30k.write(multi30k.read(open_archive(source), options), folder, multi30k, options)
+    options.template = options.language_model = None
+    options.cased, options.valid_fraction = False, 0.5
     corpus = CLASSIFICATION["ag_news"]
     readers = corpus.read(open_archive(source), options)
     readers = {split: readers.get(split, readers["train"]) for split in splits}
-    write_splits(readers, folder, corpus, options)
+    ClassificationPreparation(corpus, options).write_text(readers, tmp_path)
+    multi30k = TRANSLATION["multi30k"]
+    multi30k = replace(multi30k, **multi30k.changes(options))
+    multi30k.write(multi30k.read(open_archive(source), options), folder, multi30k, options)
     for split in splits:  # read with all separators that Python knows
         expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
         for kind, texts in (expected | {"input0": ["one two", "b c"]}).items():

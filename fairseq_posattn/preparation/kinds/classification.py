@@ -11,8 +11,8 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import islice, product
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,25 @@ from fairseq_posattn.preparation.corpus import (
 )
 from fairseq_posattn.preparation.examples import Example, checked_text
 from fairseq_posattn.preparation.like import unknown_tokens
-from fairseq_posattn.preparation.parallel import LineWriter
+from fairseq_posattn.preparation.parallel import LineWriter, Rule
 from fairseq_posattn.preparation.pipeline import Preparation
-from fairseq_posattn.preparation.segmentation import SentencePieces
+from fairseq_posattn.preparation.segmentation import (
+    GptSubwords,
+    ModelSubwords,
+    SentencePieces,
+    Subwords,
+)
 from fairseq_posattn.preparation.stages import Stages
-from fairseq_posattn.text import gpt, plain_text
+from fairseq_posattn.text import gpt
 from fairseq_posattn.text.lines import file_lines, one_line
+from fairseq_posattn.text.plain_text import is_visible
 from fairseq_posattn.text.vocabulary import SPECIAL, count_words, write_dictionary
 from fairseq_posattn.text.words import PUBLISHED
 
 SUMMARY = "summary.json"
 EMPTY_SHOWN = 3
 
-Cut = Callable[[str], str]  # from words to subwords
+Placed = tuple[str, str, Example]  # split, the split it was published in, and the example
 
 
 def add_options(corpus: ClassificationCorpus, parser: ArgumentParser) -> None:
@@ -74,14 +80,17 @@ class ClassificationPreparation(Preparation):
     """
 
     def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
-        self.tokenizer, self.pieces = _read_tokenizer(options), None
+        self.kind: Subwords | None = None
         if template := options.template:
             options = Namespace(**{**vars(options), "cased": not template.rules.lower})
-        elif corpus.subwords:
-            options = Namespace(**{**vars(options), "cased": True})  # subwords lose nothing
-            size = {"vocabulary_size": options.vocabulary_size}
-            size["bpe_operations"] = corpus.bpe_operations
-            self.pieces = SentencePieces(Namespace(cased=False, wordpiece_vocabulary=None, **size))
+            self.kind = ModelSubwords(template)
+        elif options.language_model:
+            corpus = replace(corpus, subwords=gpt.SUBWORDS)
+            self.kind = GptSubwords(options)
+        elif corpus.subwords:  # they lose nothing
+            changed = {"cased": True, "bpe_operations": corpus.bpe_operations}
+            options = Namespace(**{**vars(options), **changed})
+            self.kind = SentencePieces(options)
         super().__init__(corpus, options)
         self.parts, self.texts = corpus.parts, corpus.texts
         self.columns = {"dict.txt": corpus.inputs, "labels.txt": ["label"]}
@@ -91,49 +100,88 @@ class ClassificationPreparation(Preparation):
         names = ("seed", "valid_fraction", "cased")
         self.settings = {name: getattr(options, name) for name in names} | self.settings
         self.described["lower"] = not options.cased
-        if self.tokenizer:
-            self.settings["tokenizer"] = sha256(self.tokenizer.to_str().encode()).hexdigest()
-        if self.pieces:
-            self.settings |= self.pieces.settings
+        if self.kind:
+            self.settings |= self.kind.settings
         if template:
             self.settings["like"] = template.digest(corpus.inputs[0], "label")
-        if self.tokenizer or corpus.subwords:
-            self.described["subwords"] = corpus.subwords or gpt.SUBWORDS
 
     def write_text(self, readers: Readers, work: Path) -> None:
         folders = [work / text for text in self.texts]
-        cut: Cut = gpt.splitter(self.tokenizer) if self.tokenizer else str
-        if self.pieces:
-            folders[0].mkdir()
-            self.pieces.learn(partial(_lines, readers["train"], self.options.limit), work)
-            cut = self.pieces.encoder(work)
-        if self.template:
-            folders[0].mkdir()
-            self.template.copy_codes(folders[0])
-            cut = plain_text.cutter(folders[0], self.template.rules)
+        cut: Rule = str
+        for folder in folders:
+            folder.mkdir(parents=True)
+            if self.kind:
+                self.kind.learn(lambda: self._lines(readers["train"]), folder)
+                cut = self.kind.encoder(folder)
         if WHOLE in readers:
-            write_divided(readers[WHOLE], folders, self.corpus, self.options, cut)
+            self._write_divided(readers[WHOLE], folders, cut)
         else:
-            write_splits(readers, folders[0], self.corpus, self.options, cut)
-        for folder in folders if self.tokenizer else ():
-            self.tokenizer.save(str(folder / gpt.TOKENIZER))
+            write_examples(self._placed(readers, cut), folders[0], self.corpus.kinds)
+
+    def _lines(self, read: Callable[[], Iterator[Example]]) -> Iterator[str]:
+        for example in islice(read(), self.options.limit):
+            yield from map(one_line, example.inputs)
+
+    def _placed(self, readers: Readers, cut: Rule) -> Iterator[Placed]:
+        """Tokenize published splits; hold validation out of training if it is not published."""
+        options = self.options
+        for published, read in readers.items():
+            valid: set[int] = set()
+            if published == "train" and "valid" not in readers:
+                labels = [example.label for example in islice(read(), options.limit)]
+                valid = held_out.held_out(labels, options.seed, options.valid_fraction)
+            examples = islice(read(), options.limit)
+            for index, example in enumerate(self._tokenized(examples, published, cut)):
+                yield "valid" if index in valid else published, published, example
+
+    def _write_divided(
+        self, read: Callable[[], Iterator[Example]], folders: Sequence[Path], cut: Rule
+    ) -> None:
+        """Tokenize unsplit data; divide it into tenths or, with ten ``folders``, into ten folds."""
+        examples, seed, limit = list(read()), self.options.seed, self.options.limit
+        labels = [example.label for example in examples]
+        if limit is not None:
+            chosen = sorted(held_out.stratified_sample(labels, seed, limit))
+            examples, labels = [examples[i] for i in chosen], [labels[i] for i in chosen]
+        if len(examples) < FOLDS:
+            raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
+        divisions: Iterable[Mapping[str, Iterable[int]]]
+        if self.corpus.cross_validated:
+            divisions = held_out.cross_validation(labels, seed, self.options.valid_fraction)
+        else:
+            order = held_out.stratified_order(labels, seed)
+            divisions = [{"test": order[0::FOLDS], "valid": order[1::FOLDS]}]
+        tokenized = list(self._tokenized(examples, WHOLE, cut))
+        for folder, division in zip(folders, divisions, strict=True):
+            split_of = {index: split for split, indices in division.items() for index in indices}
+            rows = enumerate(tokenized)
+            placed = ((split_of.get(index, "train"), WHOLE, one) for index, one in rows)
+            write_examples(placed, folder, self.corpus.kinds)
+
+    def _tokenized(self, examples: Iterable[Example], split: str, cut: Rule) -> Iterator[Example]:
+        words, case = PUBLISHED[self.corpus.word_rule], str if self.options.cased else str.lower
+        if self.template:
+            words, case = self.template.tokenizer(""), str
+
+        def tokenize(example: Example) -> Example:
+            texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
+            texts = (text if is_visible(text) else "" for text in texts)
+            return example._replace(inputs=tuple(cut(case(text)) for text in texts))
+
+        return map_lines(tokenize, examples, self.options.jobs, f"tokenizing {split}")
 
     def run_stages(self, stages: Stages, glove: vectors.Vectors | None) -> None:
-        if not (self.template or "subwords" in self.described):
+        if not self.kind:
             super().run_stages(stages, glove)
             return
-        stages.run("vocabulary", ["dict.txt"], self._write_subwords)
+        stages.run("vocabulary", ["dict.txt"], partial(self._write_subwords, self.kind))
         stages.run("binarized data", self.binarized, self.binarize)
 
-    def _write_subwords(self, work: Path) -> None:
+    def _write_subwords(self, kind: Subwords, work: Path) -> None:
         if self.template:
             shutil.copyfile(self.template.dictionary(self.corpus.inputs[0]), work / "dict.txt")
             return
-        if self.pieces:
-            subwords = self.pieces.vocabulary(work)
-        else:
-            numbers = self.tokenizer.get_vocab()
-            subwords = sorted(numbers, key=numbers.get)
+        subwords = kind.vocabulary(work / self.texts[0])
         known = [one for one in subwords if one not in SPECIAL and one.split() == [one]]
         write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
@@ -197,20 +245,6 @@ class ClassificationPreparation(Preparation):
         return report.next_commands(corpus, dest, True, folder, extra, start)
 
 
-def _read_tokenizer(options: Namespace) -> Any:
-    if options.language_model is None:
-        return None
-    for flag in ("--glove", "--min-count", "--cased"):
-        if getattr(options, flag[2:].replace("-", "_")):
-            raise UsageError(f"{flag}: --language-model brings its own vocabulary; leave it out")
-    return gpt.read_tokenizer(options.language_model)
-
-
-def _lines(read: Callable[[], Iterator[Example]], limit: int | None) -> Iterator[str]:
-    for example in islice(read(), limit):
-        yield from map(one_line, example.inputs)
-
-
 def _report_cuts(corpus: ClassificationCorpus, text: Path) -> None:
     for split, name in product(SPLITS, corpus.inputs):
         lengths = [len(line.split()) for line in file_lines(text / f"{split}.{name}")]
@@ -234,14 +268,10 @@ def _report_own(corpus: ClassificationCorpus, text: Path) -> None:
         report.report_labels(columns("label"))
 
 
-Placed = tuple[str, str, Example]  # split, the split it was published in, and the example
-
-
 def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str]) -> None:
     """Write the text files of one folder, and a summary; drop examples without words or class."""
     counts: dict[str, Counter[str]] = {name: Counter() for name in ("read", "written", "labels")}
     empty, unlabeled, longest = list[str](), 0, 0
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         writers = {s: stack.enter_context(LineWriter(folder / s, kinds)) for s in SPLITS}
         for split, published, example in placed:
@@ -270,74 +300,3 @@ def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str])
 def read_summary(folder: Path) -> Any:
     """Return the counts that :func:`write_examples` wrote."""
     return json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-
-
-def write_splits(
-    readers: Readers,
-    folder: Path,
-    corpus: ClassificationCorpus,
-    options: Namespace,
-    cut: Cut = str,
-) -> None:
-    """Tokenize published splits; hold validation out of training if it is not published."""
-
-    def placed() -> Iterator[Placed]:
-        for published, read in readers.items():
-            valid: set[int] = set()
-            if published == "train" and "valid" not in readers:
-                labels = [example.label for example in islice(read(), options.limit)]
-                valid = held_out.held_out(labels, options.seed, options.valid_fraction)
-            examples = islice(read(), options.limit)
-            tokenized = _tokenize_all(examples, published, corpus, options, cut)
-            for index, example in enumerate(tokenized):
-                yield "valid" if index in valid else published, published, example
-
-    write_examples(placed(), folder, corpus.kinds)
-
-
-def write_divided(
-    read: Callable[[], Iterator[Example]],
-    folders: Sequence[Path],
-    corpus: ClassificationCorpus,
-    options: Namespace,
-    cut: Cut,
-) -> None:
-    """Tokenize unsplit data and divide it into tenths or, with ten ``folders``, into ten folds."""
-    examples, seed = list(read()), options.seed
-    labels = [example.label for example in examples]
-    if options.limit is not None:
-        chosen = sorted(held_out.stratified_sample(labels, seed, options.limit))
-        examples, labels = [examples[i] for i in chosen], [labels[i] for i in chosen]
-    if len(examples) < FOLDS:
-        raise UsageError(f"{len(examples)} examples are too few to divide; raise --limit")
-    divisions: Iterable[Mapping[str, Iterable[int]]]
-    if corpus.cross_validated:
-        divisions = held_out.cross_validation(labels, seed, options.valid_fraction)
-    else:
-        order = held_out.stratified_order(labels, seed)
-        divisions = [{"test": order[0::FOLDS], "valid": order[1::FOLDS]}]
-    tokenized = list(_tokenize_all(examples, WHOLE, corpus, options, cut))
-    for folder, division in zip(folders, divisions, strict=True):
-        split_of = {index: split for split, indices in division.items() for index in indices}
-        rows = enumerate(tokenized)
-        placed = ((split_of.get(index, "train"), WHOLE, one) for index, one in rows)
-        write_examples(placed, folder, corpus.kinds)
-
-
-def _tokenize_all(
-    examples: Iterable[Example],
-    split: str,
-    corpus: ClassificationCorpus,
-    options: Namespace,
-    cut: Cut,
-) -> Iterator[Example]:
-    words, case = PUBLISHED[corpus.word_rule], str if options.cased else str.lower
-    if options.template:
-        words, case = options.template.tokenizer(""), str
-
-    def tokenize(example: Example) -> Example:
-        texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
-        texts = (text if plain_text.is_visible(text) else "" for text in texts)
-        return example._replace(inputs=tuple(cut(case(text)) for text in texts))
-
-    return map_lines(tokenize, examples, options.jobs, f"tokenizing {split}")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_posattn.common.cli import add_count
+from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import say
 from fairseq_posattn.preparation import binarize, report, round_trip
 from fairseq_posattn.preparation.corpus import (
@@ -74,6 +75,9 @@ class PairPreparation(Preparation):
     def __init__(self, corpus: PairCorpus, options: Namespace) -> None:
         if isinstance(corpus, SummarizationCorpus):
             corpus = replace(corpus, subwords=options.subwords)
+            flag = "--cased" if options.cased else "--wordpiece-vocabulary"
+            if corpus.subwords != "wordpiece" and (options.cased or options.wordpiece_vocabulary):
+                raise UsageError(f"{flag}: needs --subwords wordpiece")
         super().__init__(corpus, options)
         self.kind = kind = subwords_of(corpus.subwords, options) if corpus.subwords else None
         self.joined = not getattr(options, "separate_dictionaries", False)
@@ -115,7 +119,8 @@ class PairPreparation(Preparation):
             stages.run("cleaning", self._files("", [train]), self._clean, **limits)
         if kind:
             learn, split = partial(self._learn, kind, train), partial(self._split, kind, train)
-            stages.run("learning subwords", kind.files, learn, **kind.settings)
+            files = [f"text/{name}" for name in kind.files]
+            stages.run("learning subwords", files, learn, **kind.settings)
             limits = {"longest": corpus.longest, "ratio": corpus.ratio}
             most = getattr(self.options, "max_pieces", None)
             outputs = self._files(kind.prefix, self.splits)
@@ -134,12 +139,12 @@ class PairPreparation(Preparation):
 
     def _learn(self, kind: Subwords, train: str, work: Path) -> None:
         files = [work / name for name in self._files("", [train])]
-        kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work)
+        kind.learn(lambda: chain.from_iterable(map(file_lines, files)), work / "text")
 
     def _split(self, kind: Subwords, train: str, work: Path) -> None:
         longest, ratio = self.corpus.longest, self.corpus.ratio
         most = getattr(self.options, "max_pieces", None)
-        encoder = kind.encoder(work)
+        encoder = kind.encoder(work / "text")
         for split in self.splits:
             pairs: Iterable[Pair] = self._pairs(work, train if split == "train" else split)
             pairs = map_pairs([encoder] * 2, pairs, self.options.jobs, f"splitting {split}")
@@ -161,7 +166,7 @@ class PairPreparation(Preparation):
             # All subwords, also those that the training text lacks.
             flags["srcdict"] = dictionary = work / "dictionary.txt"
             # fairseq pads dictionaries with such words to a multiple of 8, for speed on GPUs.
-            words = self.kind.vocabulary(work)
+            words = self.kind.vocabulary(work / "text")
             words += [f"madeupword{n:04}" for n in range(-(len(SPECIAL) + len(words)) % 8)]
             write_dictionary(dictionary, dict.fromkeys(words, 1))
             if not self.joined:  # names and quotations are in the other language
