@@ -1,6 +1,6 @@
 """Published files: found in the user's folder, or downloaded from the first mirror that works.
 
-Downloads resume where they broke off.
+published.yaml describes them and the data sets made of them. Downloads resume where they broke off.
 """
 
 import hashlib
@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from fairseq_posattn.common.errors import UsageError, shown
 from fairseq_posattn.common.files import locked
 from fairseq_posattn.common.progress import Progress, say
+from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.archives import Archive, SingleFile, joined, open_archive
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new
@@ -27,6 +28,7 @@ PATIENCE = 60.0  # seconds without a byte
 ARCHIVES = (".gz", ".tgz", ".zip")
 USER_AGENT = "fairseq-posattn"  # some servers refuse urllib's
 LOCALHOST = ("127.0.0.1", "::1", "localhost")
+CHECKSUM = "sha256:"
 BROKEN_OFF = (ConnectionError, TimeoutError, ssl.SSLError, URLError, HTTPException)
 
 
@@ -48,6 +50,17 @@ class Source:
             is_trusted = self.sha256 or parts.hostname in LOCALHOST
             if parts.scheme != "https" and not (parts.scheme == "http" and is_trusted):
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
+
+
+def _source(name: str, places: str) -> Source:
+    urls = [one for one in places.split() if not one.startswith(CHECKSUM)]
+    digests = [one.removeprefix(CHECKSUM) for one in places.split() if one.startswith(CHECKSUM)]
+    whole = tuple(f"{url}{name}" if url.endswith("/") else url for url in urls)
+    return Source(name, whole, *digests)
+
+
+TABLES: dict[str, dict[str, Any]] = read_table(Path(__file__).with_name("published.yaml"))
+FILES = {name: _source(name, places) for name, places in TABLES["files"].items()}
 
 
 def obtain_any(

@@ -16,8 +16,7 @@ from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import Corpus
-from fairseq_posattn.preparation.download import fetch
-from fairseq_posattn.preparation.published import FILES, GLOVE
+from fairseq_posattn.preparation.download import FILES, TABLES, fetch
 from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, choose_words, write_dictionary
@@ -25,7 +24,8 @@ from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, choose_words, wri
 UNKNOWN = "<unk>"
 UNKNOWN_RANGE = 0.05  # MPSAN and MTSA: words without a vector are uniform in +-0.05
 DEFAULT_DIM = 300
-PUBLISHED = {f"{name}.{dim}d": (file, dim) for name, (file, *dims) in GLOVE.items() for dim in dims}
+GLOVE = TABLES["glove"].items()
+PUBLISHED = {f"{name}.{dim}d": (file, dim) for name, (file, *dims) in GLOVE for dim in dims}
 
 Vectors = tuple[Archive, str]  # archive and member
 Counts = Mapping[str, int]

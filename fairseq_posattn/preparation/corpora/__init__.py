@@ -13,7 +13,7 @@ from fairseq_posattn.preparation.corpus import (
     TaggingCorpus,
     TranslationCorpus,
 )
-from fairseq_posattn.preparation.published import FILES, TABLES
+from fairseq_posattn.preparation.download import FILES, TABLES
 
 FUNCTIONS = ("read", "write", "settings", "add_options", "changes", "splits")
 

@@ -20,9 +20,8 @@ from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation import tables
 from fairseq_posattn.preparation.archives import Archive, open_archive
 from fairseq_posattn.preparation.corpus import SPLITS, Readers
-from fairseq_posattn.preparation.download import fetch
+from fairseq_posattn.preparation.download import FILES, fetch
 from fairseq_posattn.preparation.examples import checked_text
-from fairseq_posattn.preparation.published import FILES
 from fairseq_posattn.text.lines import LONGEST, read_lines
 from fairseq_posattn.text.words import spaces
 

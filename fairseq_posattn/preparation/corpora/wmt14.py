@@ -24,8 +24,8 @@ from fairseq_posattn.common.cli import positive
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpora.iwslt14 import read_segments
 from fairseq_posattn.preparation.corpus import Readers
+from fairseq_posattn.preparation.download import FILES
 from fairseq_posattn.preparation.parallel import read_pairs
-from fairseq_posattn.preparation.published import FILES
 from fairseq_posattn.text.lines import read_lines
 from fairseq_posattn.text.moses import MOSES_RATIO, RATIO
 
