@@ -1,4 +1,4 @@
-"""Atomic writing, and locks.
+"""Atomic writing, tables in YAML, and locks.
 
 A file gets its name once it is complete: neither a kill nor a full disk leaves half a file, and an
 existing file stays until then. Symbolic links are followed, permissions stay, devices and standard
@@ -132,6 +132,14 @@ def write_text(path: StrPath, text: str) -> None:
 def write_json(path: StrPath, content: Any, **options: Any) -> None:
     """Write a JSON file, with options of :func:`json.dumps`; NaN and infinity are ValueErrors."""
     write_text(path, json.dumps(content, ensure_ascii=False, allow_nan=False, **options) + "\n")
+
+
+def read_table(path: Path) -> Any:
+    """Return the content of a YAML file of the package, by the C library where there is one."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return yaml.load(path.read_text(encoding="utf-8"), loader)
 
 
 def read_limited(path: StrPath, limit: int = 1 << 24) -> bytes:

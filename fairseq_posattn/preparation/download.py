@@ -18,9 +18,8 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 
 from fairseq_posattn.common.errors import UsageError, shown
-from fairseq_posattn.common.files import locked
+from fairseq_posattn.common.files import locked, read_table
 from fairseq_posattn.common.progress import Progress, say
-from fairseq_posattn.common.yaml_tables import read_table
 from fairseq_posattn.preparation.archives import Archive, SingleFile, joined, open_archive
 
 ATTEMPTS = 4  # per mirror, in a row, that bring nothing new

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from importlib.util import find_spec
 from pathlib import Path
 
-from fairseq_posattn.common.yaml_tables import read_table
+from fairseq_posattn.common.files import read_table
 
 _TABLES = read_table(Path(__file__).with_suffix(".yaml"))
 _CODES, _OTHERS, _NAMES = (

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_posattn.common.yaml_tables import read_table
+from fairseq_posattn.common.files import read_table
 
 SIDES = ("encoder_", "decoder_")
 

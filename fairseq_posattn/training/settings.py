@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.common.yaml_tables import read_table
+from fairseq_posattn.common.files import read_table
 from fairseq_posattn.preparation.corpus import POSITIONS
 from fairseq_posattn.text import languages, manifest
 from fairseq_posattn.text.vocabulary import VECTORS

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from fairseq_posattn.common.yaml_tables import read_table
+from fairseq_posattn.common.files import read_table
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
 from fairseq_posattn.preparation.corpus import FOLDS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.recipes.recipe import (
