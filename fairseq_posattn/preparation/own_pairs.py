@@ -5,8 +5,8 @@ import unicodedata
 from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -62,23 +62,16 @@ NO_LANGUAGES = re.compile("bpe|csv|hyp|low|out|raw|ref|src|tgt|tok|trg|tsv|txt")
 ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 
-@dataclass(frozen=True)
-class PairedText:
-    """Pairs in two parallel files or, with ``columns``, in the rows of one table."""
-
-    paths: tuple[Path, ...]
-    columns: tuple[str, ...] | None
-
-    def pairs(self) -> Iterator[tuple[Pair, Pair]]:
-        """Yield ``(places, pair)``; raise :exc:`UsageError` if the files do not fit together."""
-        if self.columns:
-            for place, values in read_rows(self.paths[0], self.columns):
-                places = (place, place)
-                yield places, tuple(map(text_of, values, self.columns, places))
-        else:
-            lines = parallel_lines(**{str(path): text_lines(path) for path in self.paths})
-            for number, pair in enumerate(lines, start=1):
-                yield tuple(f"{path}:{number}" for path in self.paths), pair
+def read_pairs(paths: Sequence[Path], columns: Sequence[str] | None) -> Iterator[tuple[Pair, Pair]]:
+    """Yield ``(places, pair)`` of two parallel files, or of rows of a table with ``columns``."""
+    if columns:
+        for place, values in read_rows(paths[0], columns):
+            places = (place, place)
+            yield places, tuple(map(text_of, values, columns, places))
+    else:
+        lines = parallel_lines(**{str(path): text_lines(path) for path in paths})
+        for number, pair in enumerate(lines, start=1):
+            yield tuple(f"{path}:{number}" for path in paths), pair
 
 
 def _add_file_options(parser: ArgumentParser, sides: tuple[str, str]) -> None:
@@ -125,12 +118,11 @@ def add_summary_options(parser: ArgumentParser) -> None:
     parser.add_argument("--strip-accents", action="store_true", help=about)
 
 
-def find_files(options: Namespace) -> dict[str, PairedText]:
-    """Return the :class:`PairedText` of each split that is not held out of the training set."""
-    columns = _columns(options)
-    number, needed = (1, "a file with the same columns") if columns else (2, "two files")
-    training = (options.file,) if columns else options.train
-    sources = {"train": PairedText(tuple(training), columns)}
+def find_files(options: Namespace) -> dict[str, list[Path]]:
+    """Return the files of each split that is not held out of the training set."""
+    is_table = _columns(options) is not None
+    number, needed = (1, "a file with the same columns") if is_table else (2, "two files")
+    sources = {"train": [options.file] if is_table else options.train}
     for split in HELD_OUT:
         given = getattr(options, split)
         if given is None or len(given) == 1 and _held_size(options, split):
@@ -140,11 +132,10 @@ def find_files(options: Namespace) -> dict[str, PairedText]:
                 f"--{split} {' '.join(map(str, given))}: takes {needed}, or a number or share of "
                 "pairs to hold out"
             )
-        sources[split] = PairedText(tuple(given), columns)
-    for split, source in sources.items():
-        first, last = source.paths[0], source.paths[-1]
-        if first is not last and first.exists() and last.exists() and first.samefile(last):
-            named = f"--{split} {' '.join(map(str, source.paths))}"
+        sources[split] = given
+    for split, (first, *others) in sources.items():
+        if any(first.exists() and other.exists() and first.samefile(other) for other in others):
+            named = f"--{split} {' '.join(map(str, (first, *others)))}"
             raise UsageError(f"{named}: both are the same file; name the other side's")
     return sources
 
@@ -197,7 +188,6 @@ def languages(options: Namespace) -> tuple[str, ...]:
     if sides[0] == sides[1]:
         fix = f"name one otherwise, such as --target-lang {sides[0]}_x_new"
         raise UsageError(f"--source-lang and --target-lang are both {sides[0]}; {fix}")
-    options.source_lang, options.target_lang = sides  # so that the next call prints nothing
     return tuple(sides)
 
 
@@ -249,15 +239,14 @@ def _held_size(options: Namespace, split: str) -> int | float | None:
 
 
 def given(options: Namespace) -> Archive:
-    sources = find_files(options).values()
-    return files_as_archive(path for source in sources for path in source.paths)
+    return files_as_archive(chain.from_iterable(find_files(options).values()))
 
 
 def write_translations(
     readers: Readers, folder: Path, corpus: PairCorpus, options: Namespace
 ) -> None:
     """Write ``{split}.{language}``, tokenized for ``subword_nmt``, and the raw test set."""
-    rule, sides = corpus.word_rule, languages(options)
+    rule, sides = corpus.word_rule, corpus.sides
     for side in sides if rule in RULES else ():
         warning = rules_warning(side)
         if code_of(side) in WITHOUT_SPACES:
@@ -360,19 +349,19 @@ def write_pairs(
             say(f"warning: {split}: {copies} have equal sides: is one file or column given twice?")
         if not writer.count:
             sources = find_files(options)
-            name = sources.get(split, sources["train"]).paths[0]
+            name = sources.get(split, sources["train"])[0]
             raise UsageError(f"{name}: has no pairs for {split}")
     write_sample(sampled, folder, sides)
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
     """Return functions that yield ``(places, pair)``, by split."""
-    sources = find_files(options)
-    readers = {split: source.pairs for split, source in sources.items()}
+    sources, columns = find_files(options), _columns(options)
+    readers = {split: partial(read_pairs, paths, columns) for split, paths in sources.items()}
     if len(readers) == len(SPLITS):
         return readers
     keys = [(None, held_out.identity(source)) for _, (source, _) in readers["train"]()]
-    number, name = len(keys), sources["train"].paths[0]
+    number, name = len(keys), sources["train"][0]
     sizes = {}
     for split in (split for split in HELD_OUT if split not in readers):
         size = _held_size(options, split) or min(MOST_HELD_OUT, number // 10)

@@ -144,7 +144,7 @@ def test_languages_are_inferred_from_names_of_files(names, expected, capsys):
         with pytest.raises(UsageError, match="cannot be inferred|are both zh_TW"):
             languages(options)
         return
-    assert languages(options) == languages(options) == expected
+    assert languages(options) == expected
     hyphens = sum("-" in name for name in names)
     assert capsys.readouterr().err.count("in names of files, as fairseq needs\n") == hyphens
 
