@@ -1,7 +1,5 @@
 """Custom labeled text: posattn prepare classification own."""
 
-import gzip
-import json
 import random
 from collections import Counter
 from functools import partial
@@ -14,7 +12,6 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import held_out
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.held_out import hold_out
-from fairseq_posattn.preparation.tables import read_rows
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -92,27 +89,6 @@ def test_sizes_duplicates_leaks_and_shares_are_printed(tmp_path, custom, fairseq
     assert rows["test"] == ["3", "0", "0", "4,", "4"]
     assert rows["glad"] == ["4", "(36.4%)", "1", "(25.0%)", "1", "(33.3%)"]
     assert "warning: 3 of the 4 examples of valid are in train, too" in said
-
-
-@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "csv.gz"])
-def test_all_table_formats_are_read_alike(tmp_path, suffix):
-    path = tmp_path / f"moods.{suffix}"
-    if suffix == "jsonl":
-        rows = [json.dumps({"text": text, "mood": mood}) for text, mood, _ in moods(3)]
-        path.write_text("\n\n".join(rows) + "\n")
-    else:
-        table(path, moods(3), between="\t" if suffix == "tsv" else ",")
-    if suffix == "csv.gz":
-        path.write_bytes(gzip.compress(path.read_bytes()))
-    values = [values for _, values in read_rows(path, ["mood", "text"])]
-    assert values == [[mood, text] for text, mood, _ in moods(3)]
-
-
-def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
-    path = tmp_path / "t.csv"
-    path.write_text('\ufefftext,mood\r\n"one,\r\n""two""",sad\r\n\r\nthree,glad\r\n')
-    expected = [(f"{path}:2", ['one,\n"two"']), (f"{path}:5", ["three"])]
-    assert list(read_rows(path, ["text"])) == expected
 
 
 def test_texts_that_training_cuts_are_counted(tmp_path, custom, fairseq_here, capsys):

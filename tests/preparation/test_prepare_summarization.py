@@ -3,6 +3,7 @@
 import shutil
 from functools import partial
 
+import preprocessing
 import pytest
 import summaries
 from archive_files import lines, tree, write_folder
@@ -17,8 +18,6 @@ from fairseq_posattn.text.subwords import SentencePieceEncoder, read_vocabulary
 from fairseq_posattn.training import plugin
 
 plugin.register()  # its patches of fairseq
-pytestmark = pytest.mark.slow
-
 main = partial(prepare_of_kind, "summarization")
 
 
@@ -37,7 +36,8 @@ def prepare(source, dest, subwords, size, *words):
 @pytest.fixture(scope="module")
 def in_wordpieces(source, tmp_path_factory):
     dest = tmp_path_factory.mktemp("wordpiece")
-    assert prepare(source, dest, "wordpiece", 90) == 0
+    with preprocessing.in_this_process():
+        assert prepare(source, dest, "wordpiece", 90) == 0
     return dest
 
 
@@ -69,14 +69,14 @@ def check_text(dest, subwords, whole):
     return dictionary
 
 
-def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path):
+def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path, fairseq_here):
     assert prepare(source, tmp_path, "sentencepiece", 120) == 0
     dictionary = check_text(tmp_path, "sentencepiece", str)
     encode = SentencePieceEncoder(tmp_path / "text" / CODES["sentencepiece"])
     assert set(encode("Paris (CNN) -- A storm").split()) <= set(dictionary.symbols)
 
 
-def test_fairseq_reads_cased_wordpieces_and_restores_the_text(source, tmp_path):
+def test_fairseq_reads_cased_wordpieces_and_restores_the_text(source, tmp_path, fairseq_here):
     assert prepare(source, tmp_path, "wordpiece", 120, "--cased") == 0
     check_text(tmp_path, "wordpiece", words_of)
 

@@ -5,6 +5,7 @@ import io
 import sys
 
 import pytest
+from archive_files import gzipped
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.tables import MOST_LINES, read_rows
@@ -15,7 +16,7 @@ BREAKS = [("one\ttwo", "a\nb"), *PLAIN]
 
 
 def read(path, content, columns=("en", "de")):
-    path.write_bytes(content.encode())
+    path.write_bytes(gzipped(content.encode()) if path.suffix == ".gz" else content.encode())
     return [tuple(values) for _, values in read_rows(path, columns)]
 
 
@@ -54,6 +55,13 @@ def test_other_quotation_marks_are_ordinary_characters(tmp_path, rows, capsys):
     assert not capsys.readouterr().err
 
 
+def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('\ufefftext,mood\r\n"one,\r\n""two""",sad\r\n\r\nthree,glad\r\n')
+    expected = [(f"{path}:2", ['one,\n"two"']), (f"{path}:5", ["three"])]
+    assert list(read_rows(path, ["text"])) == expected
+
+
 def test_spreadsheets_quote_for_commas(tmp_path):
     assert read(tmp_path / "t.tsv", 'en\tde\n"one, two"\teins\nx\ty\n') == [
         ("one, two", "eins"),
@@ -80,7 +88,7 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
     ("name", "content", "expected"),
     [
         ("t.csv", '\ufeff"en", "de"\r\n"a, b", "c"\r\n', [("a, b", "c")]),
-        ("t.csv", "en,de\n a,b \n", [(" a", "b ")]),
+        ("t.csv.gz", "en,de\n a,b \n", [(" a", "b ")]),
         ("t.tsv", " en \tde\r\na\rb\tc\n", [("a b", "c")]),  # a lone carriage return
         ("t.csv", "x,x,en,de\n1,2,a,b\n", [("a", "b")]),  # two others of one name
         ("t.tsv", "en,x\tde\na\tb\n", "t.tsv:2: no column 'en'; choose from 'en,x', 'de'"),
@@ -88,7 +96,7 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
         ("t.csv", "en,de,en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.csv", "en,de, en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.json", '{"id": 1, "translation": {"en": "a", "de": "b"}}\n', [("a", "b")]),
-        ("t.jsonl", '{"translation": "x", "en": "a", "de": "b"}\n', [("a", "b")]),
+        ("t.jsonl", '\n{"translation": "x", "de": "b", "en": "a"}\n', [("a", "b")]),
         ("t.jsonl", '{"en": "a", "de": "b", "en": "c"}\n', "t.jsonl:1: 2 values are called 'en'"),
     ],
 )

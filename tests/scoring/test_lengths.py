@@ -127,12 +127,3 @@ def test_wrong_options_are_refused(files, options, error, capsys):
     with pytest.raises(SystemExit):
         run("bleu", [*files(), *options])
     assert error in capsys.readouterr().err
-
-
-def test_files_that_do_not_fit_are_refused(files, write, capsys):
-    words = files()[:4]
-    short = write("short", SOURCES[:2])
-    assert run("bleu", [*words, "--by-length", "10", "--sources", short]) == 1
-    assert "short: 2 lines for 4 scored sentences" in capsys.readouterr().err
-    assert run("bleu", [*words, "--by-length", "10", "--plot", "lengths.txt"]) == 1
-    assert "--plot lengths.txt: the name must end in .png or .pdf" in capsys.readouterr().err

@@ -38,6 +38,8 @@ MISTAKES = [
     ("bleu --hypotheses TEXT --references nowhere", "", "nowhere: No such file"),
     (f"{BLEU} --raw-references FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),
     (f"{BLEU} --baseline FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),
+    (f"{BLEU} --by-length 9 --sources FILE", "one\n", "FILE: 1 lines for 2 scored sentences"),
+    (f"{BLEU} --by-length 9 --plot x.txt", "", "--plot x.txt: the name must end in .png or .pdf"),
     (f"{BLEU} --comet FILE", "one\n", "FILE: not a file of scores as of 'comet-score -s SOURCES"),
     (f"{BLEU} --comet FILE", '{"a": [{"mt": "b"}]}', "FILE: not a file of scores as of"),
     ("bleu --generated RUN --baseline FILE", "T-0\tb\nH-0\t-1\ta\n", "FILE: its references differ"),
