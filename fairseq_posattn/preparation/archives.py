@@ -135,22 +135,22 @@ class Archives(Archive):
         return [name for archive in self.archives for name in archive.names]
 
     def open(self, member: str) -> Opened:
-        holding = self._holding(member)
-        return holding.open(member) if holding else super().open(member)
+        return self._holding(member).open(member)
 
     def label(self, member: str) -> str:
-        holding = self._holding(member)
-        return holding.label(member) if holding else super().label(member)
+        return self._holding(member).label(member)
 
     def nested(self, member: str) -> Archive:
-        holding = self._holding(member)
-        return holding.nested(member) if holding else super().nested(member)
+        return self._holding(member).nested(member)
 
     def fingerprint(self) -> str:
         return " ".join(archive.fingerprint() for archive in self.archives)
 
-    def _holding(self, member: str) -> Archive | None:
-        return next((archive for archive in self.archives if archive.has(member)), None)
+    def _holding(self, member: str) -> Archive:
+        for archive in self.archives:
+            if archive.has(member):
+                return archive
+        raise UsageError(f"{self.name}: holds no {member}")
 
 
 class Folder(Archive):
