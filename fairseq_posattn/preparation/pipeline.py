@@ -12,16 +12,12 @@ from fairseq_posattn.preparation.corpus import SPLITS, Readers
 from fairseq_posattn.preparation.download import obtain_any
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.stages import Stages, write_manifests
-from fairseq_posattn.preparation.vectors import Vectors, find_vectors, run_words
+from fairseq_posattn.preparation.vectors import Vectors, find_vectors, write_vocabulary
+from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS
 
 
 class Preparation:
-    """A data set and the options of its preparation; each kind is a subclass.
-
-    Args:
-        corpus: the description of the data set.
-        options: the parsed command line.
-    """
+    """A data set and the options of its preparation; each kind is a subclass."""
 
     columns: Mapping[str, Sequence[str]]  # binarized columns of text, by name of the dictionary
     binarized: Sequence[str]  # outputs of the stage that binarizes them
@@ -63,7 +59,15 @@ class Preparation:
 
     def run_stages(self, stages: Stages, glove: Vectors | None) -> None:
         """Run the stages from text to binarized data."""
-        run_words(stages, self.corpus, self.options, glove, self.count_words)
+        outputs = ["dict.txt", VECTORS, COVERAGE] if glove else ["dict.txt"]
+        seed, least = self.options.seed, self.options.min_count
+
+        def make(work: Path) -> None:
+            counts = self.count_words(work)
+            write_vocabulary(work, *counts, glove, least or self.corpus.min_count, seed)
+
+        chosen = {"vectors": glove and [glove[0].fingerprint(), glove[1]], "seed": seed}
+        stages.run("vocabulary", outputs, make, **chosen, min_count=least)
         stages.run("binarized data", self.binarized, self.binarize)
 
     def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:

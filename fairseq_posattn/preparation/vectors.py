@@ -5,8 +5,8 @@ is its last numbers, and all before them is the word.
 """
 
 import random
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Collection, Mapping
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -15,9 +15,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import write_json, writing
 from fairseq_posattn.common.progress import Progress, say
 from fairseq_posattn.preparation.archives import Archive, open_archive
-from fairseq_posattn.preparation.corpus import Corpus
 from fairseq_posattn.preparation.download import FILES, TABLES, fetch
-from fairseq_posattn.preparation.stages import Stages
 from fairseq_posattn.text.lines import raw_lines
 from fairseq_posattn.text.vocabulary import COVERAGE, VECTORS, choose_words, write_dictionary
 
@@ -67,25 +65,6 @@ def fraction(text: str) -> float:
     if not 0 < value <= 0.5:
         raise ArgumentTypeError(f"{text!r} is not above 0 and at most 0.5")
     return value
-
-
-def run_words(
-    stages: Stages,
-    corpus: Corpus,
-    options: Namespace,
-    vectors: Vectors | None,
-    count: Callable[[Path], tuple[Counts, Counts]],
-) -> None:
-    """Write ``dict.txt`` and ``glove.txt``; ``count`` counts words of training and of the rest."""
-    outputs = ["dict.txt", VECTORS, COVERAGE] if vectors else ["dict.txt"]
-    state = vectors and [vectors[0].fingerprint(), vectors[1]]
-
-    def make(work: Path) -> None:
-        least = options.min_count or corpus.min_count
-        write_vocabulary(work, *count(work), vectors, least, options.seed)
-
-    chosen = {"vectors": state, "seed": options.seed, "min_count": options.min_count}
-    stages.run("vocabulary", outputs, make, **chosen)
 
 
 def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM) -> Vectors | None:

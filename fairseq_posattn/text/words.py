@@ -40,9 +40,7 @@ MARK_ALONE = re.compile(
 MARK_AT_WORD = re.compile(rf"\w(?:[.,;:!?]|{_CLITIC})(?!\S)", re.IGNORECASE)
 # "don 't" and "do n 't" for "do n't", as written by Moses and some published files
 _join_negations = partial(re.compile(r" ?(n) ('t)(?!\S)", re.IGNORECASE).sub, r" \1\2")
-_part_clitics = partial(
-    re.compile(r"(?<=\w)(n't|'(?:s|re|ve|m|ll|d))(?!\S)", re.IGNORECASE).sub, r" \1"
-)
+_part_clitics = partial(re.compile(rf"(?<=\w)({_CLITIC})(?!\S)", re.IGNORECASE).sub, r" \1")
 
 Rule = Callable[[str], str]  # from text to its tokens, with spaces between
 
