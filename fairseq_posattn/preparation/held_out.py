@@ -44,13 +44,8 @@ def hold_out(
     """Return the indices of held-out examples by split, with the same share of each class.
 
     Splits are disjoint in their texts: repeated ones stay in training or, where the others do not
-    suffice, move with all their examples. An example of each class stays in training.
-
-    Args:
-        examples: pairs of a class or None and :func:`identity`.
-        seed: of the sample.
-        sizes: number of examples by split.
-        name: of the file, for messages.
+    suffice, move with all their examples. An example of each class stays in training. ``examples``
+    are pairs of a class or None and :func:`identity`; ``name`` is the file's, for messages.
     """
     labels = [label for label, _ in examples]
     by_text: defaultdict[Hashable, list[int]] = defaultdict(list)

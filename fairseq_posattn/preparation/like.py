@@ -28,11 +28,9 @@ def add_option(parser: ArgumentParser) -> None:
 
 
 class Template:
-    """Rules, subwords and dictionaries of prepared data, read there or beside a checkpoint.
+    """Rules, subwords and dictionaries of a prepared folder, a checkpoint or its folder.
 
-    Args:
-        given: prepared folder, checkpoint or its folder. UsageError if it has no manifest.
-        option: the flag that names it, for messages.
+    UsageError, which names ``option``, if there is no manifest.
     """
 
     def __init__(self, given: StrPath, option: str = "--like") -> None:

@@ -59,12 +59,8 @@ def measure(
 ) -> dict[str, dict[str, float]]:
     """Return the share of lines that come back, and BLEU and chrF of them all, for each side.
 
-    The sample is in the Unicode form that the user chose. Unknown subwords are a loss.
-
-    Args:
-        folder: of prepared text with a sample, the subwords' codes and the dictionaries.
-        rules: its :class:`.Manifest`.
-        remedy: end of the warning (default: by the kind of subwords).
+    The sample is in the Unicode form that the user chose. Unknown subwords are a loss. ``remedy``
+    ends the warning (default: by the kind of subwords).
     """
     measured: dict[str, dict[str, float]] = {}
     for side, language in zip(SIDES, rules.languages, strict=True):

@@ -103,12 +103,9 @@ def split_by_name(archive: Archive) -> dict[str, list[str]]:
 
 
 class Stories:
-    """Pairs of stories, which are packed in another order than that of the splits.
+    """Pairs of the ``wanted`` stories, which are packed in another order than that of the splits.
 
-    Args:
-        archive: of the stories.
-        wanted: their names.
-        folder: for a temporary file of the pairs.
+    They are in a temporary file in a folder.
     """
 
     def __init__(self, archive: Archive, wanted: set[str], folder: Path) -> None:
