@@ -18,7 +18,7 @@ from pathlib import Path
 
 from fairseq_posattn.common.files import write_json, write_text
 from fairseq_posattn.preparation.corpora import CLASSIFICATION, RECOMMENDATION, TAGGING
-from fairseq_posattn.preparation.corpora.snli import MULTINLI_FILES, SNLI_FILES
+from fairseq_posattn.preparation.corpora.entailment import MULTINLI_FILES, SNLI_FILES
 from fairseq_posattn.preparation.corpus import SPLITS, ClassificationCorpus, TaggingCorpus
 from fairseq_posattn.text.vocabulary import VECTORS
 

@@ -8,7 +8,7 @@ import pytest
 from archive_files import write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
-from fairseq_posattn.preparation.corpora.snli import SNLI_FILES
+from fairseq_posattn.preparation.corpora.entailment import SNLI_FILES
 from fairseq_posattn.recipes.tiny import make_transfer, write_language_model
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter

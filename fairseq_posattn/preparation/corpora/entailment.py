@@ -1,20 +1,22 @@
-"""Pairs of sentences: SNLI (Bowman et al., 2015) and MultiNLI (Williams et al., 2018).
+"""Pairs of sentences: SNLI (Bowman et al., 2015), MultiNLI (Williams et al., 2018) and SICK.
 
 Words of SNLI and MultiNLI are the leaves of their parses. Pairs without agreement of the annotators
 have no class. MultiNLI's test sets have no labels: the matched development set is for validation,
-the mismatched one for testing.
+the mismatched one for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
 """
 
+import re
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate
 
+from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.preparation import examples
 from fairseq_posattn.preparation.archives import Archive
 from fairseq_posattn.preparation.corpus import Readers
-from fairseq_posattn.preparation.examples import Example
+from fairseq_posattn.preparation.examples import Example, known_class
 from fairseq_posattn.preparation.parallel import read_pairs
 from fairseq_posattn.text.words import MARK_WITHIN
 
@@ -27,6 +29,9 @@ MULTINLI_FILES = {
     "valid": "multinli_1.0_dev_matched.jsonl",
     "test": "multinli_1.0_dev_mismatched.jsonl",
 }
+SICK_WHOLE = "SICK.txt"
+SICK_PARTS = {"train": "train", "valid": "trial", "test": "test_annotated"}
+ENTAILMENT = "entailment_judgment"
 SHARE_KEPT = 0.97  # share of training sentences that MTSA's released code keeps (sent_len_rate)
 
 
@@ -81,4 +86,36 @@ def separate_examples(archive: Archive, part: str, classes: Sequence[str]) -> It
 
 
 def _class(label: str, place: str, classes: Sequence[str]) -> str | None:
-    return None if label == NO_AGREEMENT else examples.known_class(label, classes, place)
+    return None if label == NO_AGREEMENT else known_class(label, classes, place)
+
+
+def read_sick(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
+    pairs = partial(sick_examples, archive, classes)
+    files = {split: f"SICK_{part}.txt" for split, part in SICK_PARTS.items()}
+    if archive.has(SICK_WHOLE) and not archive.has(files["train"]):
+        sets = {split: part.partition("_")[0].upper() for split, part in SICK_PARTS.items()}
+        return {split: partial(pairs, SICK_WHOLE, one) for split, one in sets.items()}
+    return {split: partial(pairs, file) for split, file in files.items()}
+
+
+def sick_examples(
+    archive: Archive, classes: Sequence[str], member: str, part: str | None = None
+) -> Iterator[Example]:
+    """Yield the pairs of a file, or only those of a part of SemEval."""
+    lines = archive.numbered_lines(member)
+    place, header = next(lines)
+    columns = header.replace("entailment_label", ENTAILMENT).split("\t")
+    needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}
+    if missing := sorted(needed.union(["SemEval_set"] if part else []).difference(columns)):
+        raise UsageError(f"{place}: the columns {', '.join(missing)} are missing")
+    for place, line in lines:
+        fields = line.split("\t")
+        if len(fields) != len(columns):
+            raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
+        row = dict(zip(columns, map(str.strip, fields), strict=True))
+        if part is None or row["SemEval_set"] == part:
+            label = known_class(row[ENTAILMENT], classes, place)
+            text = row["relatedness_score"]
+            if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
+                raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")
+            yield Example(label, (row["sentence_A"], row["sentence_B"]), place, float(text))
