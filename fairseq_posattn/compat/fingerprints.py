@@ -14,6 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.tasks.fairseq_task import FairseqTask
 
 from fairseq_posattn.common.errors import UsageError
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.patching import Function, around
 from fairseq_posattn.text.manifest import LIKE
 
@@ -40,9 +41,7 @@ def fingerprints(task: Any) -> dict[str, str]:
 
 def note_named_data(state: dict[str, Any]) -> None:
     """Note the data that a checkpoint of fairseq, without fingerprints, names: its only record."""
-    cfg, noted = state.get("cfg"), state.get("task_state") or {}
-    task = (cfg.get("task") if cfg else state.get("args")) or {}
-    data = task.get("data") if isinstance(task, Mapping) else getattr(task, "data", None)
+    noted, data = state.get("task_state") or {}, saved_group(state, "task").get("data")
     if KEY not in noted and isinstance(data, str):
         state["task_state"] = {**noted, NAMED: data.split(os.pathsep)[0]}
 

@@ -186,10 +186,9 @@ class TooLarge(Exception):
 
 def check_declared_sizes(path: str, state: dict[str, Any]) -> None:
     """Raise UsageError if the settings describe a table that is larger than the file allows."""
-    cfg = state.get("cfg") or {"args": state.get("args")}
     length, width = 1.0, 1.0
-    for group in filter(None, map(cfg.get, ("args", "task", "model"))):
-        for name, value in (group if isinstance(group, dict) else vars(group)).items():
+    for group in ("task", "model"):
+        for name, value in settings.saved_group(state, group).items():
             number = settings.as_number(value) or 0
             length = max(length, number if str(name).endswith(LENGTHS) else 1)
             width = max(width, number if str(name).endswith(WIDTHS) else 1)

@@ -4,7 +4,6 @@ A checkpoint of an older version keeps its model: missing options get the defaul
 without a preset, which is how older versions behaved.
 """
 
-import argparse
 import contextlib
 import logging
 import os
@@ -20,6 +19,7 @@ from fairseq.models import MODEL_DATACLASS_REGISTRY
 
 from fairseq_posattn.common.errors import UsageError, in_one_line
 from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.checks import declared_flags, flag
 from fairseq_posattn.text.manifest import LIKE
 
@@ -51,12 +51,6 @@ def is_structural(name: str, arch: str | None) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in STRUCTURE)
 
 
-def model_options(state: Mapping[str, Any]) -> Any:
-    """Return the model's options of a checkpoint: a dictionary, a namespace or None."""
-    saved = state.get("cfg")
-    return saved.get("model") if isinstance(saved, dict) else state.get("args")
-
-
 def earlier_values(arch: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that are missing in a checkpoint, or have an earlier preset's value."""
     preset = MODEL_DATACLASS_REGISTRY.get(arch)
@@ -73,10 +67,8 @@ def earlier_values(arch: str | None, options: Mapping[str, Any]) -> dict[str, An
 
 def complete(state: dict[str, Any]) -> None:
     """Add the options that a checkpoint lacks, as its model was without them."""
-    options = model_options(state)
-    options = vars(options) if isinstance(options, argparse.Namespace) else options
-    if options:
-        options.update(earlier_values(options.get("_name") or options.get("arch"), options))
+    options = saved_group(state, "model")
+    options.update(earlier_values(options.get("_name") or options.get("arch"), options))
 
 
 def keep_trained_options(cfg: Any) -> None:
@@ -86,11 +78,10 @@ def keep_trained_options(cfg: Any) -> None:
     if path is None or not getattr(config, "of_plugin", False):
         return
     try:
-        options = model_options(read_checkpoint(path, device="meta")) or {}
+        trained = saved_group(read_checkpoint(path, device="meta"), "model")
     except (UsageError, OSError):  # fairseq reports it later
         return
-    trained, model = options if isinstance(options, dict) else vars(options), cfg.model
-    known, free = config.__dataclass_fields__, free_options(name)
+    model, known, free = cfg.model, config.__dataclass_fields__, free_options(name)
     for option, value in earlier_values(name, trained).items():
         if option in known and model[option] == known[option].default != value:
             model[option] = value
@@ -166,8 +157,7 @@ def report_difference_in_use(
 def describe_difference(filename: str, error: str, task: Any, model: Any) -> str:
     """Return how a checkpoint differs from a run, by PyTorch's error and known settings."""
     saved = read_checkpoint(filename)
-    saved = saved.get("cfg") or {"task": saved.get("args"), "model": saved.get("args")}
-    saved_task, task = _settings(saved["task"], "task"), _settings(task, "task")
+    saved_task, task = _settings(saved_group(saved, "task"), "task"), _settings(task, "task")
     if task.get("task", saved_task["task"]) != saved_task["task"]:
         return f"was trained for --task {saved_task['task']}, not {task['task']}"
     sizes = VOCABULARY.search(error)
@@ -176,7 +166,7 @@ def describe_difference(filename: str, error: str, task: Any, model: Any) -> str
         differ = f"it was trained with {sizes[1]} words and they have {sizes[3]}"
         fix = f"name the data that it was trained on, or {LIKE} {shlex.quote(str(filename))}"
         return f"does not fit the dictionaries in {folder}: {differ}; {fix}"
-    before = saved_task | _settings(saved["model"], "arch")
+    before = saved_task | _settings(saved_group(saved, "model"), "arch")
     now = task | _settings(model, "arch")
     differing = [
         f"{flag(name)} {before[name]}, not {value}"

@@ -1,6 +1,5 @@
 """Mean weights of several checkpoints of one training run."""
 
-from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,10 +7,11 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.checks import flag
 from fairseq_posattn.compat.fingerprints import KEY, NAMES
 from fairseq_posattn.compat.loading import require_finite, require_float
-from fairseq_posattn.compat.matching import free_options, is_structural, model_options
+from fairseq_posattn.compat.matching import free_options, is_structural
 from fairseq_posattn.training.registered import checkpoint_utils  # models declare what may differ
 
 SHAPE = "shape of "
@@ -64,28 +64,24 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
 
 def essentials(state: dict[str, Any]) -> dict[str, Any]:
     """Return what averaged checkpoints must share: shapes, and settings that matter in use."""
-    saved, model = _settings(state.get("cfg")), model_options(state)
-    options = _settings(model)
+    options, task = saved_group(state, "model"), saved_group(state, "task")
     arch = options.get("_name") or options.get("arch")
-    free, all_count = free_options(arch) | {"arch"}, isinstance(model, dict)
+    # Those of older models are all flags of a command, with "arch".
+    free, all_count = free_options(arch) | {"arch"}, "arch" not in options
     shared = {
-        flag(name): value
+        flag(str(name)): value
         for name, value in options.items()
-        if name not in free and "drop" not in name and (all_count or is_structural(name, arch))
+        if name not in free
+        and "drop" not in str(name)
+        and (all_count or is_structural(str(name), arch))
     }
-    task = _settings(saved.get("task") or state.get("args"))
     shared |= {flag(name): task.get(name) for name in ("source_lang", "target_lang")}
-    known = _settings(_settings(state.get("extra_state")).get(KEY))
+    known = (state.get("extra_state") or {}).get(KEY) or {}
     shared |= {f"the dictionary of {what}": known.get(name) for name, what in NAMES.items()}
     for name, weight in state["model"].items():
         kind = () if weight.is_floating_point() else (weight.dtype,)
         shared[SHAPE + name] = (*kind, *weight.shape)
     return {name: value for name, value in shared.items() if value is not None}
-
-
-def _settings(group: Any) -> dict[str, Any]:
-    group = vars(group) if isinstance(group, Namespace) else group
-    return {str(name): group[name] for name in group} if isinstance(group, dict) else {}
 
 
 def require_same(

@@ -10,8 +10,9 @@ from typing import Any
 from fairseq_posattn.common.cli import value_of, without
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import find_checkpoint, read_checkpoint
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.compat.checks import flag
-from fairseq_posattn.compat.matching import LAST, free_options, model_options
+from fairseq_posattn.compat.matching import LAST, free_options
 from fairseq_posattn.text.manifest import LIKE
 from fairseq_posattn.text.vocabulary import read_symbols
 from fairseq_posattn.training.models.registration import OPTION
@@ -42,15 +43,14 @@ class Start:
         if not os.path.isfile(self.path):
             raise UsageError(f"{self.name}: no such checkpoint or folder of checkpoints")
         state = read_checkpoint(self.path, device="meta")
-        saved = state.get("cfg") or {"task": state["args"], "optimization": state["args"]}
-        task = _values(saved["task"])
+        task = saved_group(state, "task")
         task_name, wanted = task.get("_name") or task.get("task"), prepared.manifest.task
         if task_name != wanted:
             data = f"{prepared.folder} of {wanted}; name a model of its task"
             raise UsageError(f"{self.name}: is of task {task_name}, {data}")
         self._require_dictionaries(prepared, task)
-        self.rate = float(_values(saved["optimization"])["lr"][0])
-        self.arch, self.flags, self.names = model_flags(self.path, _values(model_options(state)))
+        self.rate = float(saved_group(state, "optimization")["lr"][0])
+        self.arch, self.flags, self.names = model_flags(self.path, saved_group(state, "model"))
 
     def _require_dictionaries(self, prepared: Prepared, task: dict[str, Any]) -> None:
         """Raise UsageError if a dictionary of the model, where it is known, is not the data's.
@@ -126,7 +126,3 @@ def _differing(
         is_free = name in free and name != "language_model_config"
         if value is not None and not is_free and value != default and (value or default):
             yield name, value
-
-
-def _values(settings: Any) -> dict[str, Any]:
-    return dict(settings) if hasattr(settings, "keys") else vars(settings)

@@ -15,7 +15,7 @@ from fairseq_posattn.cli import main
 from fairseq_posattn.common.cli import value_of
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
-from fairseq_posattn.compat.matching import model_options
+from fairseq_posattn.compat.checkpoints.settings import saved_group
 from fairseq_posattn.training.commands.train import build_command
 from fairseq_posattn.training.registered import options as fairseq_options
 from fairseq_posattn.training.settings import Prepared
@@ -99,7 +99,7 @@ def start(tmp_path, monkeypatch):
 @pytest.mark.parametrize("kind", ["translation", "classification"])
 def test_training_starts_from_the_weights_at_a_smaller_rate(kind, start, capsys):
     folder, prepared = start(kind), Prepared(Path("data"))
-    saved = model_options(read_checkpoint(folder / "checkpoint_best.pt"))
+    saved = saved_group(read_checkpoint(folder / "checkpoint_best.pt"), "model")
     begun = Start(folder, prepared, Path("saved"))
     size = prepared.size("tiny", begun.apply)
     words = build_command(prepared, size, None, [], Path("saved"), [], begun)
@@ -110,7 +110,6 @@ def test_training_starts_from_the_weights_at_a_smaller_rate(kind, start, capsys)
     assert args.lr_scheduler == "fixed"
     assert words.count("--lr") == words.count("--arch") == 1
     built = vars(args)
-    saved = saved if isinstance(saved, dict) else vars(saved)
     for name in (
         "encoder_embed_dim",
         "encoder_layers",

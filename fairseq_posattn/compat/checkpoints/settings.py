@@ -71,6 +71,14 @@ def as_number(value: Any) -> int | float | None:
         return None
 
 
+def saved_group(state: Mapping[str, Any], name: str) -> dict[Any, Any]:
+    """Return a group of a checkpoint's settings; older checkpoints have one for all."""
+    cfg = state.get("cfg")
+    group = cfg.get(name) if cfg and isinstance(cfg, dict) else state.get("args")
+    group = vars(group) if isinstance(group, argparse.Namespace) else group
+    return group if isinstance(group, dict) else {}
+
+
 def check(path: str, state: dict[str, Any], overrides: Mapping[str, Any]) -> None:
     """Check the settings of a checkpoint that was read, and remove those that name other files."""
     settings = _Settings(path, overrides)
