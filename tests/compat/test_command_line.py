@@ -25,9 +25,9 @@ from fairseq_posattn.compat.checks import lines_of
 from fairseq_posattn.compat.command_line import explain
 from fairseq_posattn.model.encoders import ENCODERS
 from fairseq_posattn.model.mechanisms import MECHANISMS
+from fairseq_posattn.training.flags import parts_of
 from fairseq_posattn.training.models import PosAttnClassifierConfig
 from fairseq_posattn.training.models.registration import all_options
-from fairseq_posattn.training.readers import parts_of
 
 
 @pytest.mark.parametrize("module", [models, utils])
