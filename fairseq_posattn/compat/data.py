@@ -57,10 +57,8 @@ def name_dictionary(add_from_file: Function, self: Any, file: Any) -> Any:
 @around(utils, "parse_embedding")
 def name_vectors(parse_embedding: Function, path: str) -> Any:
     """Name a file of word vectors that cannot be read."""
-    try:
+    with explained(f"{path} is not a file of word vectors ({{}})"):
         return parse_embedding(path)
-    except (ValueError, StopIteration) as error:
-        raise UsageError(f"{path} is not a file of word vectors ({in_one_line(error)})") from error
 
 
 @around(utils, "load_embedding")
@@ -119,13 +117,8 @@ def check_binarized(
     """Refuse damaged data, which fairseq may read silently; many unknown tokens are a warning."""
     for file in (indexed_dataset.index_file_path(path), indexed_dataset.data_file_path(path)):
         check_size(file)
-    try:
+    with explained(f"{path}.idx or .bin: damaged ({{}}); {AGAIN}"):
         dataset = load(path, dictionary, *args, **kwargs)
-    except UsageError:
-        raise
-    except Exception as error:
-        damage = f"{path}.idx or .bin: damaged ({in_one_line(error)})"
-        raise UsageError(f"{damage}; {AGAIN}") from error
     for part in getattr(dataset, "datasets", [dataset]):
         if isinstance(part, MMapIndexedDataset):
             _check_rows(part)

@@ -7,7 +7,6 @@ patch; if that has several steps, they are functions that it calls in order.
 
 import contextlib
 import functools
-import gc
 import inspect
 import logging
 import sys
@@ -33,16 +32,12 @@ def quietly() -> Iterator[None]:
     """Import fairseq without its warnings and log handlers, and without what it may not need."""
     root = logging.getLogger()
     disabled, handlers, level = root.manager.disable, list(root.handlers), root.level
-    collects = gc.isenabled()
     logging.disable(logging.INFO)
     try:
         with warnings.catch_warnings(), _metrics_on_demand(), settings_on_demand():
             warnings.simplefilter("ignore")
-            gc.disable()  # hardly anything of an import is garbage
             yield
     finally:
-        if collects:
-            gc.enable()
         logging.disable(disabled)
         root.handlers[:] = handlers
         root.setLevel(level)
