@@ -84,11 +84,12 @@ for name in ("transformer_lm", "dman_iwslt_de_en"):
 """
 ATTENTION_ALONE = """
 import sys, torch
-before = {name.partition(".")[0] for name in sys.modules}
+hook, before = sys.excepthook, {name.partition(".")[0] for name in sys.modules}
 from fairseq_posattn.attention import dynamic_mask_attention
 after = {name.partition(".")[0] for name in sys.modules}
 new = after - before - sys.stdlib_module_names
 assert new <= {"fairseq_posattn", "filelock"}, new
+assert sys.excepthook is hook
 """
 
 

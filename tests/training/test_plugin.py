@@ -23,19 +23,6 @@ from fairseq_posattn.compat.command_line import explain  # noqa: E402
 USER_DIR = Path(fairseq_posattn.__file__).parent
 
 
-def output_of(program):
-    finished = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=USER_DIR.parent,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    assert finished.returncode == 0, finished.stdout
-    return finished.stdout
-
-
 def test_registering_again_changes_nothing():
     places = [(checkpoint_utils, "load_checkpoint_to_cpu"), (PathManager, "copy")]
     before = [getattr(*place) for place in places]
@@ -59,12 +46,7 @@ IMPORTS = [
     "for _ in range(2): import_user_module(Namespace(user_dir='fairseq_posattn'))",
     "import fairseq_posattn",
 ]
-
-
-@pytest.mark.slow
-def test_importing_after_fairseq_registers_and_prints_nothing():
-    """Each way in a process that is forked from one that has imported fairseq."""
-    output = output_of(f"""
+AFTER_FAIRSEQ = f"""
 import os
 from argparse import Namespace
 import fairseq.models
@@ -77,29 +59,22 @@ for way in {IMPORTS}:
         assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY, way
         break
     assert os.waitpid(child, 0)[1] == 0
-""")
-    assert output.partition("imported\n")[1:] == ("imported\n", "")
+"""
 
 
 @pytest.mark.slow
-def test_registering_before_fairseq_is_imported_works():
-    output_of("""
-from fairseq_posattn.training import plugin
-plugin.register()
-import fairseq.models
-assert "posattn_transformer" in fairseq.models.ARCH_MODEL_REGISTRY
-""")
-
-
-def test_importing_attention_loads_no_fairseq_and_changes_no_hook():
-    output_of("""
-import sys
-hook = sys.excepthook
-import fairseq_posattn.attention
-loaded = [name for name in sys.modules if name.partition(".")[0] in ("fairseq", "fairseq_cli")]
-assert not loaded, loaded
-assert sys.excepthook is hook
-""")
+def test_importing_after_fairseq_registers_and_prints_nothing():
+    """Each way in a process that is forked from one that has imported fairseq."""
+    finished = subprocess.run(
+        [sys.executable, "-c", AFTER_FAIRSEQ],
+        cwd=USER_DIR.parent,
+        env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert finished.returncode == 0, finished.stdout
+    assert finished.stdout.partition("imported\n")[1:] == ("imported\n", "")
 
 
 def test_an_implementation_that_cannot_serve_a_model_is_named_with_its_flag():
