@@ -8,7 +8,7 @@ validate and with --finetune-from-model, not to resume training. Checkpoints who
 or dictionaries differ are refused.
 """
 
-from argparse import ArgumentError, ArgumentParser, Namespace
+from argparse import ArgumentError, Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -21,7 +21,7 @@ WRITTEN = {
 }
 
 
-def make_parser(prog: str | None = None) -> ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     about = "checkpoints, or folders with checkpoint_best.pt or checkpoint_last.pt, oldest first; "
     about += "with --num-epoch-checkpoints or --num-update-checkpoints, the folder that holds them "
@@ -35,11 +35,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
         count.add_argument(f"--num-{kind}-checkpoints", type=cli.positive, metavar="N", help=about)
     about = "count back from epoch M (or update M) (default: from the last)"
     parser.add_argument("--checkpoint-upper-bound", type=int, metavar="M", help=about)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), average, arguments)
+    return cli.run(parser, average, arguments)
 
 
 def average(args: Namespace) -> None:

@@ -19,7 +19,7 @@ and prints it with its roles in brackets:
 
 import itertools
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 
 from fairseq_posattn.common import cli
@@ -30,7 +30,7 @@ from fairseq_posattn.text.props import read_props, write_props
 from fairseq_posattn.text.words import RULES
 
 
-def make_parser(prog: str | None = None) -> ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     parser.add_argument("checkpoint", help="checkpoint of fairseq-train, or its folder")
     options.add_text(parser)
@@ -51,11 +51,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
     options.add_speed(parser, batch_size=64, buffer_size=1024)
     about = "show the number of lines done and the speed"
     parser.add_argument("--progress", action="store_true", help=about)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), predict, arguments)
+    return cli.run(parser, predict, arguments)
 
 
 def predict(args: Namespace) -> None:

@@ -9,7 +9,7 @@ format. `popularity` in place of a checkpoint scores news by their clicks in the
 """
 
 import os
-from argparse import ArgumentError, ArgumentParser, Namespace
+from argparse import ArgumentError, Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -23,7 +23,7 @@ from fairseq_posattn.scoring import ranking
 POPULARITY = "popularity"
 
 
-def make_parser(prog: str | None = None) -> ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     about = f"checkpoint of fairseq-train, its folder, or {POPULARITY}"
     parser.add_argument("checkpoint", help=about)
@@ -36,11 +36,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
     parser.add_argument("--submission", help="write ranks, as prediction.txt", **file)
     cli.add_count(parser, "--batch-size", 256, "impressions in a batch")
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), write, arguments)
+    return cli.run(parser, write, arguments)
 
 
 def write(args: Namespace) -> None:

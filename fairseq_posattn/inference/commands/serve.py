@@ -16,7 +16,7 @@ encryption nor passwords: leave it on this machine, behind a server that has the
 import signal
 import socket
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib.util import find_spec
 
@@ -28,7 +28,7 @@ from fairseq_posattn.inference import options
 NEEDED = ("starlette", "uvicorn")
 
 
-def make_parser(prog: str | None = None) -> ArgumentParser:
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     about = "checkpoints of fairseq-train, or folders of them, of different pairs of languages"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
@@ -43,11 +43,7 @@ def make_parser(prog: str | None = None) -> ArgumentParser:
     parser.add_argument("--cpu", action="store_true", help="run on the CPU")
     parser.add_argument("--int8", action="store_true", help="int8 inference on the CPU")
     options.add_search(parser.add_argument_group("decoding"), options.DECODING)
-    return parser
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
-    return cli.run(make_parser(prog), serve, arguments)
+    return cli.run(parser, serve, arguments)
 
 
 def serve(args: Namespace) -> None:

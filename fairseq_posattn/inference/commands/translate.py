@@ -18,7 +18,7 @@ Prefixes (--prefixes) and words of translations (--constraints) can be given:
 import itertools
 import math
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -44,11 +44,12 @@ Several checkpoints of the same data form an ensemble. CNN/DailyMail's published
 """
 
 
-def make_parser(
+def main(
+    arguments: Sequence[str] | None = None,
     prog: str | None = None,
     about: str | None = __doc__,
     decoding: Mapping[str, Any] = options.DECODING,
-) -> ArgumentParser:
+) -> int:
     parser = cli.make_parser(about, prog)
     about = "checkpoints of fairseq-train, or folders of them; several also separated by colons"
     parser.add_argument("checkpoints", nargs="+", metavar="CHECKPOINT", help=about)
@@ -82,16 +83,7 @@ def make_parser(
     add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
     parser.add_argument("--int8", action="store_true", help=about)
-    return parser
-
-
-def main(
-    arguments: Sequence[str] | None = None,
-    prog: str | None = None,
-    about: str | None = __doc__,
-    decoding: Mapping[str, Any] = options.DECODING,
-) -> int:
-    return cli.run(make_parser(prog, about, decoding), translate, arguments)
+    return cli.run(parser, translate, arguments)
 
 
 def translate(args: Namespace) -> None:

@@ -35,7 +35,13 @@ HYDRA = {"job": ("chdir",), "run": ("dir",), "sweep": ("dir", "subdir")}
 PACKAGE = re.compile(rb"^\s*#\s*@package\s+(?!(_global_|_group_)\s*$)", re.MULTILINE)
 
 
-def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
+def packaged() -> list[str]:
+    """Return the names of the packaged files."""
+    names = (path.relative_to(PACKAGED).with_suffix("") for path in PACKAGED.glob("*/*.yaml"))
+    return sorted(map(str, names))
+
+
+def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int:
     parser = cli.make_parser(__doc__, prog)
     text = f"settings by fairseq's names, or those of a paper: {', '.join(packaged())}"
     parser.add_argument("file", type=Path, metavar="FILE.yaml|NAME", help=text)
@@ -43,17 +49,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     rest: dict[str, Any] = {"nargs": argparse.REMAINDER, "metavar": "NAME=VALUE", "help": text}
     # argparse would name it if the file is missing
     parser.add_argument("settings", **rest).required = False
-    return parser
-
-
-def packaged() -> list[str]:
-    """Return the names of the packaged files."""
-    names = (path.relative_to(PACKAGED).with_suffix("") for path in PACKAGED.glob("*/*.yaml"))
-    return sorted(map(str, names))
-
-
-def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int | None:
-    return cli.run(make_parser(prog), train, arguments)
+    return cli.run(parser, train, arguments)
 
 
 def train(args: argparse.Namespace) -> None:
