@@ -132,32 +132,6 @@ def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path
     assert "openai-gpt: there is no config.json, no vocab.json, no merges.txt, no model." in refused
 
 
-@pytest.mark.nightly
-def test_semantic_roles(tiny, tmp_path):
-    """One data set has two test sets; validation's scores are those of the best checkpoint."""
-    tiny("mtsa/table4_roles", "MTSA", data=None)
-    names = ["f1", "precision", "recall", "complete"]
-    measured = by_data(tmp_path / "table4_roles.json")
-    for dataset, splits in {"conll05": ["", "test1_", "valid_"], "ewt": ["", "valid_"]}.items():
-        scores = measured[dataset]["scores"]
-        assert list(scores) == [split + name for split in splits for name in names]
-        assert all(0 <= score <= 100 for (score,) in scores.values())
-    (ewt,) = results(tmp_path / "ewt")
-    assert measured["ewt"]["scores"]["valid_f1"] == [ewt["validation"]["scores"]["f1"]]
-    assert measured["ewt"]["paper"] == dict.fromkeys(measured["ewt"]["scores"])
-    assert measured["conll05"]["paper"]["valid_f1"] == 83.6
-
-
-@pytest.mark.nightly
-def test_news_and_a_baseline_without_training(tiny, tmp_path):
-    tiny("da_transformer/table5_mind", "DA-Transformer,Popularity", "", "--seeds", 1, data=None)
-    runs = {row["row"]: row["scores"] for row in measured_rows(tmp_path / "table5_mind.json")}
-    assert list(runs) == ["DA-Transformer", "Popularity"]
-    for scores in runs.values():
-        assert list(scores) == ["auc", "mrr", "ndcg5", "ndcg10"]
-        assert all(len(one) == 1 and 0 < one[0] <= 100 for one in scores.values())
-
-
 def test_a_failed_run_does_not_end_the_others(tiny, tmp_path):
     """Later runs are tried, too; the table has the finished ones."""
     options = ["--", "--mpsan-masks", "everything"]

@@ -114,6 +114,9 @@ def test_a_classifier_has_its_best_validation(classified):
     best = {"loss": 1.5e-05, "accuracy": 70, "macro_f1": 63}
     assert result["validation"] == {"epoch": 3, "updates": 234, "scores": best}
     assert result["hardware"].startswith("CPU: ")
+    metrics = ("valid_accuracy", "test1_accuracy")
+    (row,) = rows_of("mpsan/table1_sst", classified.folder.parent, metrics)
+    assert row["scores"] == {"valid_accuracy": [70], "test1_accuracy": [70.5]}
 
 
 def test_a_table_has_the_share_of_words_with_a_vector(classified, tmp_path):
