@@ -98,9 +98,12 @@ def changed(path, change):
 
 
 def replaced(name, old, new):
+    """Return a function that replaces ``old`` in a member; None removes the member."""
+
     def change(members):
-        assert members[name].count(old) >= 1
-        return members | {name: members[name].replace(old, new, 1)}
+        content = members.pop(name)
+        assert old in content
+        return members if new is None else members | {name: content.replace(old, new, 1)}
 
     return change
 
@@ -153,6 +156,9 @@ def test_the_scores_of_all_packaged_tables_can_be_verified():
     assert [one.scoring for one in settings if not SCORING.fullmatch(one.scoring)] == []
 
 
+OUTPUT = "rows/0/seed{}/{}-test.txt"
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "found"),
     [
@@ -163,30 +169,15 @@ def test_the_scores_of_all_packaged_tables_can_be_verified():
         ("table.json", b'"interval": [', b'"interval": [9,', "A, difference: accuracy, interval"),
         ("table.json", b'"intervals": ', b'"intervals": {}, "x": ', "A: accuracy, interval's end "),
         ("table.json", b"95.0", b"95.0, 99.0", "A, more runs: accuracy 99.0, recomputed None"),
-        ("rows/0/seed1/predictions-test.txt", b"good\tgood", b"bad\tgood", "A, seed1: accuracy "),
+        (OUTPUT.format(1, "predictions"), b"good\tgood", b"bad\tgood", "A, seed1: accuracy "),
+        (OUTPUT.format(2, "predictions"), b"", None, "A, seed2: accuracy 95.0, recomputed None"),
+        (OUTPUT.format(1, "generate"), b"\t-1\tword0 ", b"\t-1\tno ", "A, seed1: bleu "),
     ],
 )
-def test_a_false_number_is_found(capsys, name, old, new, found):
-    assert verify(changed(bundled(LABELED, predicted), replaced(name, old, new))) == 1
+def test_a_false_or_missing_number_is_found(capsys, name, old, new, found):
+    data = (PAIRS, generated) if "generate" in name else (LABELED, predicted)
+    assert verify(changed(bundled(*data), replaced(name, old, new))) == 1
     assert f"DIFFERS: {found}" in capsys.readouterr().out
-
-
-def test_missing_outputs_of_a_run_are_found(capsys):
-    def change(members):
-        return {name: one for name, one in members.items() if name != OUTPUT}
-
-    assert verify(changed(bundled(LABELED, predicted), change)) == 1
-    printed = capsys.readouterr().out
-    assert "DIFFERS: A, seed2: accuracy 95.0, recomputed None" in printed
-
-
-OUTPUT = "rows/0/seed2/predictions-test.txt"
-
-
-def test_false_hypotheses_are_found(capsys):
-    change = replaced("rows/0/seed1/generate-test.txt", b"\t-1\tword0 ", b"\t-1\tno ")
-    assert verify(changed(bundled(PAIRS, generated), change)) == 1
-    assert "DIFFERS: A, seed1: bleu " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
