@@ -153,10 +153,7 @@ class Reloadable:
 
 
 class LineReader(Reloadable):
-    """Base of predictors that answer lines as they arrive.
-
-    ``words`` tokenizes texts.
-    """
+    """Base of predictors that answer lines as they arrive; ``words`` tokenizes texts."""
 
     def __init__(
         self,

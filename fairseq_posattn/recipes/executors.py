@@ -26,16 +26,13 @@ SIGNAL = "URG"
 
 @dataclass(frozen=True)
 class Job:
-    """A run in the process of a job; the arguments are those of :class:`.Runner`."""
+    """A run in the process of a job; ``arguments`` are those of :class:`.Runner`."""
 
-    name: str
-    steps: Sequence[str]
-    averages: bool
-    environment: Mapping[str, str]
+    arguments: tuple[str, Sequence[str], bool, Mapping[str, str]]
     run: Run
 
     def __call__(self) -> None:
-        Runner(self.name, self.steps, self.averages, self.environment).run_all([self.run], [{}])
+        Runner(*self.arguments).run_all([self.run], [{}])
 
     def checkpoint(self) -> Any:
         """Return the job to requeue before its time is over; submitit calls it."""
@@ -135,7 +132,7 @@ class JobRunner(Runner):
         else:
             self._executor.update_parameters(name=re.sub(r"\W+", "_", run.name))
             try:
-                job = self._executor.submit(Job(*self._arguments, run))
+                job = self._executor.submit(Job(self._arguments, run))
             except RuntimeError as error:  # sbatch refused it
                 raise UsageError(f"--executor slurm: {in_one_line(error)}") from error
             run.folder.mkdir(parents=True, exist_ok=True)

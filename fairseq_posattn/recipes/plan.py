@@ -40,12 +40,8 @@ class Entry:
 class Plan(ABC):
     """Common part of both kinds of recipes.
 
-    Args:
-        recipe: the table.
-        options: the parsed command line.
-        regime: last part of the default of ``--out``.
-        generated: name of the generated data of ``--tiny``.
-        data: default of ``--data``.
+    ``regime`` is the last part of the default of ``--out``, ``data`` the default of ``--data``,
+    ``generated`` the name of the data of ``--tiny``.
     """
 
     recipe: Recipe
