@@ -251,20 +251,15 @@ def test_learning_rates_are_tuned():
 
 
 def test_the_rows_are_compared_with_the_files_baseline():
-    assert find_recipe("baseline: ALiBi\n").baseline == "ALiBi"
-    assert find_recipe("").baseline == ""
+    assert plan_of(f"{FILE}baseline: ALiBi\n").recipe.baseline == "ALiBi"
+    assert plan_of(FILE).recipe.baseline == ""
 
 
 def test_scores_by_length_are_metrics():
-    more = "scoring: bleu --by-length 9,20\nmetrics: [bleu 0 to 9, bleu 10 to 20]\n"
-    assert find_recipe(more).settings.metrics == ("bleu 0 to 9", "bleu 10 to 20")
+    text = f"{FILE}scoring: bleu --by-length 9,20\nmetrics: [bleu 0 to 9, bleu 10 to 20]\n"
+    assert plan_of(text).recipe.settings.metrics == ("bleu 0 to 9", "bleu 10 to 20")
     with pytest.raises(UsageError, match="own.yaml:8: there is no metric 'bleu 10 to 20'"):
-        find_recipe(more.replace("9,20", "9"))
-
-
-def find_recipe(more):
-    Path("own.yaml").write_text(FILE + more)
-    return find("own.yaml")
+        plan_of(text.replace("9,20", "9"))
 
 
 @pytest.mark.parametrize("option", ["--data", "--prepare", "--source"])
