@@ -18,7 +18,7 @@ from fairseq_posattn.attention.features import attend_to_past
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances
-from fairseq_posattn.attention.relative_bias import attend_by_distance
+from fairseq_posattn.attention.softmax import attend_by_distance
 
 
 @attention(triton=True, sdpa=True, sdpa_on_cpu=True)

@@ -12,9 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention.gradients import once
-from fairseq_posattn.attention.private import has_onednn_linear, onednn_linear
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.pytorch import has_onednn_linear, is_traced, once, onednn_linear
 from fairseq_posattn.common.errors import UsageError
 
 LIBRARIES = ("torch", "onednn")

@@ -1,7 +1,6 @@
 """The decorator that makes an attention function of an equation, and the dispatch of its calls."""
 
 import functools
-import importlib
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,12 +11,11 @@ from torch import Tensor
 
 from fairseq_posattn.attention import auto
 from fairseq_posattn.attention.call import Arguments, Attended, Call, Options
-from fairseq_posattn.attention.kernels.support import kernel_reason
+from fairseq_posattn.attention.kernels.support import kernel_reason, with_kernel
 from fairseq_posattn.attention.masks import DistanceMask
-from fairseq_posattn.attention.private import constant
+from fairseq_posattn.attention.pytorch import constant, is_traced
 from fairseq_posattn.attention.shapes import Shapes
 from fairseq_posattn.attention.softmax import heads_beat_sdpa
-from fairseq_posattn.attention.tracing import is_traced
 
 # Fastest first on a GPU. On a CPU the reference is the fastest for fewer queries, and with dropout.
 IMPLEMENTATIONS = ("triton", "sdpa", "reference")
@@ -233,27 +231,3 @@ def attention(
         return function
 
     return declare
-
-
-def with_kernel(name: str) -> Callable[[Callable[..., Attended]], Callable[..., Attended]]:
-    """Decorate an equation: the kernel ``module:function`` serves calls with ``impl="triton"``."""
-    module, function = name.split(":")
-    kernels: dict[str, Callable[..., Attended]] = {}
-
-    @constant
-    def load() -> None:  # when it is needed: importing Triton is slow
-        if not kernels:
-            imported = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
-            kernels["triton"] = getattr(imported, function)
-
-    def decorate(equation: Callable[..., Attended]) -> Callable[..., Attended]:
-        @functools.wraps(equation)
-        def attend(call: Call, *args: Any, **arguments: Any) -> Attended:
-            if call.impl != "triton":
-                return equation(call, *args, **arguments)
-            load()
-            return kernels["triton"](call, *args, **arguments)
-
-        return attend
-
-    return decorate

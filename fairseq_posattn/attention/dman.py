@@ -20,8 +20,8 @@ from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import LayerSizes, Mechanism, Shared
 from fairseq_posattn.attention.passes import once_a_pass
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
+from fairseq_posattn.attention.pytorch import is_traced
 from fairseq_posattn.attention.softmax import attend_by_head, biased_attention, can_attend_by_head
-from fairseq_posattn.attention.tracing import is_traced
 from fairseq_posattn.common.flags import flag
 
 # Lower bound of the dynamic mask, as in the published runs.

@@ -10,9 +10,8 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Call
 from fairseq_posattn.attention.positions import waves
-from fairseq_posattn.attention.private import is_transformed
+from fairseq_posattn.attention.pytorch import is_traced, is_transformed
 from fairseq_posattn.attention.softmax import sdpa_attention
-from fairseq_posattn.attention.tracing import is_traced
 
 # Fused attention on a GPU takes multiples of so many features.
 MULTIPLE = 8

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fairseq_posattn.attention.auto import largest_error, try_kernels
 from fairseq_posattn.attention.kernels.support import kernel_reason
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.pytorch import is_traced
 
 logger = logging.getLogger(__name__)
 

@@ -34,7 +34,7 @@ from torch import Tensor
 from torch.types import Device
 
 from fairseq_posattn.attention.positions import signed_distances, toeplitz_matrix
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.pytorch import is_traced
 
 # Masks by distance t - s (query minus key position).
 MASKS: dict[str, Callable[[Tensor], Tensor]] = {

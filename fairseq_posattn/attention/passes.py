@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from torch import Tensor
 
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.pytorch import is_traced
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Arguments
 from fairseq_posattn.attention.masks import DistanceMask
-from fairseq_posattn.attention.private import is_surely
+from fairseq_posattn.attention.pytorch import is_surely
 
 BROADCAST = {"B", "H", "Tq"}
 DISTANCES = "Tq+Tk-1"

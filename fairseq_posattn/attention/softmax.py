@@ -14,9 +14,10 @@ from torch import Tensor
 
 from fairseq_posattn.attention.call import Attended, Call
 from fairseq_posattn.attention.cpu import dropout_matmul, library, matmul, product
+from fairseq_posattn.attention.kernels.support import with_kernel
 from fairseq_posattn.attention.passes import once_a_pass
-from fairseq_posattn.attention.positions import blocked_keys, union_of_masks
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.positions import blocked_keys, toeplitz_matrix, union_of_masks
+from fairseq_posattn.attention.pytorch import is_traced
 
 # From so many queries on, the scores of all heads exceed the caches of a CPU.
 LONG_TEXT = 256
@@ -142,6 +143,20 @@ def biased_attention(
         wide = torch.promote_types(scores.dtype, bias.dtype) != scores.dtype
         scores = scores + bias if wide else scores.add_(bias)
     return softmax_attention(call, scores, value, blocked)
+
+
+@with_kernel("distance_attention:attend_by_distance_triton")
+def attend_by_distance(
+    call: Call, query: Tensor, key: Tensor, value: Tensor, bias: Tensor
+) -> Attended:
+    """Return ``softmax(A) V``, ``A[t, s] = q_t k_s / sqrt(D) + b(t - s)``, as of ALiBi and T5.
+
+    Args:
+        bias: ``[H, Tq+Tk-1]``, each head's b at the distances of
+            :func:`~fairseq_posattn.attention.positions.signed_distances`.
+    """
+    matrix = toeplitz_matrix(bias, query.size(-2), key.size(-2))  # [H, Tq, Tk]
+    return biased_attention(call, query, key, value, bias=matrix[None])
 
 
 def heads_beat_sdpa(queries: int) -> bool:

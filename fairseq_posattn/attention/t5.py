@@ -16,7 +16,7 @@ from fairseq_posattn.attention.call import Attended, Call, Key, Options, Query, 
 from fairseq_posattn.attention.declare import attention
 from fairseq_posattn.attention.mechanism import Mechanism, Shared
 from fairseq_posattn.attention.positions import signed_distances
-from fairseq_posattn.attention.relative_bias import attend_by_distance
+from fairseq_posattn.attention.softmax import attend_by_distance
 from fairseq_posattn.common.flags import flag
 
 

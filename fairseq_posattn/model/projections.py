@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fairseq_posattn.attention import private
+from fairseq_posattn.attention import pytorch
 from fairseq_posattn.attention.cpu import Linear, library
 
 INT8_MAX = 127
 # CPUs without VNNI add two int8 products in 16 bits: 7-bit inputs avoid overflow.
-REDUCE_RANGE = not private.has_vnni()
+REDUCE_RANGE = not pytorch.has_vnni()
 # Rows of the matmul for which weights are packed; other numbers are served as well.
 PACKED_ROWS = 160
 FEWEST_ROWS = 4
@@ -56,16 +56,16 @@ def _agrees(product: Callable[[Tensor], Tensor], layer: Linear) -> bool:
 def _packed_product(layer: Linear) -> Callable[[Tensor], Tensor]:
     weight, bias = layer.weight.detach(), layer.bias
     if library() == "onednn":
-        by_onednn = private.pack_for_onednn(weight, PACKED_ROWS)
-        return lambda x: private.onednn_linear(x, by_onednn, bias)
-    packed = private.pack_for_mkl(weight, PACKED_ROWS)
+        by_onednn = pytorch.pack_for_onednn(weight, PACKED_ROWS)
+        return lambda x: pytorch.onednn_linear(x, by_onednn, bias)
+    packed = pytorch.pack_for_mkl(weight, PACKED_ROWS)
 
     def product(x: Tensor) -> Tensor:
         rows = x.numel() // x.size(-1)
         if rows < FEWEST_ROWS:
             return F.linear(x, weight, bias)
         # PyTorch ignores weights packed for another number of rows. MKL uses them: see _agrees.
-        return private.mkl_linear(x, packed, weight, bias, rows)
+        return pytorch.mkl_linear(x, packed, weight, bias, rows)
 
     return product
 
@@ -83,7 +83,7 @@ def quantize_linear_layers(model: nn.Module) -> int:
     """
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     for layer in layers:
-        matmul = partial(private.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
+        matmul = partial(pytorch.int8_linear, packed=_pack(layer), reduce_range=REDUCE_RANGE)
         setattr(layer, "product" if isinstance(layer, Linear) else "forward", matmul)
     return len(layers)
 

@@ -13,10 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_posattn.attention.gradients import once
 from fairseq_posattn.attention.kernels import launch, ops
 from fairseq_posattn.attention.kernels.launch import Launch, Layout
 from fairseq_posattn.attention.kernels.tiles import block_of
+from fairseq_posattn.attention.pytorch import once
 
 TILE = 2048  # numbers: 16 for each thread of four warps; the longest row
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from triton.runtime import driver
 
 from fairseq_posattn.attention.call import Call
-from fairseq_posattn.attention.gradients import once
 from fairseq_posattn.attention.kernels.ops import Drawn, Plane, Rows
 from fairseq_posattn.attention.kernels.support import tf32_allowed
 from fairseq_posattn.attention.kernels.tiles import Tile, block_of
+from fairseq_posattn.attention.pytorch import once
 
 # Two programs for each multiprocessor of an H100 or H200, to fill the GPU.
 PROGRAMS = 264

@@ -18,7 +18,7 @@ from fairseq_posattn.attention.kernels import ops
 from fairseq_posattn.attention.kernels.launch import drawn
 from fairseq_posattn.attention.kernels.ops import Drawn
 from fairseq_posattn.attention.masks import DistanceMask
-from fairseq_posattn.attention.tracing import is_traced
+from fairseq_posattn.attention.pytorch import is_traced
 
 # Entries of vectors beyond the sentence, for the last tile: the largest block.
 MARGIN = 128

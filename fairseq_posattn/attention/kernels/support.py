@@ -3,12 +3,14 @@
 import functools
 import importlib.util
 import os
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fairseq_posattn.attention.call import Arguments
-from fairseq_posattn.attention.private import constant
+from fairseq_posattn.attention.call import Arguments, Attended, Call
+from fairseq_posattn.attention.pytorch import constant
 
 LARGEST_HEAD = 128
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)
@@ -88,3 +90,27 @@ def _installation_reason() -> str | None:
         oldest = ".".join(map(str, OLDEST_TRITON))
         return f"needs Triton {oldest} or newer, not {triton.__version__}"
     return None
+
+
+def with_kernel(name: str) -> Callable[[Callable[..., Attended]], Callable[..., Attended]]:
+    """Decorate an equation: the kernel ``module:function`` serves calls with ``impl="triton"``."""
+    module, function = name.split(":")
+    kernels: dict[str, Callable[..., Attended]] = {}
+
+    @constant
+    def load() -> None:  # when it is needed: importing Triton is slow
+        if not kernels:
+            imported = importlib.import_module(f"fairseq_posattn.attention.kernels.{module}")
+            kernels["triton"] = getattr(imported, function)
+
+    def decorate(equation: Callable[..., Attended]) -> Callable[..., Attended]:
+        @functools.wraps(equation)
+        def attend(call: Call, *args: Any, **arguments: Any) -> Attended:
+            if call.impl != "triton":
+                return equation(call, *args, **arguments)
+            load()
+            return kernels["triton"](call, *args, **arguments)
+
+        return attend
+
+    return decorate

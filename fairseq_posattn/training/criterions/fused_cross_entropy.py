@@ -7,7 +7,7 @@ import torch
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from torch import Tensor
 
-from fairseq_posattn.attention.gradients import once
+from fairseq_posattn.attention.pytorch import once
 
 # Float32 logits per chunk: on a CPU, as many as its cache holds.
 CHUNK_SIZES = {"cpu": 2**18, "cuda": 2**26}

@@ -1,5 +1,6 @@
-"""Private names of PyTorch in use, each with the condition under which to remove it."""
+"""Tracing, gradients, and PyTorch's private names, each with the condition to remove it."""
 
+import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -7,6 +8,32 @@ import torch
 from torch import Tensor
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def is_traced() -> bool:
+    """Return whether PyTorch is compiling or tracing, under which nothing is cached by tensors."""
+    return (
+        torch.compiler.is_compiling() or torch.jit.is_tracing()  # type: ignore[attr-defined, no-untyped-call]
+    )
+
+
+def once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate the backward of a custom function: raise RuntimeError under ``create_graph=True``.
+
+    PyTorch's ``once_differentiable`` raises in ``backward()`` alone: ``torch.autograd.grad`` takes
+    the gradient for a constant, so that second derivatives lack terms.
+    """
+
+    @functools.wraps(backward)
+    def compute(ctx: Any, *gradients: Any) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "this function has no second derivatives (create_graph=True); "
+                "use impl='reference' without dropout"
+            )
+        return backward(ctx, *gradients)
+
+    return compute
 
 
 def constant(function: Function) -> Function:
