@@ -76,19 +76,14 @@ def self_check_reason(name: str, attend: Attend, shapes: Shapes, example: Exampl
     if key not in _reasons:
         if example.device.type == "cuda" and is_capturing():
             return "cannot be checked while a CUDA graph is captured; run a step before"
-        _reasons[key] = _check(name, attend, shapes, example)
+        reason = _reasons[key] = try_kernels(
+            lambda: max(_disagreement(attend, shapes, example, length) for length in LENGTHS),
+            example.device,
+        )
+        if reason is not None:
+            text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
+            logger.warning(text, name, example, reason)
     return _reasons[key]
-
-
-def _check(name: str, attend: Attend, shapes: Shapes, example: Example) -> str | None:
-    def error() -> float:
-        return max(_disagreement(attend, shapes, example, length) for length in LENGTHS)
-
-    reason = try_kernels(error, example.device)
-    if reason is not None:
-        text = "%s does not use its Triton kernels for calls with %s: the implementation %s"
-        logger.warning(text, name, example, reason)
-    return reason
 
 
 def try_kernels(error: Callable[[], float], device: torch.device) -> str | None:

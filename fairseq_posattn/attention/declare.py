@@ -204,7 +204,7 @@ def attention(
         declared = Attention(
             name=equation.__name__,
             attend=equation if kernel is None else with_kernel(kernel)(equation),
-            shapes=Shapes.of({p.name: p.annotation for p in parameters}),
+            shapes=Shapes({p.name: p.annotation for p in parameters}),
             implementations=(*kernels, *(("sdpa",) if sdpa else ()), "reference"),
             sdpa_on_cpu=sdpa_on_cpu,
             causal=causal,

@@ -33,22 +33,18 @@ TABLES = {"N": 8, "W": 4}  # sizes of learned tensors that no length decides, fo
 class Shapes:
     """Shapes of a function's tensors by argument, in the order in which they are checked."""
 
-    def __init__(self, **shapes: str):
-        self.deviations: dict[str, float] = {}
-        self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
-        self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
-
-    @classmethod
-    def of(cls, annotations: Mapping[str, Any]) -> "Shapes":
-        """Return the shapes in the annotations of a function's parameters."""
+    def __init__(self, annotations: Mapping[str, Any]):
+        """Read the shapes in the annotations of a function's parameters."""
         metadata = {
             name: annotation.__metadata__
             for name, annotation in annotations.items()
             if get_origin(annotation) is Annotated
         }
-        shapes = cls(**{n: shape for n, (shape, *_) in metadata.items()}, key_padding_mask="B Tk")
-        shapes.deviations = {n: rest[0] for n, (_, *rest) in metadata.items() if rest}
-        return shapes
+        shapes: dict[str, str] = {n: shape for n, (shape, *_) in metadata.items()}
+        shapes["key_padding_mask"] = "B Tk"
+        self.deviations = {n: rest[0] for n, (_, *rest) in metadata.items() if rest}
+        self.dimensions = {n: s.split() for n, s in shapes.items() if not s.startswith("~")}
+        self.masks = {n: s[1:].split() for n, s in shapes.items() if s.startswith("~")}
 
     def fit(self, arguments: Arguments) -> dict[str, Any]:
         """Return arguments to expand to common sizes: shapes of tensors, heads of distance masks.

@@ -6,6 +6,7 @@ import pytest
 import torch
 from kernel_checks import DEVICE, require_kernels
 
+from fairseq_posattn.attention.call import Key, Query
 from fairseq_posattn.attention.cases import CASES, Sizes
 from fairseq_posattn.attention.shapes import Shapes
 
@@ -145,7 +146,7 @@ def test_wrong_options_are_refused(options, error, message):
 
 
 def test_the_error_states_the_shape_and_the_expected_one():
-    shapes = Shapes(query="B H Tq D", key="B H Tk D", key_padding_mask="B Tk")
+    shapes = Shapes({"query": Query, "key": Key})
     query, key = torch.zeros(3, 2, 5, 4), torch.zeros(3, 2, 6, 4)
     message = r"^key_padding_mask has shape \[3, 7\]; expected \[B, Tk\], here \[3, 6\]$"
     with pytest.raises(ValueError, match=message):
