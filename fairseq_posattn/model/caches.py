@@ -13,18 +13,6 @@ IncrementalState = dict[Any, Any]
 Moves = tuple[Tensor, Tensor] | None
 
 
-def select_sentences(new_order: Tensor, hypotheses: int) -> Tensor:
-    """Return the sentences kept; each sentence has ``hypotheses`` consecutive rows."""
-    return new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
-
-
-def is_identity_order(new_order: Tensor, count: int) -> bool:
-    """Return whether the order is the identity. Always False on a GPU, to avoid a device sync."""
-    if new_order.device.type != "cpu":
-        return False
-    return torch.equal(new_order, torch.arange(count))
-
-
 def count_repeats(new_order: Tensor, sentences: int) -> int:
     """Return how often ``new_order`` repeats each of 0, 1, ...; 1 for any other order."""
     repeats, rest = divmod(new_order.numel(), sentences)
@@ -32,6 +20,23 @@ def count_repeats(new_order: Tensor, sentences: int) -> int:
         return 1
     regular = torch.arange(sentences, device=new_order.device).repeat_interleave(repeats)
     return repeats if torch.equal(new_order, regular) else 1
+
+
+def select_encodings(
+    new_order: Tensor, hypotheses: int, sentences: int
+) -> tuple[int, Tensor | None]:
+    """Return the hypotheses that share each encoding, and the encodings to select; None for all.
+
+    A beam search first repeats each sentence, whose hypotheses then share its encoding and stay
+    consecutive. On a GPU other orders always select, to avoid a device sync.
+    """
+    if hypotheses == 1:
+        hypotheses = count_repeats(new_order, sentences)
+        if hypotheses > 1:
+            return hypotheses, None
+    kept = new_order if hypotheses == 1 else new_order[::hypotheses] // hypotheses
+    is_identity = kept.device.type == "cpu" and torch.equal(kept, torch.arange(sentences))
+    return hypotheses, None if is_identity else kept
 
 
 class RowMoves:
@@ -74,17 +79,11 @@ class EncodedCache:
     hypotheses: int
 
     def reorder(self, new_order: Tensor) -> None:
-        """Select and order the sentences; a sentence's hypotheses stay consecutive.
-
-        A beam search first repeats each sentence, whose hypotheses then share keys and values.
-        """
-        if self.hypotheses == 1:
-            self.hypotheses = count_repeats(new_order, self.keys.value.size(0))
-            if self.hypotheses > 1:
-                return
-        sentences = select_sentences(new_order, self.hypotheses)
-        if not is_identity_order(sentences, self.keys.value.size(0)):
-            self.keys = self.keys.select(sentences)
+        """Select and order the sentences; a sentence's hypotheses stay consecutive."""
+        sentences = self.keys.value.size(0)
+        self.hypotheses, kept = select_encodings(new_order, self.hypotheses, sentences)
+        if kept is not None:
+            self.keys = self.keys.select(kept)
 
 
 class PositionCache:

@@ -74,12 +74,6 @@ def merge_heads(x: Tensor) -> Tensor:
     return x.permute(2, 0, 1, 3).flatten(2)
 
 
-def check_heads(embed_dim: int, num_heads: int) -> None:
-    """Raise ValueError if H does not divide C."""
-    if embed_dim % num_heads:
-        raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
-
-
 class MultiheadAttention(nn.Module):
     """Multi-head attention by one mechanism, with H heads that divide C = ``embed_dim`` features.
 
@@ -97,7 +91,8 @@ class MultiheadAttention(nn.Module):
         **projections: PackedLinear,
     ):
         super().__init__()
-        check_heads(embed_dim, num_heads)
+        if embed_dim % num_heads:
+            raise ValueError(f"{embed_dim} features cannot be divided among {num_heads} heads")
         self.num_heads = num_heads
         for name, projection in projections.items():
             self.add_module(name, projection)

@@ -18,12 +18,7 @@ from fairseq_posattn.common.errors import UsageError, as_usage_error
 from fairseq_posattn.common.flags import flag
 from fairseq_posattn.compat import checks, cuda_graphs
 from fairseq_posattn.model import seq2seq
-from fairseq_posattn.model.caches import (
-    count_repeats,
-    is_identity_order,
-    reorder_caches,
-    select_sentences,
-)
+from fairseq_posattn.model.caches import reorder_caches, select_encodings
 from fairseq_posattn.model.initialization import INITIALIZATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription, replace_positions
 from fairseq_posattn.model.transformer_layer import CROSS, FEED_FORWARD, DecoderLayer, EncoderLayer
@@ -163,15 +158,11 @@ class PosAttnEncoder(seq2seq.EncoderPass, transformer.TransformerEncoderBase):
         exchanges hypotheses within a sentence. So encodings need not be repeated: in cross
         attention the hypotheses are more queries. Any other first ``new_order`` is applied as is.
         """
-        hypotheses = encoder_out.get("hypotheses", [1])[0]
-        if hypotheses == 1:
-            hypotheses = count_repeats(new_order, encoder_out["encoder_out"][0].size(1))
-            if hypotheses > 1:
-                return {**encoder_out, "hypotheses": [hypotheses]}
-        sentences = select_sentences(new_order, hypotheses)
-        if is_identity_order(sentences, encoder_out["encoder_out"][0].size(1)):
-            return encoder_out
-        return {**super().reorder_encoder_out(encoder_out, sentences), "hypotheses": [hypotheses]}
+        hypotheses, encoded = encoder_out.get("hypotheses", [1])[0], encoder_out["encoder_out"][0]
+        hypotheses, kept = select_encodings(new_order, hypotheses, encoded.size(1))
+        if kept is not None:
+            encoder_out = super().reorder_encoder_out(encoder_out, kept)
+        return {**encoder_out, "hypotheses": [hypotheses]}
 
 
 class PosAttnDecoder(seq2seq.DecoderPass, transformer.TransformerDecoderBase):
