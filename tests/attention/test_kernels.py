@@ -296,10 +296,7 @@ LEARNED_MASK = torch.zeros(3, 3, device=DEVICE, requires_grad=True)
 @pytest.mark.parametrize(
     ("name", "sizes", "options", "message"),
     [
-        ("da", {}, {"mapping": "clap"}, "unknown mapping 'clap'"),
         ("da", {}, {"adjustment": "late_add"}, "cannot do late_add, only early_multiply"),
-        ("da", {}, {"adjustment": "late_multiply"}, "cannot do late_multiply, only early_m"),
-        ("da", {}, {"adjustment": "early_add"}, "cannot do early_add, only early_multiply"),
         ("mtsa", {}, {"mask": LEARNED_MASK}, "impl='triton' cannot differentiate the mask"),
         ("dman", {}, {"need_weights": True}, "impl='triton' cannot return weights; choose one of"),
         ("dman", {"dtype": torch.double}, {}, "takes float16, bfloat16 or float32, not float64"),

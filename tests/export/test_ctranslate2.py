@@ -56,11 +56,3 @@ def test_all_that_ctranslate2_lacks_is_named(translator, tmp_path, capsys):
     lacking = "--encoder-sublayers dman,san,ffn, --activation-fn linear, --heads-activation relu, "
     error = f"error: --ctranslate2: it has no {lacking}--rpr-per-head; leave the flag out"
     assert error in capsys.readouterr().err
-
-
-def test_a_missing_package_is_named(monkeypatch, capsys, tmp_path):
-    absent = {"ctranslate2": None}
-    monkeypatch.setattr(command, "find_spec", lambda name: absent.get(name, name))
-    assert run(tmp_path / "checkpoint.pt", tmp_path / "out", "--ctranslate2") == 1
-    error = "ctranslate2 is not installed; python -m pip install 'fairseq-posattn[ctranslate2]'"
-    assert capsys.readouterr().err == f"posattn export: error: {error}\n"

@@ -33,10 +33,11 @@ def path(translator):
     return translator("dman_iwslt_de_en", *TINY_TRANSFORMER)[0]
 
 
-def test_a_missing_package_is_named(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "safetensors" else name)
-    assert run(tmp_path / "checkpoint.pt", tmp_path / "out") == 1
-    error = "safetensors is not installed; python -m pip install 'fairseq-posattn[export]'"
+@pytest.mark.parametrize("package, extra", [("safetensors", "export"), ("ctranslate2",) * 2])
+def test_a_missing_package_is_named(package, extra, monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "find_spec", lambda name: None if name == package else name)
+    assert run(tmp_path / "checkpoint.pt", tmp_path / "out", "--ctranslate2") == 1
+    error = f"{package} is not installed; python -m pip install 'fairseq-posattn[{extra}]'"
     assert capsys.readouterr().err == f"posattn export: error: {error}\n"
 
 

@@ -1,4 +1,4 @@
-"""ONNX graphs of classifiers on batches and lengths other than the traced ones."""
+"""ONNX graphs of classifiers and encoders on batches and lengths other than the traced ones."""
 
 from unittest.mock import Mock
 
@@ -6,7 +6,7 @@ import onnxruntime
 import pytest
 import torch
 from classifier_builder import PAD, TINY_OF, sentences
-from test_export import CLASSIFIERS, TINY_CLASSIFIER, unlike
+from test_export import CLASSIFIERS, TINY_CLASSIFIER, TINY_TRANSFORMER, unlike
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.export import onnx
@@ -26,7 +26,7 @@ def close(found, expected):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
-# Layers of Transformers are in test_onnx_encoders.py; han_classifier has GRUs, too.
+# Layers of Transformers are tested below; han_classifier has GRUs, too.
 KINDS = {*unlike(CLASSIFIERS, "sublayers|normalize_before")}
 KINDS -= {"bigru_classifier", "cspan_big_classifier", "tener_classifier"}
 GRAPHS = [
@@ -70,6 +70,32 @@ def test_the_graph_of_a_model_of_pairs(classifier, tmp_path):
     inputs = exported.tokenizer(firsts, seconds, padding=True, return_tensors="pt")
     found = ask(*(inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids")))
     close(found, exported.model(**inputs).logits)
+
+
+ONE = "--encoder-layers=1"
+# All mechanisms, all kinds of embeddings and layer norms, and several layers.
+ENCODERS = [
+    ["--encoder-sublayers=san,dman,mtsa,gaussian,sman,ffn", "--encoder-normalize-before", ONE],
+    pytest.param(
+        ["--encoder-sublayers=past,future,masked,ffn", "--encoder-learned-pos"],
+        marks=pytest.mark.nightly,
+    ),
+    ["--encoder-sublayers=da,rpr,transformer_xl,tener,ffn", "--layernorm-embedding", ONE],
+    ["--encoder-sublayers=rope,alibi,t5,kerple,fire,ffn", ONE],
+]
+
+
+@pytest.mark.parametrize("flags", ENCODERS, ids="".join)
+@torch.no_grad()
+def test_an_encoders_graph_gives_its_states(flags, translator, tmp_path):
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER, *flags)
+    model = export(path, tmp_path / "out").model
+    ask = graph(model, tmp_path / "out")
+    for ids in (sentences(2, 9, 1, 4, 1, left_pad=True), sentences(30)):
+        mask = ids.ne(PAD).long()
+        expected = model.get_encoder()(ids, mask).last_hidden_state
+        present = mask.bool()
+        close(ask(ids, mask)[present], expected[present])
 
 
 @pytest.mark.parametrize(

@@ -41,15 +41,11 @@ def transformer(task, encoder, decoder, **flags):
 
 
 @pytest.fixture
-def dictionary():
-    return dictionary_of("a b c d e f g h i j")
-
-
-@pytest.fixture
-def build(dictionary):
+def build():
     """Return ``build("dman,san,ffn")``: an encoder of two layers and its places."""
 
     def build(encoder, decoder="san,cross,ffn", side="encoder", **flags):
+        dictionary = dictionary_of("a b c d e f g h i j")
         task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
         chosen = getattr(transformer(task, encoder, decoder, **flags)[0], side)
         names = {"encoder": encoder, "decoder": decoder}[side].split(",")
@@ -104,30 +100,3 @@ def sentences():
     """Return sentences of several lengths; one length repeats."""
     generator = torch.Generator().manual_seed(1)
     return [torch.randint(4, 14, (length,), generator=generator) for length in (5, 3, 7, 5, 1, 5)]
-
-
-@pytest.fixture
-def set_parameters():
-    """Return ``set_parameters(module, name=list)``."""
-
-    @torch.no_grad()
-    def set_parameters(module, **values):
-        for name, value in values.items():
-            getattr(module, name).copy_(torch.tensor(value))
-
-    return set_parameters
-
-
-@pytest.fixture
-def labels_of():
-    """Return ``labels_of(figure)``: all titles, axis labels and color bar labels."""
-
-    def labels_of(figure):
-        return [
-            text
-            for axis in figure.axes
-            for text in (axis.get_title(), axis.get_xlabel(), axis.get_ylabel())
-            if text
-        ]
-
-    return labels_of

@@ -1,6 +1,7 @@
 """DA's learned parameters: numbers by the model, pictures by the numbers."""
 
 import pytest
+import torch
 
 from fairseq_posattn.inspection.parameters import draw_weights, weight_numbers
 
@@ -8,8 +9,14 @@ W = [[0.5, -0.25], [-1.0, 2.0]]
 V = [[-2.0, 1.0], [0.75, 0.25]]
 
 
+@torch.no_grad()
+def set_parameters(module, **values):
+    for name, value in values.items():
+        getattr(module, name).copy_(torch.tensor(value))
+
+
 @pytest.fixture
-def places(build, set_parameters):
+def places(build):
     """Return ``places()``: DA's sublayers with W and V, of an encoder of two layers."""
 
     def places():
@@ -34,7 +41,7 @@ def test_each_parameter_is_sorted_alone(places):
     assert [bar["head"] for bar in second["parameters"]["v"]] == [2, 1]
 
 
-def test_several_runs_give_the_mean_of_sorted_values(places, set_parameters):
+def test_several_runs_give_the_mean_of_sorted_values(places):
     ours, others = places(), places()
     set_parameters(others[0].owner, distance_weight=[0.25, 1.5])
     numbers = weight_numbers(ours, others)
@@ -53,7 +60,7 @@ def test_parameters_depend_on_the_mapping(build, mapping, names):
     assert [list(one["parameters"]) for one in numbers["sublayers"]] == [names, names]
 
 
-def test_the_picture_of_weights_shows_the_numbers(places, labels_of):
+def test_the_picture_of_weights_shows_the_numbers(places):
     numbers = weight_numbers(places())
     figure = draw_weights(numbers)
     shown = {(axis.get_title(), axis.get_xlabel()): axis for axis in figure.axes}
@@ -65,4 +72,4 @@ def test_the_picture_of_weights_shows_the_numbers(places, labels_of):
             heights = [bar.get_height() for bar in axis.patches]
             drawn = zip(heads, heights, strict=True)
             assert [{"head": head, "value": value} for head, value in drawn] == bars
-    assert {label[:3] for label in labels_of(figure)} > {"w: ", "v: "}
+    assert {axis.get_ylabel()[:3] for axis in figure.axes} > {"w: ", "v: "}
