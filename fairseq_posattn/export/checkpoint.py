@@ -66,7 +66,7 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
     ``data`` has the dictionaries; by default the checkpoint's folder, else that of training.
     ``decoding`` are defaults of ``generate`` with fairseq's names and meaning, such as ``beam``.
     """
-    target = Path(folder)
+    target = Path(folder).absolute()  # "." has no name
     if target.is_file() or (target.is_dir() and any(target.iterdir())):
         raise UsageError(f"{folder}: exists and is not empty; name another folder")
     trained = load(str(checkpoint), data)
@@ -81,16 +81,17 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             "of this plugin that translate, summarize or classify can, and fairseq's Transformer; "
             "for int8 of fairseq's other translation models use 'posattn translate --int8'"
         )
-    beside = target.absolute().parent
     try:
-        beside.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(prefix=f".{target.name}.", dir=beside) as unfinished:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as unfinished:
             part = Path(unfinished) / target.name
             part.mkdir()
             exported = _write(trained, collect(trained), part)
-            for file in part.iterdir():  # some are readable by the owner alone
-                file.chmod((part / "vocab.json").stat().st_mode)
-            part.rename(target)
+            mode = (part / "vocab.json").stat().st_mode
+            target.mkdir(exist_ok=True)
+            for file in list(part.iterdir()):  # a shell may be in the target
+                file.chmod(mode)  # some are readable by the owner alone
+                file.rename(target / file.name)
             return exported
     except (OSError, SafetensorError) as error:
         reason = getattr(error, "strerror", None) or error

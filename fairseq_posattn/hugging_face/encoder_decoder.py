@@ -113,6 +113,8 @@ class PosAttnForSeq2SeqLM(PreTrainedModel, GenerationMixin):
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
         if decoder_input_ids is None:
+            if labels is None:
+                raise ValueError("decoder_input_ids, labels: give one of them, or call generate()")
             decoder_input_ids = self.prepare_decoder_input_ids_from_labels(labels)
         encoded = encoder_outputs[0]
         padding = None if attention_mask is None else find_padding(attention_mask, 0)

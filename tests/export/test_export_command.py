@@ -42,19 +42,21 @@ def test_a_missing_package_is_named(package, extra, monkeypatch, capsys, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_folder_of_a_checkpoint_is_exported(path, tmp_path, capsys):
+def test_a_folder_of_a_checkpoint_is_exported_to_this_one(path, tmp_path, monkeypatch, capsys):
     path.rename(tmp_path / "checkpoint_best.pt")
     (tmp_path / "out").mkdir()
-    assert run(tmp_path, tmp_path / "out", "--beam", "3") == 0
+    monkeypatch.chdir(tmp_path / "out")
+    assert run(tmp_path, ".", "--beam", "3") == 0
     output = capsys.readouterr()
     assert "is a folder: using its checkpoint_best.pt" in output.err
-    assert output.out.startswith(f"{tmp_path / 'out'}: weights, configuration, tokenizer and model")
-    files = {file.name: file for file in (tmp_path / "out").iterdir()}
+    assert output.out.startswith(".: weights, configuration, tokenizer and model")
+    assert "# out\n" in Path("README.md").read_text()
+    files = {file.name: file for file in Path().iterdir()}
     assert set(files) > PARTS
     assert '"num_beams": 3' in files["generation_config.json"].read_text()
     assert len({file.stat().st_mode for file in files.values()}) == 1
-    assert run(tmp_path, tmp_path / "out") == 1
-    assert f"error: {tmp_path / 'out'}: exists and is not empty" in capsys.readouterr().err
+    assert run(tmp_path, ".") == 1
+    assert "error: .: exists and is not empty" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,8 @@ def test_labels_are_shifted_right_for_the_decoder(exported):
     wanted = labels.ne(-100)
     likely = logits.log_softmax(-1)[wanted].gather(1, labels[wanted][:, None])
     torch.testing.assert_close(output.loss, -likely.mean())
+    with pytest.raises(ValueError, match="give one of them, or call generate"):
+        model(inputs["input_ids"])
 
 
 TEXT = [
