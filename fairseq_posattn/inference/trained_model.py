@@ -103,10 +103,10 @@ def load(path: str, data: str | None = None, *, reads_data: bool = False) -> Tra
         data = str(beside)
     with without_logs():
         state = load_checkpoint_to_cpu(path, OVERRIDES | ({"data": data} if data else {}))
-        task = state["cfg"].get("task") if state.get("cfg") else None
-        if task is None or not isinstance(getattr(task, "data", None), str):
+        settings = state["cfg"].get("task") if state.get("cfg") else None
+        if settings is None or not isinstance(getattr(settings, "data", None), str):
             raise UsageError(f"{path}: its settings name no task and no data")
-        folder = utils.split_paths(task.data)[0]
+        folder = utils.split_paths(settings.data)[0]
         fix = "name the folder of the binarized data with --data"
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: no such folder of dictionaries; {fix}")
