@@ -176,27 +176,11 @@ def forget(a, b, h, i, j, distance):
 
 
 PAST_ONLY = ("cope", "forget")
-SCORES = {
-    "rope": rope,
-    "alibi": alibi,
-    "t5": t5,
-    "kerple": kerple,
-    "fire": fire,
-    "cope": cope,
-    "forget": forget,
-    "san": dot,
-    "dman": dman,
-    "da": da,
-    "mtsa": mtsa,
-    "mtsa_identity": mtsa,
-    "mpsan": mpsan,
-    "masked": dot,
-    "rpr": rpr,
-    "gaussian": gaussian,
-    "transformer_xl": transformer_xl,
-    "tener": tener,
-    "disan": disan,
-}
+SCORES = {"san": dot, "masked": dot, "mtsa_identity": mtsa}
+for score in (dman, da, mtsa, mpsan, rpr, gaussian, transformer_xl, tener, disan):
+    SCORES[score.__name__] = score
+for score in (rope, alibi, t5, kerple, fire, cope, forget):
+    SCORES[score.__name__] = score
 
 
 def mask_at(mask, b, h, i, j):

@@ -1,6 +1,7 @@
 """The self check before ``auto`` uses kernels, and its choice of an implementation."""
 
 import dataclasses
+import inspect
 import logging
 
 import pytest
@@ -31,15 +32,8 @@ def reason_of(name="dman", spoil=lambda context, *_: context, dtype=torch.float3
 
     shapes, sizes = case.attention.shapes, Sizes(1, 2, 3, 3, kind.get("features", 16))
     arguments = case.arguments(sizes, dtype, DEVICE)
-    defaults = {
-        "dman": {},
-        "da": {"mapping": "learnable_sigmoid", "adjustment": "early_multiply"}
-        | {"clip_threshold": 1.0},
-        "mtsa": {"token_scale": "log_sigmoid", "source_scale": "identity"},
-        "mtsa_identity": {"source_scale": "identity", "mask": None},
-        "mpsan": {"constant": 5.0},
-        "t5": {"max_distance": 5},
-    }.get(name, {})
+    parameters = inspect.signature(case.function).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
     padding = torch.zeros(1, 3, dtype=torch.bool, device=DEVICE)
     padding = padding if kind.get("padded", True) else None
     call = Call("auto", padding, kind.get("causal", False), kind.get("dropout_p", 0.0))

@@ -14,14 +14,18 @@ pytestmark = pytest.mark.slow
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 
 
-def run(program, cache, *options):
-    """Return the report of a benchmark run in a process without the interpreter."""
-    results = cache / "report.json"
-    command = [sys.executable, "-W", "ignore", *program, *options, "--json", results]
-    environment = {"TRITON_CACHE_DIR": str(cache)}
-    environment["PYTHONPATH"] = f"{BENCHMARKS}:{BENCHMARKS.parent}"
-    run = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+def start(*words, **environment):
+    """Run Python in a process without the interpreter."""
+    environment = os.environ | {"PYTHONPATH": f"{BENCHMARKS}:{BENCHMARKS.parent}"} | environment
+    command = [sys.executable, "-W", *words]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr[-2000:]
+
+
+def run(program, cache, *options):
+    """Return the report of a benchmark."""
+    results = cache / "report.json"
+    start("ignore", *program, *options, "--json", results, TRITON_CACHE_DIR=str(cache))
     return json.loads(results.read_text())
 
 
@@ -55,14 +59,7 @@ for mechanism in kernels.KERNELS:
 
 
 def test_a_repeated_launch_gives_what_triton_gives():
-    environment = os.environ | {"PYTHONPATH": f"{BENCHMARKS}:{BENCHMARKS.parent}"}
-    run = subprocess.run(
-        [sys.executable, "-W", "error", "-c", REPEATED],
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
+    start("error", "-c", REPEATED)
 
 
 compiler = pytest.mark.skipif(
