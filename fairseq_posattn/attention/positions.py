@@ -104,12 +104,6 @@ def relative_unshift(by_key: Tensor) -> Tensor:
     return rows[..., :-1]
 
 
-def sinusoid_angles(positions: Tensor, features: int, base: float = 10000.0) -> Tensor:
-    """Return ``position * base^(-2i/features)`` of feature pair i, ``[T, ceil(features/2)]``."""
-    pairs = torch.arange(0, features, 2, device=positions.device, dtype=positions.dtype)
-    return positions[:, None] * base ** -(pairs / features)
-
-
 @once_a_pass
 def waves(
     start: int,
@@ -120,12 +114,13 @@ def waves(
     wide: torch.dtype | None = None,
     base: float = 10000.0,
 ) -> tuple[Tensor, Tensor]:
-    """Return sines and cosines of the angles of positions from ``start`` on, computed in ``wide``.
+    """Return sines and cosines of ``position * base^(-2i/features)``, computed in ``wide``.
 
-    They are ``[T, ceil(features/2)]``, of :func:`sinusoid_angles`.
+    They are ``[T, ceil(features/2)]``, of feature pairs i at the positions from ``start`` on.
     """
     positions = torch.arange(start, start + length, device=device, dtype=wide or dtype)
-    angles = sinusoid_angles(positions, features, base)
+    pairs = torch.arange(0, features, 2, device=device, dtype=positions.dtype)
+    angles = positions[:, None] * base ** -(pairs / features)
     return angles.sin().to(dtype), angles.cos().to(dtype)
 
 
@@ -143,9 +138,8 @@ def relative_sinusoids(
     The result is ``[Tq+Tk-1, features]``, computed in float32 at least.
     """
     wide = torch.promote_types(dtype, torch.float32)
-    distances = signed_distances(query_length, key_length, device).to(wide)  # [Tq+Tk-1]
-    angles = sinusoid_angles(distances, features)
-    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+    lengths = 1 - query_length, query_length + key_length - 1
+    pairs = torch.stack(waves(*lengths, features, device, wide), dim=-1).flatten(1)
     return pairs[:, :features].to(dtype)
 
 

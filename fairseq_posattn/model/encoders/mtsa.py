@@ -43,13 +43,11 @@ class TensorizedEncoder(nn.Module):
         for weight in self.value_map.weight.chunk(num_heads):
             nn.init.xavier_uniform_(weight)
         self.attention = attention
-        self.query_map: HeadwiseLinear | None = None
-        self.key_map: HeadwiseLinear | None = None
-        if scores in ("both", "token2token"):
-            head_dim, bias = self.output_dim // num_heads, None if cfg.no_attention_bias else 0.0
-            sizes = num_heads, head_dim, head_dim
-            self.query_map = HeadwiseLinear(*sizes, bias, self.map_dropout)
-            self.key_map = HeadwiseLinear(*sizes, bias, self.map_dropout)
+        head_dim, bias = self.output_dim // num_heads, None if cfg.no_attention_bias else 0.0
+        sizes = num_heads, head_dim, head_dim, bias, self.map_dropout
+        has_pairs = scores in ("both", "token2token")
+        self.query_map = HeadwiseLinear(*sizes) if has_pairs else None
+        self.key_map = HeadwiseLinear(*sizes) if has_pairs else None
 
     def forward(self, tokens: Tensor, key_padding_mask: Tensor | None = None) -> Tensor:
         dropout = self.map_dropout
