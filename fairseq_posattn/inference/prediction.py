@@ -223,8 +223,9 @@ class Predictor(LineReader):
     ) -> list[Tensor]:
         """Return token ids of a text; a long one is cut and noted, without notes a UsageError."""
         if len(sentences) != 1 + self.expects_pairs:
-            wanted = "a pair of sentences" if self.expects_pairs else "one sentence"
-            fix = "separate the sentences of a line with a TAB"
+            wanted, fix = "one sentence", "give each a line of its own, without a TAB"
+            if self.expects_pairs:
+                wanted, fix = "a pair of sentences", "separate the sentences of a line with a TAB"
             raise UsageError(f"the model needs {wanted}, not {len(sentences)}; {fix}")
         cfg = self.task.cfg
         sequences = [self._encode_sentence(sentence) for sentence in sentences]
