@@ -1,4 +1,4 @@
-"""Linear layers per head, their dropout, and fusion gates."""
+"""Linear layers per head and their dropout."""
 
 import math
 
@@ -7,11 +7,7 @@ import torch
 from reference import Draws, assert_same_with_gradients, leaves
 
 from fairseq_posattn.attention import cpu
-from fairseq_posattn.attention.headwise import (
-    FusionGate,
-    HeadwiseLinear,
-    map_heads,
-)
+from fairseq_posattn.attention.headwise import HeadwiseLinear, map_heads
 
 
 @pytest.mark.parametrize("library", cpu.LIBRARIES)
@@ -44,11 +40,3 @@ def test_each_head_has_a_linear_layer():
     (x,) = leaves((2, 3, 5, 2), dtype=torch.float32)
     for h in range(3):
         torch.testing.assert_close(linear(x)[:, h], x[:, h] @ linear.weight[h] + 5)
-
-
-def test_a_gate_equals_its_equation():
-    gate = FusionGate(2).double()
-    hidden, context = leaves((3, 2), (3, 2))
-    of_context, of_hidden = gate.map.weight.split(2, dim=1)
-    gates = torch.sigmoid(context @ of_context.T + hidden @ of_hidden.T + gate.map.bias)
-    torch.testing.assert_close(gate(hidden, context), gates * hidden + (1 - gates) * context)

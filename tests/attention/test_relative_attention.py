@@ -1,4 +1,4 @@
-"""RPR, Transformer-XL, TENER, Gaussian attention and biases, beside the contract."""
+"""RPR, Transformer-XL, TENER, Gaussian attention, biases and positions, beside the contract."""
 
 import itertools
 import math
@@ -19,6 +19,7 @@ from fairseq_posattn.attention import (
     relative_position_attention,
 )
 from fairseq_posattn.attention.cases import CASES, Sizes
+from fairseq_posattn.attention.positions import blocked_keys, relative_sinusoids
 from fairseq_posattn.attention.t5 import find_buckets
 
 implementations = pytest.mark.parametrize("impl", ["reference", "sdpa"])
@@ -163,3 +164,23 @@ def test_fires_threshold_moves_by_shares_and_old_checkpoints_load():
     del state["threshold_factor"]
     module.load_state_dict(state | {"threshold": torch.tensor(128.0)})
     assert threshold() == 128
+
+
+# Positions
+
+
+def test_blocked_keys():
+    assert blocked_keys(3, 3) is None
+    assert blocked_keys(1, 5, causal=True) is None
+    assert blocked_keys(2, 3, causal=True).int().tolist() == [[[[0, 0, 1], [0, 0, 0]]]]
+    padding = torch.tensor([[True, False, False]])
+    blocked = blocked_keys(3, 3, padding, causal=True)
+    assert blocked.int().tolist() == [[[[1, 1, 1], [1, 0, 1], [1, 0, 0]]]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_low_precision_rounds_the_sinusoid_not_the_distance(dtype):
+    ours = relative_sinusoids(1, 70_001, 4, dtype=dtype)
+    exact = relative_sinusoids(1, 70_001, 4, dtype=torch.float64)
+    assert ours.dtype == dtype
+    assert (ours.double() - exact).abs().max() < 0.01
