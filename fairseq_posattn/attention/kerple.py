@@ -1,8 +1,7 @@
 """KERPLE, kernelized relative position bias, the logarithmic variant.
 
-Chi et al., 2022, "KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation",
-the logarithmic variant. The paper's is causal; where it is not, the bias is symmetric, an
-extension.
+Chi et al., 2022, "KERPLE: Kernelized Relative Positional Embedding for Length Extrapolation". The
+paper's is causal; where it is not, the bias is symmetric, an extension.
 """
 
 from typing import Annotated

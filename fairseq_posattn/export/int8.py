@@ -15,6 +15,7 @@ from fairseq_posattn.common.errors import UsageError, shortened
 from fairseq_posattn.export import onnx
 from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face import in_int8
+from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
 from fairseq_posattn.scoring.outputs import Pairs
 
@@ -30,10 +31,10 @@ def compare(
     """Return lines of quality, agreement and speed of the model, int8 form and graphs."""
     if not lines:
         raise UsageError("--text: there is no line to compare on")
-    batches = _batches(exported, lines)
+    inputs = _batches(exported, lines)
     is_generator = exported.model.config.is_encoder_decoder
     forms, quality = (_generators if is_generator else _classifiers)(exported, folder, labels)
-    timed = {name: _time(form, batches, len(lines)) for name, form in forms.items()}
+    timed = {name: _time(form, inputs, len(lines)) for name, form in forms.items()}
     expected, _ = timed["PyTorch"]
     results = []
     for name, (outputs, seconds) in timed.items():
@@ -93,22 +94,20 @@ def _batches(exported: Exported, lines: Sequence[str]) -> Batches:
         if len(text) != sentences:
             count = f"{len(text) - 1} TABs; between {sentences} sentences there are {sentences - 1}"
             raise UsageError(f"--text: {shortened(line)} has {count}")
-    order = sorted(range(len(lines)), key=lambda row: len(lines[row].split()))
-    batches = []
-    for start in range(0, len(order), BATCH):
-        rows = order[start : start + BATCH]
+    results = []
+    for rows in batches([len(line.split()) for line in lines], BATCH):
         columns = map(list, zip(*(texts[row] for row in rows), strict=True))
         inputs = tokenizer(*columns, padding=True, truncation=True, return_tensors="pt")
-        batches.append((rows, {name: inputs[name] for name in tokenizer.model_input_names}))
-    return batches
+        results.append((rows, {name: inputs[name] for name in tokenizer.model_input_names}))
+    return results
 
 
 @torch.inference_mode()
-def _time(form: Form, batches: Batches, count: int) -> tuple[list[Any], float]:
-    form(**batches[0][1])  # the first call is slow
+def _time(form: Form, prepared: Batches, count: int) -> tuple[list[Any], float]:
+    form(**prepared[0][1])  # the first call is slow
     outputs: list[Any] = [None] * count
     start = time.perf_counter()
-    for rows, inputs in batches:
+    for rows, inputs in prepared:
         for row, output in zip(rows, form(**inputs), strict=True):
             outputs[row] = output
     return outputs, time.perf_counter() - start

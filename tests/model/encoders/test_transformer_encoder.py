@@ -50,15 +50,6 @@ def test_positions_are_added_to_the_tokens():
     torch.testing.assert_close(module(tokens, PADDING), plain(tokens + sinusoids(4), PADDING))
 
 
-def test_nothing_but_padding_gives_zero():
-    module = build(3)
-    padding = torch.tensor([[True, True], [False, False]])
-    encoded = module(torch.randn(2, 2, 3), padding)
-    encoded.sum().backward()
-    assert encoded[0].eq(0).all()
-    assert all(parameter.grad.isfinite().all() for parameter in module.parameters())
-
-
 @pytest.mark.parametrize("name, scale", [("none", 1.0), ("sqrt", 2.0)])
 def test_positions_are_added_after_tokens_are_mapped_and_scaled(name, scale):
     sizes = {"encoder_hidden_dim": 4, "encoder_attention_heads": 2, "encoder_layers": 0}
