@@ -16,7 +16,10 @@ __all__ = ["accuracy", "correct", "macro_f1", "mcnemar", "numeric_scores", "read
 
 
 def read_labels(path: Path) -> list[str]:
-    """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them."""
+    """Read labels from a file: one a line, as text, or as ``posattn predict`` prints them.
+
+    Spaces become ``_``, as in ``posattn prepare``.
+    """
     return list(map(_label, read_file(path)))
 
 
@@ -28,7 +31,7 @@ def _label(line: str) -> str:
             pass  # text that begins with a brace
         else:
             return "" if label is None else str(label)
-    return line.partition("\t")[0].strip()
+    return "_".join(line.partition("\t")[0].split())
 
 
 def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:

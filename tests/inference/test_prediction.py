@@ -188,6 +188,19 @@ def test_the_command_tokenizes_plain_text(data, tmp_path, monkeypatch):
     ]
 
 
+def test_prepared_text_is_not_split_into_subwords_again(data, write, capsys):
+    """Check the command that posattn train prints, on the text/test.input0 of subwords."""
+    command("--input", write("text", ["a b"]), "--tokenizer", "none")
+    write_manifest(data, word_rule="spaces", subwords="subword_nmt")
+    (data / "bpe.codes").write_text("#version: 0.2\nx y\n")
+    dictionary = data / "input0" / "dict.txt"
+    dictionary.write_text(dictionary.read_text().replace("a ", "a@@ "))
+    command("--input", write("text", ["ab"]), data=data)
+    command("--input", write("text", ["a@@ b"]), "--tokenizer", "none", data=data)
+    known, words, subwords = capsys.readouterr().out.splitlines()
+    assert known == words == subwords
+
+
 def test_one_bad_line_does_not_end_the_file(write, capsys):
     """Check a line longer than the model reads, TABs, and bytes that are no text."""
     lines = [b"a b", b"a " * 600, b"d\te", b"a\xff", b"d\xff", b" \ta\t", b"", b"d e"]

@@ -60,8 +60,8 @@ def test_mcnemar_is_a_binomial_test(ours, theirs, both, p):
 
 def test_labels_are_read_from_predictions(write):
     lines = ["good", "so so\t0.5000", "", '{"label": "bad"}', '{"label": null, "score": null}']
-    assert read_labels(write("labels", lines)) == ["good", "so so", "", "bad", ""]
-    braces = ["{joy}", "{", '{"a": 1}', '{"label"', "{" * 50_000]
+    assert read_labels(write("labels", lines)) == ["good", "so_so", "", "bad", ""]
+    braces = ["{joy}", "{", '{"a":1}', '{"label"', "{" * 50_000]
     assert read_labels(write("labels", [f"{label}\t0.5" for label in braces])) == braces
 
 

@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about += "in training"
     parser.add_argument("--constrained-decoding", action="store_true", help=about)
     about = "tokenization: auto is that of the training data (preparation.json; else Moses' rules, "
-    about += "and sentence splitting for models of documents), none splits at spaces (default: "
-    about += "%(default)s)"
+    about += "and sentence splitting for models of documents); none: the text is in the model's "
+    about += "tokens or subwords, separated by spaces (default: %(default)s)"
     rules = ("auto", "none", *RULES)
     parser.add_argument("--tokenizer", choices=rules, default="auto", help=about)
     options.add_speed(parser, batch_size=64, buffer_size=1024)
@@ -74,6 +74,8 @@ def predict(args: Namespace) -> None:
             predictor.task.constrain()
         if isinstance(predictor, prediction.Predictor) and words is None:
             predictor.words = RULES[predictor.rule_of_text()]
+        elif isinstance(predictor, prediction.Predictor) and args.tokenizer == "none":
+            predictor.split = str
         with tqdm(disable=not args.progress) as bar:
             answers = predictor.read_groups(groups, name, args.batch_size)
             if args.props:  # to be scored against them
