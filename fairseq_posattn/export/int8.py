@@ -17,6 +17,7 @@ from fairseq_posattn.export.checkpoint import Exported
 from fairseq_posattn.hugging_face import in_int8
 from fairseq_posattn.inference.stream import batches
 from fairseq_posattn.scoring.bleu import bleu_metric, group_of
+from fairseq_posattn.scoring.labels import label_of
 from fairseq_posattn.scoring.outputs import Pairs
 
 BATCH = 32
@@ -48,12 +49,13 @@ def compare(
 def _classifiers(exported: Exported, folder: Path, labels: Sequence[str] | None) -> Forms:
     """Return the forms of a classifier by name, and their quality measure."""
     known: dict[str, Any] = exported.model.config.label2id or {}
-    for label in labels or ():
+    names = [label_of(label) for label in labels or ()]
+    for label in names:
         if label not in known:
             raise UsageError(f"--labels: {label!r} is none of {', '.join(known)}")
 
     def quality(classes: list[int]) -> str:
-        right = [known[label] for label in labels or ()]
+        right = [known[label] for label in names]
         return f"accuracy {sum(map(operator.eq, classes, right)) / len(right):.1%}"
 
     def run_graph(session: onnxruntime.InferenceSession, **inputs: Tensor) -> Any:
@@ -88,12 +90,11 @@ def _generators(exported: Exported, folder: Path, references: Sequence[str] | No
 def _batches(exported: Exported, lines: Sequence[str]) -> Batches:
     """Return rows and inputs of batches; lines of similar length share one."""
     config, tokenizer = exported.model.config, exported.tokenizer
-    texts = [[line] if config.is_encoder_decoder else line.split("\t") for line in lines]
-    sentences = 2 if getattr(config, "encodes_pairs", False) else len(texts[0])
-    for line, text in zip(lines, texts, strict=True):
-        if len(text) != sentences:
-            count = f"{len(text) - 1} TABs; between {sentences} sentences there are {sentences - 1}"
-            raise UsageError(f"--text: {shortened(line)} has {count}")
+    wrong = [line for line in lines if line.count("\t") != 1]
+    if wrong and getattr(config, "encodes_pairs", False):
+        raise UsageError(f"--text: {shortened(wrong[0])} is no pair; separate its texts by one TAB")
+    is_pair = not (config.is_encoder_decoder or wrong)
+    texts = [line.split("\t") if is_pair else [line.replace("\t", " ")] for line in lines]
     results = []
     for rows in batches([len(line.split()) for line in lines], BATCH):
         columns = map(list, zip(*(texts[row] for row in rows), strict=True))

@@ -20,10 +20,11 @@ def read_labels(path: Path) -> list[str]:
 
     Spaces become ``_``, as in ``posattn prepare``.
     """
-    return list(map(_label, read_file(path)))
+    return list(map(label_of, read_file(path)))
 
 
-def _label(line: str) -> str:
+def label_of(line: str) -> str:
+    """Return the label of a line; see :func:`read_labels`."""
     if line.startswith('{"'):
         try:
             label = json.loads(line)["label"]

@@ -20,7 +20,7 @@ FIXTURE = Path(__file__).parents[1] / "fixtures/translation"
 
 def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
-    text = write("text", [f"word{number % 20} word{number % 7}" for number in range(40)])
+    text = write("text", [f"word{n % 20} word{n % 7}" for n in range(39)] + ["word1\tword2"])
     folder = tmp_path / "out"
     flags = ["--int8", "--text", text, "--labels", write("labels", ["class1"] * 40)]
     assert command.main(list(map(str, [path, folder, *flags])), prog="posattn export") == 0
@@ -31,14 +31,14 @@ def test_int8_is_measured_beside_the_model(classifier, tmp_path, write, capsys):
     assert (folder / onnx.INT8).is_file()
 
 
-def test_unknown_labels_and_extra_columns_are_named(classifier, tmp_path):
+def test_unknown_labels_and_texts_that_are_no_pair_are_named(classifier, tmp_path):
     path, _ = classifier("swem_classifier", *TINY_CLASSIFIER)
     exported = export(path, tmp_path / "out")
     with pytest.raises(UsageError, match="--labels: 'else' is none of class"):
         int8.compare(exported, tmp_path / "out", ["word1"], ["else"])
-    message = r"^--text: 'word1\\tword2' has 1 TABs; between 1 sentences there are 0"
-    with pytest.raises(UsageError, match=message):
-        int8.compare(exported, tmp_path / "out", ["word1", "word1\tword2"])
+    exported.model.config.encodes_pairs = True
+    with pytest.raises(UsageError, match="^--text: 'word1' is no pair; separate its texts by one"):
+        int8.compare(exported, tmp_path / "out", ["word1\tword2", "word1"])
 
 
 def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(write):
