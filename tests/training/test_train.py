@@ -226,7 +226,7 @@ def test_the_reason_of_an_early_end_is_shown(capsys):
 
 @pytest.mark.parametrize("is_terminal", [False, True])
 def test_warnings_are_shown_whole_and_once_above_the_line(is_terminal, capsys):
-    progress = TrainingProgress([], "loss")
+    progress = TrainingProgress([], "loss", hidden=("--of-the-size 2 changes nothing",))
     progress.is_terminal = is_terminal
     long = f"train: 1 of 2 examples | {'x' * 200}"
     for line in (
@@ -236,6 +236,7 @@ def test_warnings_are_shown_whole_and_once_above_the_line(is_terminal, capsys):
         "/a/b.py:12: FutureWarning: f is deprecated\n",
         "x | WARNING | fairseq.trainer | Namespace configuration is deprecated!\n",
         "x | INFO | fairseq.trainer | WARNING: nothing\n",
+        "x | WARNING | fairseq.tasks.fairseq_task | --of-the-size 2 changes nothing: it is for x\n",
     ):
         progress.show(line)
     printed = capsys.readouterr().out.replace("\r\033[K", "")

@@ -115,7 +115,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         print(f"without a GPU the size is {name}: {duration}larger: {larger}")
     for warning in forgotten(command, extra, save_dir):
         print(f"warning: {warning}")
-    if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric")):
+    flags, given = _values(shlex.split(size.flags)), _values(extra)
+    unread = tuple(f"{one} {flags[one]} changes nothing" for one in flags if one not in given)
+    if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric"), unread):
         return status
     print("next:")
     for line in following(prepared, save_dir):
@@ -201,14 +203,14 @@ def in_lines(command: Sequence[str]) -> str:
     return " \\\n    ".join(lines)
 
 
-def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
+def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, ...] = ()) -> int:
     """Run fairseq-train with progress and log; return the exit status, UsageError if it failed."""
     save_dir.mkdir(parents=True, exist_ok=True)
     path = save_dir / LOG
     program = Path(sys.executable).parent / command[0]
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
     threads = str(min(4, len(os.sched_getaffinity(0))))
-    progress, last = TrainingProgress(command, metric), ""
+    progress, last = TrainingProgress(command, metric, hidden=hidden), ""
     with open(path, "a", encoding="utf-8") as log:
         log.write(f"$ {shlex.join(command)}\n")
         # A session of its own: Ctrl-C reaches it once, from here.
@@ -247,22 +249,30 @@ def run(command: Sequence[str], save_dir: Path, metric: str) -> int:
 
 
 class TrainingProgress:
-    """A line about a training that refreshes, or without a terminal one for each validation."""
+    """A line about a training that refreshes, or without a terminal one for each validation.
+
+    Warnings that start as ``hidden`` are of this command's own flags.
+    """
 
     def __init__(
-        self, command: Sequence[str], metric: str, clock: Callable[[], float] = time.monotonic
+        self,
+        command: Sequence[str],
+        metric: str,
+        clock: Callable[[], float] = time.monotonic,
+        hidden: tuple[str, ...] = (),
     ) -> None:
         self._epochs = float(cli.value_of(command, "--max-epoch") or 0)
         self._updates = float(cli.value_of(command, "--max-update") or 0)
         self._metric, self._remaining = metric, Remaining(clock)
         self._warnings: set[str] = set()
+        self._hidden = hidden
         self._position = self._loss = self._scores = self._speed = self._left = ""
         self.is_terminal = sys.stdout.isatty()
 
     def show(self, line: str) -> None:
         """Print what a line of the log changes."""
         if warning := warning_of(line):
-            if warning not in self._warnings:
+            if warning not in self._warnings and not warning.startswith(self._hidden):
                 self._print(f"warning: {warning}", "\n")
             self._warnings.add(warning)
         elif line.startswith(f"{OPTION}error: "):
