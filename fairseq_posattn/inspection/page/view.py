@@ -23,6 +23,7 @@ from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
+from fairseq_posattn.text.subwords import whole_words
 from fairseq_posattn.text.words import RULES
 
 Data = dict[str, Any]
@@ -84,7 +85,7 @@ class View:
                 with contextlib.suppress(OSError, UsageError):
                     for texts in itertools.islice(rows, TRIED):
                         if all(1 < len(text.split()) <= LONGEST_EXAMPLE for text in texts):
-                            return [self("\t".join(texts))]
+                            return [self("\t".join(map(self.plain, texts)))]
         return []
 
     def languages(self) -> dict[str, str]:
@@ -94,6 +95,10 @@ class View:
     def test_files(self) -> list[str]:
         """Return the names of the files of the test set's text, within the folder of the data."""
         raise NotImplementedError
+
+    def plain(self, line: str) -> str:
+        """Return the plain text of a line of :meth:`test_files`."""
+        return line
 
     def notes(self) -> LineNotes:
         """Return an empty record of the lines that are not shown as they are."""
@@ -193,6 +198,10 @@ class ClassifierView(View):
 
     def test_files(self) -> list[str]:
         return ["text/test.input0", *(["text/test.input1"] if self.takes_pairs else [])]
+
+    def plain(self, line: str) -> str:
+        rules = self.predictor.rules
+        return whole_words(line, rules and rules.subwords)
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         encoded = self.predictor.encode(text.split("\t"))

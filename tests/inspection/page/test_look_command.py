@@ -16,6 +16,7 @@ import pytest
 from fairseq_posattn.inspection.commands import look as command
 from fairseq_posattn.inspection.page import view as view_module
 from fairseq_posattn.inspection.page.view import open_view
+from fairseq_posattn.text.manifest import Manifest
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
@@ -82,6 +83,10 @@ def test_a_short_text_of_the_test_set_is_an_example(kind, file, text, shown, tmp
     (data / file).write_text(text)
     view = open_view(str(FIXTURES / kind / "checkpoint.pt"), str(data))
     assert [sentence["text"] for sentence in view.example()] == shown
+    if kind == "classification":  # subwords in the file are shown as text
+        view.predictor.rules = Manifest("own", "", "text", subwords="sentencepiece")
+        (data / file).write_text("\u2581a \u2581 b\n")
+        assert [sentence["text"] for sentence in view.example()] == ["a b"]
 
 
 def test_the_example_is_found_where_the_data_was_in_training(tmp_path, monkeypatch):
