@@ -52,7 +52,7 @@ def hold_out(
     for index, (_, text) in enumerate(examples):
         by_text[text].append(index)
     free = [indices for indices in by_text.values() if len(indices) == 1]
-    if len(free) < sum(sizes.values()):
+    if len(free) < max(1, sum(sizes.values())):
         free = list(by_text.values())
     share = len(free) / sum(map(len, free))  # texts per example
     chosen, trained = {}, Counter(labels)

@@ -219,6 +219,7 @@ def test_texts_of_which_each_is_repeated_are_held_out_together():
         rest = set(range(60)) - chosen[split]
         assert not texts & {examples[index][1] for index in rest}
         assert not chosen[split] & chosen[other]
+    assert hold_out(examples, 1, {}, "file") == {}  # files are given for the other splits
     rare = [*examples, ("c", 0), ("c", 1)]  # the texts of a class that is in no other stay
     for seed in range(20):
         held = hold_out(rare, seed, {"test": 20, "valid": 20}, "file").values()
