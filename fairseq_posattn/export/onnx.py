@@ -54,24 +54,30 @@ def write(model: PreTrainedModel, folder: Path) -> float:
         "verbose": False,
     }
     options |= {"dynamic_shapes": (size,) * len(examples), "dynamo": True, "external_data": False}
-    with _complete(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        torch.onnx.export(graph, examples, str(path), **options)
-    return _difference(graph, path)
+    with _complete(path) as part:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.onnx.export(graph, examples, str(part), **options)
+        return _difference(graph, part)
 
 
 @contextmanager
-def _complete(path: Path) -> Iterator[None]:
-    """Remove a file that is incomplete if writing fails."""
+def _complete(path: Path) -> Iterator[Path]:
+    """Yield a name for a file, which gets its own at the end."""
+    part = path.with_name(f".{path.name}")
     try:
-        yield
+        yield part
+        part.replace(path)
+    except UsageError:
+        raise
     except Exception as error:  # PyTorch's are of many kinds, pages long
-        path.unlink(missing_ok=True)
         problem = f"--onnx: PyTorch {torch.__version__} cannot convert this model"
         reason: object = type(error).__name__
         if isinstance(error, OSError):
             problem, reason = f"{path} cannot be written", error.strerror or error
         raise UsageError(f"{problem}: {reason}; the rest of {path.parent} is complete") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _generate_lines(graph: Graph, lengths: Sequence[int]) -> tuple[Tensor, ...]:
@@ -105,7 +111,6 @@ def _difference(graph: Graph, path: Path) -> float:
         present = tensors[1].bool() if graph.is_encoder else slice(None)
         largest = max(largest, (output[present] - expected[present]).abs().max().item())
     if not largest <= TOLERANCE:
-        path.unlink()
         raise UsageError(f"--onnx: the graph's output differs from the model's by {largest:.2g}")
     return largest
 
@@ -121,5 +126,5 @@ def quantise(folder: Path) -> None:
     """Write ``model.int8.onnx``: int8 weights and dynamically quantized inputs."""
     traced = onnx.load(folder / NAME)
     del traced.graph.value_info[:]  # shapes from before the weights were transposed
-    with _complete(folder / INT8):
-        quantize_dynamic(traced, folder / INT8, weight_type=QuantType.QInt8)
+    with _complete(folder / INT8) as part:
+        quantize_dynamic(traced, part, weight_type=QuantType.QInt8)
