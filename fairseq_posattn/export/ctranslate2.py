@@ -1,5 +1,6 @@
 """Folder of a generation model for CTranslate2, whose attention is ``san`` or ``rpr``."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,13 +45,17 @@ def write(exported: Exported, folder: Path) -> float:
     spec.config.add_source_eos = True
     spec.validate()
     spec.optimize()
-    target = folder / NAME
+    target, part = folder / NAME, folder / f".{NAME}"
     try:
-        target.mkdir()
-        spec.save(str(target))
+        part.mkdir()
+        spec.save(str(part))
+        difference = _difference(exported, part)
+        part.rename(target)
     except OSError as error:
         raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
-    return _difference(exported, target)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+    return difference
 
 
 def list_problems(options: dict[str, Any]) -> list[str]:
@@ -161,6 +166,8 @@ def _difference(exported: Exported, folder: Path) -> float:
         found = torch.tensor(scored.log_probs)
         largest = max(largest, (found - expected[: len(found)]).abs().max().item())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        differ = f"its log-probabilities differ from the model's by up to {largest:.2g}"
-        raise UsageError(f"--ctranslate2: {differ}; do not use {folder}")
+        raise UsageError(
+            f"--ctranslate2: log-probabilities differ from the model's by up to {largest:.2g}; leave "
+            "the flag out"
+        )
     return largest

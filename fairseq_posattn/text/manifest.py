@@ -43,7 +43,7 @@ class Manifest:
     examples: dict[str, int] = field(default_factory=dict)  # number of examples by split
     classes: int | None = None  # value of ``--num-classes``, for classification
     joined: bool = False  # both sides share one dictionary, for translation and summarization
-    longest_text: int | None = None  # words of the longest training text, for classification
+    longest_text: int | None = None  # words of the longest text, for classification
     normalize: str | None = None  # Unicode form that text is brought to first: ``nfc`` or ``nfkc``
     # Of each side, for translation and summarization: share of the lines that come back from their
     # subwords, BLEU and chrF of what comes back.

@@ -47,6 +47,18 @@ def test_translations_equal_the_checkpoints(flags, translator, tmp_path, capsys)
 
 
 @pytest.mark.slow
+def test_a_folder_that_differs_is_removed(translator, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("ctranslate2")
+    from fairseq_posattn.export import ctranslate2
+
+    path, _ = translator("posattn_transformer", *TINY_TRANSFORMER)
+    monkeypatch.setattr(ctranslate2, "TOLERANCE", -1.0)
+    assert run(path, tmp_path / "out", "--ctranslate2") == 1
+    assert "leave the flag out" in capsys.readouterr().err
+    assert not list((tmp_path / "out").glob("*ctranslate2*"))
+
+
+@pytest.mark.slow
 def test_all_that_ctranslate2_lacks_is_named(translator, tmp_path, capsys):
     pytest.importorskip("ctranslate2")
     flags = ["--encoder-sublayers=dman,san,ffn", "--decoder-sublayers=rpr,cross,ffn"]
