@@ -166,8 +166,6 @@ def _difference(exported: Exported, folder: Path) -> float:
         found = torch.tensor(scored.log_probs)
         largest = max(largest, (found - expected[: len(found)]).abs().max().item())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
-        raise UsageError(
-            f"--ctranslate2: log-probabilities differ from the model's by up to {largest:.2g}; leave "
-            "the flag out"
-        )
+        differ = f"log-probabilities differ from the model's by up to {largest:.2g}"
+        raise UsageError(f"--ctranslate2: {differ}; leave the flag out")
     return largest
