@@ -89,7 +89,8 @@ def export(checkpoint: str, folder: str, data: str | None = None, **decoding: fl
             exported = _write(trained, collect(trained), part)
             mode = (part / "vocab.json").stat().st_mode
             target.mkdir(exist_ok=True)
-            for file in list(part.iterdir()):  # a shell may be in the target
+            # A shell may be in the target. config.json is last: without it no folder is loaded.
+            for file in sorted(part.iterdir(), key=lambda file: file.name == "config.json"):
                 file.chmod(mode)  # some are readable by the owner alone
                 file.rename(target / file.name)
             return exported

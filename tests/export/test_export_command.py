@@ -1,6 +1,7 @@
 """``posattn export``: its folder, its model card and its errors."""
 
 import errno
+import os
 import re
 import shlex
 from pathlib import Path
@@ -46,7 +47,10 @@ def test_a_folder_of_a_checkpoint_is_exported_to_this_one(path, tmp_path, monkey
     path.rename(tmp_path / "checkpoint_best.pt")
     (tmp_path / "out").mkdir()
     monkeypatch.chdir(tmp_path / "out")
+    moved = []
+    monkeypatch.setattr(Path, "rename", lambda *paths: moved.append(os.replace(*paths) or paths[1]))
     assert run(tmp_path, ".", "--beam", "3") == 0
+    assert moved[-1].name == "config.json"  # of a killed export nothing can be loaded
     output = capsys.readouterr()
     assert "is a folder: using its checkpoint_best.pt" in output.err
     assert output.out.startswith(".: weights, configuration, tokenizer and model")
