@@ -41,7 +41,7 @@ from fairseq_posattn.training.registered import (
 __all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
 __all__ += ["translates", "translator_of"]
 
-BATCH_SIZE, MAX_TOKENS = 128, 8000
+BATCH_SIZE, MAX_TOKENS = 256, 8000
 CONSTRAINTS = ("ordered", "unordered")
 # Fields of fairseq's GenerationConfig that act here.
 SETTINGS = (

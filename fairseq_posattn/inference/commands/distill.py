@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
     about += "target (their interpolation), not the most probable one"
     parser.add_argument("--best-of-beam", action="store_true", help=about)
     options.add_search(parser.add_argument_group("decoding"), options.DECODING)
-    add_count(parser, "--batch-size", 128, "lines in a batch, at most")
+    add_count(parser, "--batch-size", 256, "lines in a batch, at most")
     add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     add_count(parser, "--processes", 1, "processes, on as many GPUs or sharing the cores")
     options.add_shard(parser, "the training set")

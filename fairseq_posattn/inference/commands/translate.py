@@ -79,7 +79,7 @@ def main(
     about += "(ordered, the default value) or in any (unordered)"
     ways = ("ordered", "unordered")
     forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
-    options.add_speed(parser, batch_size=128, buffer_size=4096)
+    options.add_speed(parser, batch_size=256, buffer_size=4096)
     add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
     about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
     parser.add_argument("--int8", action="store_true", help=about)
