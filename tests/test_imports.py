@@ -16,6 +16,8 @@ LEVELS = (  # noqa: SIM905, one a line would take nine lines
 ).split(" | ")
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names.split()}
 WITHOUT_FAIRSEQ = {"attention", "model", "hugging_face"}
+# They import fairseq's names from training.registered, whose import is quiet and quick.
+WITHOUT_FAIRSEQ |= {"inference", "inspection", "export"}
 WITHOUT_TORCH = {"common", "text", "preparation", "scoring", "cli"}
 FAIRSEQ = {"fairseq", "fairseq_cli", "hydra", "omegaconf"}
 COMMAND_NAMES = {name.replace(":", ".") for name, _ in COMMANDS.values()}

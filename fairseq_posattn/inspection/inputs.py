@@ -3,9 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from fairseq.data import FairseqDataset
-from fairseq.models import FairseqEncoder
-from fairseq.tasks import FairseqTask
 from torch import Tensor
 
 from fairseq_posattn.common.errors import UsageError
@@ -18,6 +15,7 @@ from fairseq_posattn.model.classifier import SentenceEncoder
 from fairseq_posattn.text.lines import file_lines
 from fairseq_posattn.text.manifest import Manifest
 from fairseq_posattn.text.plain_text import plain_word
+from fairseq_posattn.training.registered import FairseqDataset, FairseqEncoder, FairseqTask
 
 
 def encoder_of(trained: TrainedModel) -> FairseqEncoder | SentenceEncoder:

@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from fairseq import utils
-from fairseq.tasks import FairseqTask
 from tabulate import tabulate
 from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
@@ -20,6 +18,7 @@ from fairseq_posattn.inspection.collect import batches_of_one_length, measure_ba
 from fairseq_posattn.inspection.inputs import load_split
 from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
+from fairseq_posattn.training.registered import FairseqTask, utils
 
 SENTENCES, WORDS = 64, 64  # of the generated batch
 PASSES = 3

@@ -12,11 +12,10 @@ import sys
 from collections.abc import Sequence
 
 import torch
-from fairseq import options, tasks
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checks import metrics_of
-from fairseq_posattn.training.plugin import register
+from fairseq_posattn.training.registered import options, tasks
 
 TRAIN = "fairseq-train"
 
@@ -43,7 +42,6 @@ def check(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
 
 def main() -> None:
     """Check all command lines of standard input."""
-    register()
     with contextlib.redirect_stdout(sys.stderr):  # models may print
         checked = [check(words) for words in json.load(sys.stdin)]
     json.dump(checked, sys.stdout)

@@ -222,8 +222,9 @@ def _binarize(text: Path, kind: str, splits: Iterable[str] = SIZES) -> None:
 
 
 def _preprocess(flags: Iterable[object]) -> None:
-    from fairseq import options  # here, because it takes seconds
-    from fairseq_cli import preprocess
+    from fairseq_posattn.training.registered import options  # first: its import of fairseq is quick
+
+    from fairseq_cli import preprocess  # isort: skip
 
     preprocess.main(options.get_preprocessing_parser().parse_args(list(map(str, flags))))
 

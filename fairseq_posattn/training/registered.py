@@ -9,11 +9,16 @@ from fairseq_posattn.training.plugin import register
 
 register()
 
-from fairseq import checkpoint_utils, options, utils
+from fairseq import checkpoint_utils, options, tasks, utils
 from fairseq.checkpoint_utils import load_checkpoint_to_cpu
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary, FairseqDataset, data_utils
 from fairseq.dataclass.configs import GenerationConfig
-from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY, BaseFairseqModel
+from fairseq.models import (
+    ARCH_MODEL_NAME_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+    BaseFairseqModel,
+    FairseqEncoder,
+)
 from fairseq.models.bart import BARTModel
 from fairseq.models.transformer import TransformerConfig, TransformerModel
 from fairseq.search import BeamSearch
@@ -23,7 +28,8 @@ from fairseq.tasks.sentence_prediction import SentencePredictionTask
 from fairseq.tasks.translation import TranslationTask
 from fairseq.token_generation_constraints import pack_constraints
 
-__all__ = ["BARTModel", "BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqTask"]
+__all__ = ["BARTModel", "BaseFairseqModel", "BeamSearch", "Dictionary", "FairseqDataset"]
+__all__ += ["FairseqEncoder", "FairseqTask", "tasks"]
 __all__ += ["GenerationConfig", "SentencePredictionTask", "SequenceGenerator", "TransformerConfig"]
 __all__ += ["TransformerModel", "TranslationTask", "checkpoint_utils", "data_utils"]
 __all__ += ["load_checkpoint_to_cpu", "options", "pack_constraints", "utils"]
