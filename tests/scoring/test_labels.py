@@ -11,6 +11,8 @@ from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_
 from fairseq_posattn.scoring.result import metric_of
 from fairseq_posattn.scoring.significance import Group, compare
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 CLASSES = ("bad", "so so", "good")
 
 
@@ -86,7 +88,7 @@ def test_a_run_is_compared_with_a_baseline(files, labels, write, as_json):
     assert low < result["accuracy"] < high
     assert 0 < result["p"] < 1 and 0 < result["p_mcnemar"] < 1
     tested = result["significance"]
-    assert "bs:1000" in tested["tests"]
+    assert "bs:200" in tested["tests"]
     assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == result["macro_f1"]
 
 
