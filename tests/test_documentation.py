@@ -75,6 +75,7 @@ def measurements_on_a_gpu():
 
 LINES = {line for page in PAGES for line in command_lines(page)}
 LINES = sorted(LINES.union(measurements_on_a_gpu()))
+assert len(LINES) > 60
 
 
 class Parsed(BaseException):
@@ -85,22 +86,12 @@ class Parsed(BaseException):
 def user_folder(monkeypatch, tmp_path):
     """Change to a folder with the folders that a user would have."""
     monkeypatch.chdir(tmp_path)
-    for folder in (
-        "data-bin",
-        "docs/pictures",
-        "benchmarks/results",
-        "checkpoints/dman/iwslt14",
-        "checkpoints/fr-en",
-    ):
+    folders = "data-bin/fr-en docs/pictures benchmarks/results checkpoints/dman/iwslt14"
+    for folder in (*folders.split(), "checkpoints/fr-en"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "own.yaml").write_text(custom.EXAMPLE)
-    (tmp_path / "data-bin/fr-en").mkdir()
     described = {"languages": ("fr", "en"), "metric": "bleu"}
     manifest.write("data-bin/fr-en", manifest.Manifest("own", "translation", "text", **described))
-
-
-def test_there_are_command_lines():
-    assert len(LINES) > 60
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -157,8 +148,6 @@ def try_script(script, *options):
 def try_fairseq(command, flags):
     from fairseq import options
 
-    from fairseq_posattn.training.plugin import register
-
     register()
     if command == "hydra_train":
         named = dict(zip(flags, flags[1:], strict=False))
@@ -190,7 +179,10 @@ MEASUREMENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MEASUREMENTS)
+@pytest.mark.parametrize(
+    "name",  # the switches take seven trainers
+    [pytest.param(one, marks=[pytest.mark.nightly] * ("switches" in one)) for one in MEASUREMENTS],
+)
 def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     program, *named = name.split()
     script, report = ROOT / f"benchmarks/{program}.py", tmp_path / "report.json"
