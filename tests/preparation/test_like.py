@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import cache, partial
 
 import corpora
 import pytest
@@ -30,44 +31,49 @@ SUBWORDS = {
 }
 
 
+def write_files(folder, name, *texts, sides=("de", "en")):
+    """Write parallel files; return their paths."""
+    paths = [folder / f"{name}.{side}" for side in sides]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(corpora.lines(text))
+    return paths
+
+
 @pytest.fixture
 def files(tmp_path):
-    """``files("name", german, english, sides)`` writes parallel files and returns their paths."""
+    return partial(write_files, tmp_path)
 
-    def write(name, *texts, sides=("de", "en")):
-        paths = [tmp_path / f"{name}.{side}" for side in sides]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_bytes(corpora.lines(text))
-        return paths
 
-    return write
+def prepare_own(kind, dest, *words):
+    return prepare(kind, ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]), dest
 
 
 @pytest.fixture
 def run(tmp_path, fairseq_here, monkeypatch):
     """Prepare data of a kind in a folder; return the status and the folder."""
     monkeypatch.chdir(tmp_path)
-
-    def run(kind, name, *words):
-        dest = tmp_path / name
-        return prepare(kind, ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]), dest
-
-    return run
+    return lambda kind, name, *words: prepare_own(kind, tmp_path / name, *words)
 
 
-@pytest.fixture
-def model(run, files):
-    """Prepare the data of a model of German and English."""
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return the prepared data of models of German and English by their options."""
+    train = write_files(tmp_path_factory.mktemp("train"), "general", *corpora.sentences(60))
 
-    def make(*options):
-        status, folder = run(
-            *("translation", "general", "--train"),
-            *(*files("general", *corpora.sentences(60)), *options),
-        )
+    @cache
+    def models(*options):
+        folder = tmp_path_factory.mktemp("models")
+        status, _ = prepare_own("translation", folder, "--train", *train, *options)
         assert status == 0
         return folder
 
-    return make
+    return models
+
+
+@pytest.fixture
+def model(run, models, tmp_path):
+    """Return a function that copies the data of a model to ``general``."""
+    return lambda *options: shutil.copytree(models(*options), tmp_path / "general")
 
 
 def saved(data, folder):
@@ -99,9 +105,8 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
             name = f"dict.{side}.txt"
             assert (medical / name).read_bytes() == (general / name).read_bytes()
         rules = manifest.read(general)
-        assert {name: getattr(manifest.read(medical), name) for name in TEXT} == {
-            name: getattr(rules, name) for name in TEXT
-        }
+        made = manifest.read(medical)
+        assert [getattr(made, name) for name in TEXT] == [getattr(rules, name) for name in TEXT]
         written = lines(medical / f"text/{prefix}train.de")
         assert {*written} < {splitter(general, rules, "de")(line) for line in RUSSIAN}
         printed, told = capsys.readouterr()
@@ -110,17 +115,16 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
     assert "posattn train medical --from moved/checkpoints/checkpoint_best.pt\n" in printed
 
 
-def test_data_of_a_checkpoint_can_be_the_next_model(model, run, files, tmp_path):
-    """Folders made with --like serve as --like, without the files that only learning writes."""
+def test_data_made_like_a_model_is_like_the_model(model, run, files):
+    """It lacks files that only learning writes. Names without languages take the model's."""
     general = model("--vocabulary-size", "80")
-    train = files("medical", RUSSIAN, ENGLISH)
-    _, medical = run("translation", "medical", "--train", *train, "--like", general)
+    train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
+    status, medical = run("translation", "medical", "--train", *train, "--like", general)
+    assert status == 0 and manifest.read(medical).languages == ("de", "en")
     shutil.rmtree(general)
     status, legal = run("translation", "legal", "--train", *train, "--like", medical)
-    assert status == 0
-    assert (legal / "train.de-en.de.bin").read_bytes() == (
-        medical / "train.de-en.de.bin"
-    ).read_bytes()
+    name = "train.de-en.de.bin"
+    assert status == 0 and (legal / name).read_bytes() == (medical / name).read_bytes()
 
 
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
@@ -189,10 +193,8 @@ def classify(run, tmp_path):
 
 @pytest.mark.parametrize("subwords", ["none", "sentencepiece"])
 def test_labeled_text(subwords, classify, capsys, tmp_path):
-    rows = [(f"Good text {n}", "pos") for n in range(20)]
-    rows += [(f"Bad text {n}", "neg") for n in range(20)] + [
-        (f"Odd text {n}", "x") for n in range(9)
-    ]
+    sizes = {"pos": 20, "neg": 20, "x": 9}
+    rows = [(f"Text {n} is {label}", label) for label, size in sizes.items() for n in range(size)]
     status, reviews = classify("reviews", rows, "--subwords", subwords)
     assert status == 0
     checkpoints = saved(reviews, tmp_path / "checkpoints/reviews")
@@ -217,10 +219,8 @@ def test_a_label_that_the_model_lacks_is_named(classify, capsys):
     _, reviews = classify("reviews", rows)
     assert classify("medical", [*rows, ("odd", "angry")], "--like", reviews)[0] == 1
     assert "medical.tsv:22: the label 'angry' is no class of --like" in capsys.readouterr().err
-    assert (
-        classify("scores", [(text, 1) for text in ENGLISH], "--like", reviews, target="--score")[0]
-        == 1
-    )
+    rows = [(text, 1) for text in ENGLISH]
+    assert classify("scores", rows, "--like", reviews, target="--score")[0] == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert "is of sentence_prediction by sentence_classification, these columns of" in error
 
@@ -264,10 +264,3 @@ def test_languages_in_the_other_order_and_other_kinds_are_refused(model, run, fi
     assert run("summarization", "b", "--train", german, english, "--like", general)[0] == 1
     error = capsys.readouterr().err.splitlines()[-1]
     assert "was prepared for translation, not for summarization" in error
-
-
-def test_names_without_languages_take_the_models(model, run, files):
-    general = model("--vocabulary-size", "80")
-    train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
-    status, medical = run("translation", "medical", "--train", *train, "--like", general)
-    assert status == 0 and manifest.read(medical).languages == ("de", "en")
