@@ -90,6 +90,14 @@ def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
 
 
+def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
+    dest = prepare("sst2", tmp_path)
+    before = tree(dest)
+    assert main(["sst2", "--dest", str(dest)]) == 0
+    assert "text: done already" in capsys.readouterr().err
+    assert tree(dest) == before
+
+
 def test_snli_options_are_applied(tmp_path, fairseq_here, capsys):
     dest = prepare("snli", tmp_path, "--train-on-dev", "--released-form")
     assert "annotators did not agree: " in capsys.readouterr().err
@@ -118,14 +126,6 @@ def test_a_limit_covers_all_classes_and_the_seed_selects_folds(tmp_path, fairseq
         return lines(prepare("mpqa", tmp_path, *words) / "fold0/text/test.input0")
 
     assert tested() == tested("--force") != tested("--seed", "2")
-
-
-def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
-    dest = prepare("sst2", tmp_path)
-    before = tree(dest)
-    assert main(["sst2", "--dest", str(dest)]) == 0
-    assert "text: done already" in capsys.readouterr().err
-    assert tree(dest) == before
 
 
 PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"
@@ -169,13 +169,10 @@ def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_
 
 @pytest.mark.slow
 def test_processes_prepare_the_text(tmp_path, fairseq_here, vectors, capsys):
-    source, dest = publish("trec", tmp_path / "trec", size=3000), tmp_path / "data-bin"
-    words = ["trec", "--source", source, "--dest", dest, "--jobs", 2, "--glove", vectors]
-    assert main(list(map(str, words))) == 0
+    dest = prepare("trec", tmp_path, "--jobs", "2", "--glove", str(vectors), size=2000)
     printed = capsys.readouterr()
-    assert "train        3,000        5,452\n" in printed.out
+    assert "train        2,000        5,452\n" in printed.out
     assert "which are" in printed.err
-    _, dataset = load(dest, "train", 6)
-    assert len(dataset) == 2700
+    assert len(load(dest, "train", 6)[1]) == 1800
     summary = json.loads((dest / "text/summary.json").read_text())
-    assert summary["written"] == {"train": 2700, "valid": 300, "test": 3000}
+    assert summary["written"] == {"train": 1800, "valid": 200, "test": 2000}

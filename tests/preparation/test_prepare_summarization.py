@@ -70,15 +70,12 @@ def check_text(dest, subwords, whole):
 
 
 def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path, fairseq_here):
-    assert prepare(source, tmp_path, "sentencepiece", 120) == 0
-    dictionary = check_text(tmp_path, "sentencepiece", str)
-    encode = SentencePieceEncoder(tmp_path / "text" / CODES["sentencepiece"])
+    assert prepare(source, tmp_path / "spm", "sentencepiece", 120) == 0
+    dictionary = check_text(tmp_path / "spm", "sentencepiece", str)
+    encode = SentencePieceEncoder(tmp_path / "spm/text" / CODES["sentencepiece"])
     assert set(encode("Paris (CNN) -- A storm").split()) <= set(dictionary.symbols)
-
-
-def test_fairseq_reads_cased_wordpieces_and_restores_the_text(source, tmp_path, fairseq_here):
-    assert prepare(source, tmp_path, "wordpiece", 120, "--cased") == 0
-    check_text(tmp_path, "wordpiece", words_of)
+    assert prepare(source, tmp_path / "cased", "wordpiece", 120, "--cased") == 0
+    check_text(tmp_path / "cased", "wordpiece", words_of)
 
 
 def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):

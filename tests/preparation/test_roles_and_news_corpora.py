@@ -52,7 +52,7 @@ ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
 def release(tmp_path):
     """Write EWT's two publications to one folder, of equal documents for train, dev and test."""
     files = {}
-    for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
+    for split, document in {"train": "one", "dev": "two", "test": "three"}.items():
         files[WORDS.format(document)] = CONLLU.replace("one", document)
         files[LISTS.format(split)] = f"answers/{document}.xml.conllu\n"
         files[ROLES.format(document)] = SKELETON
@@ -212,14 +212,14 @@ DEV = "4\tU3\t11/15/2019 8:00:00 AM\tN9 N3\tN1-0 N3-1\n"
 SUBMISSION = "7\tU3\t11/16/2019 8:00:00 AM\tN3\tN1 N2\n"
 
 
-def mind_release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
+def mind_release(folder, train=TRAIN, zipped=False):
     folder.mkdir(exist_ok=True)
-    for part, rows in {"train": train, "dev": dev, "test": submission}.items():
-        files = {"news.tsv": NEWS, "behaviors.tsv": rows}
-        if rows is not None and zipped:
-            write_archive(folder / f"MINDsmall_{part}.zip", files)
-        elif rows is not None:
-            write_folder(folder / f"MINDsmall_{part}", files)
+    for part, rows in {"train": train, "dev": DEV, "test": SUBMISSION}.items():
+        files, name = {"news.tsv": NEWS, "behaviors.tsv": rows}, f"MINDsmall_{part}"
+        if zipped:
+            write_archive(folder / f"{name}.zip", files)
+        else:
+            write_folder(folder / name, files)
     return folder
 
 
@@ -242,7 +242,7 @@ def test_malformed_impressions_are_reported_with_file_and_line(tmp_path, line, m
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, fairseq_here, capsys, zipped):
     """Check that the last day is for validation, and that unknown news are left out."""
-    source = mind_release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
+    source = mind_release(tmp_path / "source", zipped=zipped)
     dest = tmp_path / "mind"
     options = ["mind", "--source", str(source), "--dest", str(dest)]
     assert prepare("recommendation", [*options, "--max-unknown", "0.1"]) == 1

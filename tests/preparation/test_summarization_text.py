@@ -80,8 +80,7 @@ def test_stories_have_a_maximum_length(monkeypatch):
 
 @pytest.fixture
 def unpacked(tmp_path):
-    files = {**summaries.stories(), **summaries.url_lists()}
-    return write_folder(tmp_path / "unpacked", files)
+    return write_folder(tmp_path / "unpacked", summaries.stories() | summaries.url_lists())
 
 
 @pytest.fixture
@@ -113,20 +112,14 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "parquet"
     folder.mkdir()
-
-    def write_rows(name, rows):
-        articles = map(summaries.article, rows)
-        highlights = map(summaries.highlights, rows)
-        table = {"article": [f"{article[0]} {article[2]} ." for article in articles]}
-        table["highlights"] = [f"{first} .\n{second}" for first, second in highlights]
+    train, valid, test = summaries.split_numbers().values()
+    files = {"train-00000-of-00002": train[:25], "train-00001-of-00002": train[25:]}
+    files |= {"validation-00000-of-00001": valid, "test-00000-of-00001": test}
+    for name, rows in files.items():
+        table = {"article": ["{} {} .".format(*summaries.article(row)[::2]) for row in rows]}
+        table["highlights"] = ["{} .\n{}".format(*summaries.highlights(row)) for row in rows]
         table["id"] = list(map(summaries.story_name, rows))
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
-
-    numbers = summaries.split_numbers()
-    write_rows("train-00000-of-00002", numbers["train"][:25])
-    write_rows("train-00001-of-00002", numbers["train"][25:])
-    write_rows("validation-00000-of-00001", numbers["valid"])
-    write_rows("test-00000-of-00001", numbers["test"])
     assert write(folder) == write(packed)
 
     path = folder / "test-00000-of-00001.parquet"
@@ -166,12 +159,11 @@ def test_split_by_name_is_complete_and_deterministic(write, tmp_path):
 def server(monkeypatch):
     """Run a server instead of the mirrors, without files."""
     with Server() as server:
-
-        def here(source):
-            return Source(source.name, (server.url(source.name),))
-
         corpus = corpora.SUMMARIZATION["cnn_dailymail"]
-        alternatives = tuple(tuple(map(here, sources)) for sources in corpus.alternatives)
+        alternatives = tuple(
+            tuple(Source(source.name, (server.url(source.name),)) for source in sources)
+            for sources in corpus.alternatives
+        )
         files = {source.name: source for sources in alternatives for source in sources}
         monkeypatch.setattr(cnn_dailymail, "FILES", files)
         here_alone = replace(corpus, alternatives=alternatives)
@@ -199,23 +191,16 @@ def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
 
 
 SIZES = {"train": 20, "valid": 4, "test": 3}
-ORG_DATA = {
-    split: (f"org_data/{name}.src.txt", f"org_data/{name}.tgt.txt")
-    for split, name in (("train", "train"), ("valid", "dev"), ("test", "test"))
-}
-SUMDATA = {
-    "train": ("sumdata/train/train.article.txt", "sumdata/train/train.title.txt"),
-    "valid": ("sumdata/train/valid.article.filter.txt", "sumdata/train/valid.title.filter.txt"),
-    "test": ("sumdata/Giga/input.txt", "sumdata/Giga/task1_ref0.txt"),
-}
+ORG_DATA = [f"org_data/{split}.{side}.txt" for split in SIZES for side in ("src", "tgt")]
+ORG_DATA[2:4] = "org_data/dev.src.txt", "org_data/dev.tgt.txt"
+SUMDATA = ["sumdata/train/train.article.txt", "sumdata/train/train.title.txt"]
+SUMDATA += ["sumdata/train/valid.article.filter.txt", "sumdata/train/valid.title.filter.txt"]
+SUMDATA += ["sumdata/Giga/input.txt", "sumdata/Giga/task1_ref0.txt"]
 
 
 def gigaword_files(names):
-    return {
-        name: text
-        for split, pair in names.items()
-        for name, text in zip(pair, summaries.gigaword(SIZES[split]), strict=True)
-    }
+    texts = [text for size in SIZES.values() for text in summaries.gigaword(size)]
+    return dict(zip(names, texts, strict=True))
 
 
 @pytest.fixture
