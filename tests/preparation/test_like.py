@@ -44,15 +44,17 @@ def files(tmp_path):
     return partial(write_files, tmp_path)
 
 
-def prepare_own(kind, dest, *words):
-    return prepare(kind, ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]), dest
+def prepare_own(kind, dest, *words, status=0):
+    words = ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]
+    assert prepare(kind, words) == status
+    return dest
 
 
 @pytest.fixture
 def run(tmp_path, fairseq_here, monkeypatch):
-    """Prepare data of a kind in a folder; return the status and the folder."""
+    """Prepare data of a kind in a folder; check the status and return the folder."""
     monkeypatch.chdir(tmp_path)
-    return lambda kind, name, *words: prepare_own(kind, tmp_path / name, *words)
+    return lambda kind, name, *words, **status: prepare_own(kind, tmp_path / name, *words, **status)
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +65,7 @@ def models(tmp_path_factory):
     @cache
     def models(*options):
         folder = tmp_path_factory.mktemp("models")
-        status, _ = prepare_own("translation", folder, "--train", *train, *options)
-        assert status == 0
-        return folder
+        return prepare_own("translation", folder, "--train", *train, *options)
 
     return models
 
@@ -99,8 +99,7 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
     capsys.readouterr()
     train = files("medical", RUSSIAN, ENGLISH)
     for like in (general, checkpoints / "checkpoint_best.pt"):
-        status, medical = run("translation", "medical", "--train", *train, "--like", like)
-        assert status == 0
+        medical = run("translation", "medical", "--train", *train, "--like", like)
         for side in ("de", "en"):
             name = f"dict.{side}.txt"
             assert (medical / name).read_bytes() == (general / name).read_bytes()
@@ -119,12 +118,12 @@ def test_data_made_like_a_model_is_like_the_model(model, run, files):
     """It lacks files that only learning writes. Names without languages take the model's."""
     general = model("--vocabulary-size", "80")
     train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
-    status, medical = run("translation", "medical", "--train", *train, "--like", general)
-    assert status == 0 and manifest.read(medical).languages == ("de", "en")
+    medical = run("translation", "medical", "--train", *train, "--like", general)
+    assert manifest.read(medical).languages == ("de", "en")
     shutil.rmtree(general)
-    status, legal = run("translation", "legal", "--train", *train, "--like", medical)
+    legal = run("translation", "legal", "--train", *train, "--like", medical)
     name = "train.de-en.de.bin"
-    assert status == 0 and (legal / name).read_bytes() == (medical / name).read_bytes()
+    assert (legal / name).read_bytes() == (medical / name).read_bytes()
 
 
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
@@ -134,8 +133,7 @@ def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
     fields |= {"corpus": "multi30k", "word_rule": "lowered-normalised-moses-escaped"}
     (general / "preparation.json").write_text(json.dumps(fields | {"lower": True}))
     train = files("medical", numbered("Der «Ball»"), ENGLISH)
-    status, medical = run("translation", "medical", "--train", *train, "--like", general)
-    assert status == 0
+    medical = run("translation", "medical", "--train", *train, "--like", general)
     texts = lines(medical / "text/train.de")
     assert all(text.startswith("der &quot; ball &quot; ") for text in texts)
     assert manifest.read(medical).lower
@@ -151,8 +149,8 @@ def test_rerun_is_done_and_another_model_is_not(model, run, files, capsys):
     general.rename(general.with_name("old"))
     model("--vocabulary-size", "90")
     capsys.readouterr()
-    status, medical = run("translation", "medical", *words)
-    assert status == 0 and "done already" not in capsys.readouterr().err
+    medical = run("translation", "medical", *words)
+    assert "done already" not in capsys.readouterr().err
     assert (medical / "dict.de.txt").read_bytes() == (general / "dict.de.txt").read_bytes()
 
 
@@ -165,12 +163,10 @@ def test_summaries(options, run, files):
     texts = numbered("Ein Ärzte-Text über viele Dinge"), numbered("Kurz")
     train = files("news", *texts, sides=("text", "short"))
     words = ["--train", *train, "--vocabulary-size", 60, "--max-pieces", 7]
-    status, news = run("summarization", "news", *words, *options)
-    assert status == 0
+    news = run("summarization", "news", *words, *options)
     texts = numbered("EINE Überschrift, lang und länger")
     train = files("other", texts, numbered("ÜBER"), sides=("text", "short"))
-    status, other = run("summarization", "other", "--train", *train, "--like", news)
-    assert status == 0
+    other = run("summarization", "other", "--train", *train, "--like", news)
     rules, cased = manifest.read(news), "--cased" in options or not options
     assert manifest.read(other).longest == 7 and manifest.read(other).lower != cased
     prefix = "wordpiece." if options else "spm."
@@ -183,10 +179,11 @@ def test_summaries(options, run, files):
 def classify(run, tmp_path):
     """Prepare rows of a text and a label."""
 
-    def classify(name, rows, *words, target="--label"):
+    def classify(name, rows, *words, target="--label", status=0):
         path = tmp_path / f"{name}.tsv"
         path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [("t", "l"), *rows]))
-        return run("classification", name, path, "--text", "t", target, "l", *words)
+        words = [path, "--text", "t", target, "l", *words]
+        return run("classification", name, *words, status=status)
 
     return classify
 
@@ -195,13 +192,11 @@ def classify(run, tmp_path):
 def test_labeled_text(subwords, classify, capsys, tmp_path):
     sizes = {"pos": 20, "neg": 20, "x": 9}
     rows = [(f"Text {n} is {label}", label) for label, size in sizes.items() for n in range(size)]
-    status, reviews = classify("reviews", rows, "--subwords", subwords)
-    assert status == 0
+    reviews = classify("reviews", rows, "--subwords", subwords)
     checkpoints = saved(reviews, tmp_path / "checkpoints/reviews")
     capsys.readouterr()
     rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(numbered("GOOD Таблетка"))]
-    status, medical = classify("medical", rows, "--like", checkpoints)
-    assert status == 0
+    medical = classify("medical", rows, "--like", checkpoints)
     printed = capsys.readouterr().out
     for name in ("input0", "label"):
         files = [lines(folder / name / "dict.txt") for folder in (medical, reviews)]
@@ -216,11 +211,11 @@ def test_labeled_text(subwords, classify, capsys, tmp_path):
 
 def test_a_label_that_the_model_lacks_is_named(classify, capsys):
     rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(ENGLISH)]
-    _, reviews = classify("reviews", rows)
-    assert classify("medical", [*rows, ("odd", "angry")], "--like", reviews)[0] == 1
+    reviews = classify("reviews", rows)
+    classify("medical", [*rows, ("odd", "angry")], "--like", reviews, status=1)
     assert "medical.tsv:22: the label 'angry' is no class of --like" in capsys.readouterr().err
     rows = [(text, 1) for text in ENGLISH]
-    assert classify("scores", rows, "--like", reviews, target="--score")[0] == 1
+    classify("scores", rows, "--like", reviews, target="--score", status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert "is of sentence_prediction by sentence_classification, these columns of" in error
 
@@ -257,10 +252,10 @@ def test_a_mistake_is_one_line(mistake, model, run, files, capsys, tmp_path):
 def test_languages_in_the_other_order_and_other_kinds_are_refused(model, run, files, capsys):
     general = model("--vocabulary-size", "80")
     english, german = files("swapped", ENGLISH, RUSSIAN, sides=("en", "de"))
-    assert run("translation", "a", "--train", english, german, "--like", general)[0] == 1
+    run("translation", "a", "--train", english, german, "--like", general, status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"--source-lang en: the source language of --like {general} is de" in error
     assert error.endswith("; name the de side's file or column")  # no flag makes English German
-    assert run("summarization", "b", "--train", german, english, "--like", general)[0] == 1
+    run("summarization", "b", "--train", german, english, "--like", general, status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert "was prepared for translation, not for summarization" in error
