@@ -3,6 +3,7 @@
 import json
 import os
 
+import corpora
 import preprocessing
 import pytest
 from archive_files import lines
@@ -24,16 +25,12 @@ def captions(split, language):
     return [CAPTIONS[language].format(number) for number in range(SPLITS[split])]
 
 
-def write(path, texts):
-    path.write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def multi30k(tmp_path_factory):
     source, dest = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("prepared")
     for split in SPLITS:
         for language in CAPTIONS:
-            write(source / f"{split}.{language}", captions(split, language))
+            (source / f"{split}.{language}").write_bytes(corpora.lines(captions(split, language)))
     words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
     with preprocessing.in_this_process():
         assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
@@ -61,11 +58,9 @@ def test_words_are_detokenized(multi30k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subwords", ["subword_nmt", "none"])
-def test_subwords_of_custom_text_equal_the_preparations(tmp_path, fairseq_here, subwords):
+def test_subwords_of_custom_text_equal_the_preparations(tmp_path, fairseq_here, write, subwords):
     texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
-    for side in ("fr", "en"):
-        write(tmp_path / f"train.{side}", texts)
-    train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
+    train = [write(f"train.{side}", texts) for side in ("fr", "en")]
     words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
     words += ["--train", *train, "--test", *train, "--source-lang", "fr", "--target-lang", "en"]
     size, prefix = ([], "") if subwords == "none" else (["--bpe-operations", "9"], "bpe.")
