@@ -144,10 +144,8 @@ def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
     lines = [json.dumps({"overall": 1.0 + i % 5, "reviewText": f"review {i}"}) for i in range(40)]
     path = tmp_path / "reviews_Electronics_5.json.gz"
     write_archive(path, {"reviews_Electronics_5.json": "\n".join(lines)})
-    drawn = read("amazon_electronics", path, seed=3)
-    assert len(drawn) == 5
-    assert drawn == read("amazon_electronics", path, seed=3)
-    assert drawn != read("amazon_electronics", path, seed=4)
+    drawn, again, other = (read("amazon_electronics", path, seed=seed) for seed in (3, 3, 4))
+    assert len(drawn) == 5 and drawn == again != other
     numbers = [int(text.split()[1]) for _, text, _ in drawn]
     assert numbers == sorted(set(numbers))
     assert [score for *_, score in drawn] == [1.0 + number % 5 for number in numbers]
@@ -290,10 +288,8 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
         chosen = {"train": readers.get("train") or readers["all"]}
         ClassificationPreparation(corpus, options()).write_text(chosen, tmp_path)
     message = str(caught.value)
-    assert message.startswith(f"{source}/{file}:{line}: ")
-    assert words in message
-    assert "\n" not in message
-    assert len(message) < 2 * len(str(source)) + 300
+    assert message.startswith(f"{source}/{file}:{line}: ") and words in message
+    assert "\n" not in message and len(message) < 2 * len(str(source)) + 300
     assert not list(tmp_path.rglob("text/train.*"))  # nothing half-written
 
 

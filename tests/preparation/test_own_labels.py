@@ -11,6 +11,7 @@ from printed_training import printed_training
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import held_out
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.held_out import hold_out
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
@@ -18,7 +19,6 @@ from fairseq_posattn.text.subwords import whole_words
 
 pytestmark = pytest.mark.usefixtures("fairseq_here")
 main = partial(prepare, "classification")
-SPLITS = ("train", "valid", "test")
 MOODS = ("glad", "sad", "so so")
 
 
@@ -103,8 +103,7 @@ def test_pairs_are_prepared_for_regression(tmp_path, custom, capsys):
     file = table(tmp_path / "pairs.tsv", rows, "text,likeness,with", "\t")
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("one 1 2\nother 3 4\n")
-    options = ("--text-pair", "with", "--glove", vectors)
-    dest = custom(file, *options, target=("--score", "likeness"))
+    dest = custom(file, "--text-pair", "with", "--glove", vectors, target=("--score", "likeness"))
     for split in SPLITS:
         columns = [f"text/{split}.input0", f"text/{split}.input1", f"label/{split}.label"]
         for one, other, score in zip(*(lines(dest / name) for name in columns), strict=True):
@@ -195,7 +194,7 @@ def test_held_out_examples_are_stratified_and_leave_all_classes_in_training():
         assert {label for i, label in enumerate(labels) if i not in held} == set(labels)
 
 
-def test_repeated_texts_are_not_held_out():
+def test_repeated_texts_are_not_held_out_unless_each_is():
     examples = [("a", number // 2 if number < 40 else number) for number in range(60)]
     chosen = hold_out(examples, 1, {"test": 10, "valid": 9}, "file")
     assert [len(chosen[split]) for split in ("test", "valid")] == [10, 9]
@@ -203,8 +202,6 @@ def test_repeated_texts_are_not_held_out():
     with pytest.raises(UsageError, match="too few different texts to hold some out for"):
         hold_out([(None, "one")] * 20, 1, {"test": 4, "valid": 4}, "file")
 
-
-def test_texts_of_which_each_is_repeated_are_held_out_together():
     examples = [("ab"[number % 2], number % 30) for number in range(60)]
     chosen = hold_out(examples, 1, {"test": 10, "valid": 6}, "file")
     assert [len(chosen[split]) for split in ("test", "valid")] == [10, 6]

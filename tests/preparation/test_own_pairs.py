@@ -16,6 +16,7 @@ from printed_training import printed_training
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import segmentation
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.own_pairs import languages
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
@@ -23,7 +24,6 @@ from fairseq_posattn.text.subwords import whole_words
 
 pytestmark = pytest.mark.usefixtures("fairseq_here")
 LANGUAGES, SIDES = ("de", "en"), ("source", "target")
-SPLITS = ("train", "valid", "test")
 TEXT_COLUMNS = ("--text", "article", "--summary", "short")
 
 
