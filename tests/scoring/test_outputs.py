@@ -128,6 +128,10 @@ def test_marks_of_another_preparation_are_text():
     assert find_marks(["▁so ▁it ▁is"], "subword_nmt") == "none"
     assert find_marks(["▁so ▁it", "ne is"], "sentencepiece") == "sentencepiece"
     assert find_marks(["▁so ▁it", "ne is"]) == "none"
+    # auto leaves WordPieces, since digits of Gigaword look alike.
+    lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
+    assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
+    assert remove_marks(lines) == lines
 
 
 WITH_UNKNOWN = "T-1\tthe <<unk>>\nH-1\t-1\tthe <unk>\nT-0\ta b\nH-0\t-1\ta b\n"
@@ -179,10 +183,3 @@ def test_unicode_forms_are_compared():
     for side in (nfc, nfd, mixed):
         assert list(warnings_of(Pairs(side, side))) == []
     assert list(warnings_of(Pairs(["ascii"] * 5, nfd))) == []
-
-
-def test_wordpieces_are_joined_only_on_request():
-    """Check that ``auto`` leaves them: digits of Gigaword look alike."""
-    lines = ["un ##want ##ed guests", "the ##th day", "##s end", ""]
-    assert remove_marks(lines, "wordpiece") == ["unwanted guests", "theth day", "s end", ""]
-    assert remove_marks(lines) == lines

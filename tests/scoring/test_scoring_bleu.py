@@ -45,10 +45,7 @@ def test_tokenised_forms_score_tokens():
         hypotheses, references = sides
         expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)
         assert bleu_of(TOKENIZED, form) == expected.score
-
-
-def test_compounds_are_split_at_hyphens_within_words_once():
-    split = bleu.split_compounds
+    split = bleu.split_compounds  # at hyphens within words, once
     assert split(["rich-text - a-b-c -x"]) == ["rich ##AT##-##AT## text - a ##AT##-##AT## b-c -x"]
     assert split(["rich @-@ text @-@ based"]) == split(["rich-text-based"])
     apart = Pairs(["a rich @-@ text file , new"], ["the rich @-@ text file , new"])
@@ -131,8 +128,8 @@ def files(write):
     return [word for name in names for word in (f"--{name}", write(name, getattr(TOKENIZED, name)))]
 
 
-def test_every_form_is_printed_or_those_selected(files, capsys):
-    """Check that --forms omits chrF2 and TER, with a baseline too."""
+def test_every_form_is_printed_or_those_selected(files, write, capsys, as_json):
+    """Check that --forms omits chrF2 and TER, with a baseline too, and plain text the tokenised."""
     options = [*files, "--detokenize", "en"]
     assert run("bleu", options) == 0
     *scores, characters, edits, explained, counts = capsys.readouterr().out.splitlines()
@@ -145,19 +142,12 @@ def test_every_form_is_printed_or_those_selected(files, capsys):
         assert run("bleu", [*options, "--forms", "sacrebleu", *baseline]) == 0
         words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
         assert words == ["BLEU", "in", *(["BLEU", "tested"] if baseline else []), "2"]
-
-
-def test_plain_text_is_printed_without_tokenised_forms(write, capsys, as_json):
-    path = write("text", ["Yes, he said (again). It's fine, isn't it?"] * 3)
-    given = ["--hypotheses", path, "--references", path, "--language", "en"]
-    assert run("bleu", given) == 0
+    plain = write("text", ["Yes, he said (again). It's fine, isn't it?"] * 3)
+    options = ["--hypotheses", plain, "--references", plain, "--language", "en"]
+    assert run("bleu", options) == 0
     output = capsys.readouterr()
     assert "tokenised" not in output.out and not output.err
-    assert list(as_json("bleu", given)["forms"]) == [
-        "sacrebleu",
-        "tokenised",
-        "tokenised-lowercase",
-    ]
+    assert list(as_json("bleu", options)["forms"]) == list(FORMS[:-1])
 
 
 def test_json_gives_the_first_form_as_bleu(files, as_json):

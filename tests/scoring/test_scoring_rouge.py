@@ -125,7 +125,7 @@ def test_sentences_of_other_scripts_end_at_their_marks():
     assert rouge(swapped, rule="unicode")["rougeL"] == 100
 
 
-def test_text_outside_the_domain_of_rouge_155_is_reported(result_of, write, capsys):
+def test_text_outside_the_domain_of_rouge_155_and_escapes_are_reported(result_of, write, capsys):
     texts = "Häuser für Bürger", "H user fur Burger"
     result = result_of(*texts, "--words", "rouge155")
     assert ignored_share(texts[:1]) == pytest.approx(3 / 15)
@@ -134,6 +134,8 @@ def test_text_outside_the_domain_of_rouge_155_is_reported(result_of, write, caps
     assert warning == (
         "ROUGE-1.5.5's words ignore 20.0% of the letters of the hypotheses; use --words unicode"
     )
+    warnings = result_of("it &apos;s here .", "it is here .")["warnings"]
+    assert "the text has escapes" in warnings[0]
     english = "It was a day in the park with the whole family of the neighbours . " * 30
     for name in ("Munich", "München"):  # one letter of 1,500
         result = result_of("x", english + name)
@@ -185,8 +187,7 @@ def test_rouge_l_is_the_union_over_sentences():
 
 def test_scores_do_not_depend_on_processes():
     hypotheses = [f"{i % 4} {i % 3} . {i % 2} ." for i in range(250)]
-    references = [f"{i % 2} {i % 4} . {i % 3} ." for i in range(250)]
-    pairs = Pairs(hypotheses, references)
+    pairs = Pairs(hypotheses, [f"{i % 2} {i % 4} . {i % 3} ." for i in range(250)])
     assert rouge_of_each(pairs, jobs=2) == rouge_of_each(pairs, jobs=1)
 
 
@@ -277,8 +278,3 @@ def test_punctuation_is_split_like_by_bert():
     line = "U.S. (re-)elected: 3.5% \u201cof\u201d snake_case, caf\u00e9 $5 \u20ac5 a|b ~c d^e"
     parts = tokenizers.pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line)
     assert split_punctuation(line).split() == [part for part, _ in parts]
-
-
-def test_escapes_give_a_warning(result_of):
-    warnings = result_of("it &apos;s here .", "it is here .")["warnings"]
-    assert "the text has escapes" in warnings[0]

@@ -92,16 +92,13 @@ def test_sentences_are_resampled_in_pairs():
     assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
 
 
-def test_mean_and_deviation_are_over_runs():
+def test_mean_and_deviation_are_over_runs_of_which_one_fewer_is_drawn():
     group = of_scores([10, 20], [30, 40], [20, 30])
     assert group.scores == [15, 35, 25]
     assert (group.mean, group.deviation) == (25, 10)
     assert group.explanation.startswith("mean ± standard deviation of 3 runs, in brackets")
     assert of_scores([10, 20]).deviation is None
-
-
-def test_one_run_fewer_is_drawn_than_given():
-    """Check equal sentences, so that only runs differ: two of 10, 11 and 12 are drawn."""
+    # Sentences are equal, so that only runs differ: two of 10, 11 and 12 are drawn.
     low, high = of_scores([10] * 5, [11] * 5, [12] * 5).interval
     assert (low, high) == (10, 12)  # with one chance in nine each; of three, one in 27
     # One of the two runs is drawn: the result is 0 or 10, never the mean 5.

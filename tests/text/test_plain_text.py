@@ -6,7 +6,7 @@ import os
 import corpora
 import preprocessing
 import pytest
-from archive_files import lines
+from archive_files import lines, tree
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.commands.prepare import prepare
@@ -111,23 +111,11 @@ def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
 
 
-@pytest.fixture
-def copied(tmp_path):
-    """Return a function that copies companions of data and returns the names of the copies."""
-
-    def copy(rules, *names):
-        data, saved = tmp_path / "data", tmp_path / "saved"
-        saved.mkdir()
-        for name in names:
-            (data / name).parent.mkdir(parents=True, exist_ok=True)
-            (data / name).write_text(name)
-        manifest.write(data, rules)
-        copy_companions(data, saved)
-        files = [path for path in saved.rglob("*") if path.is_file()]
-        assert all(path.read_text() for path in files)
-        return {str(path.relative_to(saved)) for path in files}
-
-    return copy
+def write_data(folder, rules, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    manifest.write(folder, rules)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +131,19 @@ def copied(tmp_path):
     ],
 )  # fmt: skip
 def test_manifest_dictionaries_and_codes_are_copied_beside_a_checkpoint(
-    copied, rules, names, expected
+    tmp_path, rules, names, expected
 ):
-    assert copied(rules, *names) == expected
+    write_data(tmp_path / "data", rules, names)
+    (tmp_path / "saved").mkdir()
+    copy_companions(tmp_path / "data", tmp_path / "saved")
+    copies = tree(tmp_path / "saved")
+    assert copies.keys() == expected and all(copies.values())
 
 
-def test_missing_codes_leave_no_manifest(copied, tmp_path):
+def test_missing_codes_leave_no_manifest(tmp_path):
+    rules = Manifest("own", "translation", subwords="sentencepiece", **PAIRS)
+    write_data(tmp_path / "data", rules, ["dict.de.txt"])
+    (tmp_path / "saved").mkdir()
     with pytest.raises(UsageError, match="spm.model"):
-        copied(Manifest("own", "translation", subwords="sentencepiece", **PAIRS), "dict.de.txt")
+        copy_companions(tmp_path / "data", tmp_path / "saved")
     assert not (tmp_path / "saved/preparation.json").exists()
