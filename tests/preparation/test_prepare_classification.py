@@ -78,7 +78,9 @@ def test_stock_fairseq_reads_the_prepared_data(name, tmp_path, fairseq_here, vec
     assert "published" in capsys.readouterr().out
 
 
-def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
+def test_a_missing_source_is_downloaded_unless_all_is_done(
+    tmp_path, fairseq_here, monkeypatch, capsys
+):
     archive = publish("sst5", tmp_path)
     with Server() as server:
         server.files[archive.name] = archive.read_bytes()
@@ -86,16 +88,12 @@ def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
         here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
         monkeypatch.setitem(KINDS["classification"].corpora, "sst5", here)
         assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
-    assert (tmp_path / "data-bin/download" / archive.name).exists()
+    (tmp_path / "data-bin/download" / archive.name).unlink()
+    before = tree(tmp_path / "data-bin/sst5")
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
-
-
-def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
-    dest = prepare("sst2", tmp_path)
-    before = tree(dest)
-    assert main(["sst2", "--dest", str(dest)]) == 0
+    assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5")]) == 0  # without a source
     assert "text: done already" in capsys.readouterr().err
-    assert tree(dest) == before
+    assert tree(tmp_path / "data-bin/sst5") == before
 
 
 def test_snli_options_are_applied(tmp_path, fairseq_here, capsys):

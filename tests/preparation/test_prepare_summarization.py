@@ -8,6 +8,7 @@ import pytest
 import summaries
 from archive_files import lines, tree, write_folder
 from fairseq.data import Dictionary, data_utils
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
@@ -23,8 +24,8 @@ main = partial(prepare_of_kind, "summarization")
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("source")
-    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
+    files = summaries.stories() | summaries.url_lists()
+    return write_folder(tmp_path_factory.mktemp("source"), files)
 
 
 def prepare(source, dest, subwords, size, *words):
@@ -42,9 +43,7 @@ def in_wordpieces(source, tmp_path_factory):
 
 
 def words_of(line):
-    from tokenizers import pre_tokenizers
-
-    return " ".join(word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line))
+    return " ".join(word for word, _ in BertPreTokenizer().pre_tokenize_str(line))
 
 
 def check_text(dest, subwords, whole):

@@ -149,8 +149,7 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
 
     corpus = replace(TRANSLATION["wmt14_en_de"], longest=None, longest_words=3, ratio=9)
     options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
-    options.template = None
-    options.news_commentary = "v9"
+    options.template, options.news_commentary = None, "v9"
     preparation = PairPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:
         stages.run("text", preparation.texts, write_text)
