@@ -1,6 +1,10 @@
-"""Small translation corpora in their published layouts."""
+"""Small translation corpora in their published layouts, and the text of a corpus."""
 
 import itertools
+from argparse import Namespace
+from dataclasses import replace
+
+from fairseq_posattn.preparation.download import obtain_any
 
 GERMAN = [
     ["Ein Mann", "Eine Frau", "Das Kind", "Er"],
@@ -23,6 +27,17 @@ def sentences(count, start=0):
         texts = [f"{' '.join(parts)}{end}" for *parts, end in itertools.product(*words)]
         both.append([texts[number % len(texts)] for number in range(start, start + count)])
     return both
+
+
+def written_text(corpus, source, folder, **options):
+    """Return the lines of each file of a corpus's text, which is written to ``folder/text``."""
+    options = Namespace(source=source, dest=folder, **options)
+    corpus = replace(corpus, **corpus.changes(options))
+    text = folder / "text"
+    text.mkdir(exist_ok=True)
+    archive = obtain_any(corpus.alternatives, source, folder / "download")
+    corpus.write(corpus.read(archive, options), text, corpus, options)
+    return {path.name: path.read_text("utf-8").splitlines() for path in text.iterdir()}
 
 
 def lines(texts):

@@ -1,12 +1,12 @@
 """Text of CNN/DailyMail and Gigaword, from their published layouts."""
 
-import argparse
 import io
 from dataclasses import replace
 
 import pytest
 import summaries
-from archive_files import gzipped, lines, write_archive, write_folder
+from archive_files import gzipped, write_archive, write_folder
+from corpora import written_text
 from download_server import Server
 
 from fairseq_posattn.common.errors import UsageError
@@ -24,16 +24,10 @@ SIDES = ("source", "target")
 def write(tmp_path):
     """Write the text of a source; return ``{split: (sources, targets)}``."""
 
-    def write(source, corpus="cnn_dailymail", **given):
-        defaults = {"limit": None, "split_by_name": False, "splits": SPLITS}
-        options = argparse.Namespace(source=source, dest=tmp_path / "dest", **{**defaults, **given})
-        folder = tmp_path / "text"
-        folder.mkdir(exist_ok=True)
-        described = corpora.SUMMARIZATION[corpus]
-        options.dest.mkdir(exist_ok=True)
-        archive = obtain_any(described.alternatives, source, options.dest / "download")
-        described.write(described.read(archive, options), folder, described, options)
-        return {s: tuple(lines(folder / f"{s}.{side}") for side in SIDES) for s in options.splits}
+    def write(source, corpus="cnn_dailymail", splits=SPLITS, **given):
+        options = {"limit": None, "split_by_name": False, "splits": splits, **given}
+        text = written_text(corpora.SUMMARIZATION[corpus], source, tmp_path, **options)
+        return {split: tuple(text[f"{split}.{side}"] for side in SIDES) for split in splits}
 
     return write
 

@@ -2,8 +2,6 @@
 
 import io
 import itertools
-from argparse import Namespace
-from dataclasses import replace
 
 import corpora
 import pytest
@@ -11,7 +9,6 @@ from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora import TRANSLATION, iwslt14, tatoeba
-from fairseq_posattn.preparation.download import obtain_any
 
 
 @pytest.fixture
@@ -19,15 +16,9 @@ def text_of(tmp_path):
     """Return a function that writes and returns the text of a source."""
 
     def text_of(name, source, **given):
-        options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, max_words=None)
-        options.__dict__.update({"news_commentary": "v9", "keep_hyphens": False, **given})
-        folder = tmp_path / "text"
-        folder.mkdir(exist_ok=True)
-        corpus = TRANSLATION[name]
-        corpus = replace(corpus, **corpus.changes(options))
-        archive = obtain_any(corpus.alternatives, source, tmp_path / "download")
-        corpus.write(corpus.read(archive, options), folder, corpus, options)
-        return {path.name: path.read_text("utf-8").splitlines() for path in folder.iterdir()}
+        options = {"jobs": 1, "limit": None, "max_words": None}
+        options |= {"news_commentary": "v9", "keep_hyphens": False, **given}
+        return corpora.written_text(TRANSLATION[name], source, tmp_path, **options)
 
     return text_of
 
