@@ -41,13 +41,19 @@ def prepare(name, tmp_path, *words, **published):
     return dest
 
 
+def task_of(name, folder, **settings):
+    """Return a task of stock fairseq, or of the plugin, for prepared data."""
+    config = tasks.TASK_DATACLASS_REGISTRY[name]()
+    settings |= {"_name": name, "data": str(folder), "classification_head_name": "head"}
+    for key, value in {**settings, "max_positions": 512}.items():
+        setattr(config, key, value)
+    return tasks.TASK_REGISTRY[name].setup_task(config)
+
+
 def load(folder, split, num_classes, regression=False):
     """Return stock fairseq's task and its data set, in the order of the files."""
-    config = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
-    config._name, config.data, config.num_classes = "sentence_prediction", str(folder), num_classes
-    config.no_shuffle, config.regression_target = True, regression
-    config.classification_head_name, config.seed, config.max_positions = "head", 1, 512
-    task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(config)
+    settings = {"no_shuffle": True, "seed": 1, "regression_target": regression}
+    task = task_of("sentence_prediction", folder, num_classes=num_classes, **settings)
     return task, task.load_dataset(split)
 
 
@@ -140,13 +146,10 @@ RAW = {  # the published sentence, and raw texts
 def predictor_of(name, folder):
     """Return a predictor of a model without weights."""
     corpus = CORPORA[name]
-    config = tasks.TASK_DATACLASS_REGISTRY[corpus.task]()
-    config._name, config.data, config.num_classes = corpus.task, str(folder), corpus.num_classes
-    config.regression_target, config.classification_head_name = corpus.scored, "head"
-    config.max_positions = 512
+    settings = {"num_classes": corpus.num_classes, "regression_target": corpus.scored}
     if not corpus.pairs:
-        config.init_token = config.separator_token = None
-    task = tasks.TASK_REGISTRY[corpus.task].setup_task(config)
+        settings |= {"init_token": None, "separator_token": None}
+    task = task_of(corpus.task, folder, **settings)
     trained = TrainedModel("none", torch.nn.Identity(), None, task)
     return prediction.predictor_of(trained, device="cpu")
 

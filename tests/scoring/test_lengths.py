@@ -107,18 +107,3 @@ def test_p_of_several_ranges_is_corrected_and_drawn(files, write, tmp_path, caps
         p, holm = line.split()[-2:]
         assert float(p) < float(holm.strip("()")) <= 1 or float(p) == 1
     assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.parametrize(
-    "options, error",
-    [
-        (["--by-length", "20,10"], "give increasing numbers such as 10,20,40"),
-        (["--by-length", "0,10"], "give increasing numbers"),
-        (["--by-length", "x"], "give increasing numbers"),
-        ([], "--sources and --plot need --by-length"),
-    ],
-)
-def test_wrong_options_are_refused(files, options, error, capsys):
-    with pytest.raises(SystemExit):
-        run("bleu", [*files(), *options])
-    assert error in capsys.readouterr().err
