@@ -86,9 +86,9 @@ def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces
     assert rules.versions["tokenizers"]
 
 
-def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch):
-    """Check that a given vocabulary is used, and that another one makes other data."""
-
+def test_a_given_vocabulary_is_used_and_another_makes_other_data(
+    source, in_wordpieces, tmp_path, monkeypatch
+):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 

@@ -59,10 +59,8 @@ def data(tmp_path):
 
 @pytest.mark.parametrize("flag", ["--scores", "--output"])
 def test_news_are_ranked_by_their_clicks_in_training(data, flag):
-    assert list(ranking.rank_by_popularity(data, "test")) == [
-        Impression("7", [1, 0, 0], [0, 1, 2]),
-        Impression("9", [0, 1], [0, 2]),
-    ]
+    ranked = [Impression("7", [1, 0, 0], [0, 1, 2]), Impression("9", [0, 1], [0, 2])]
+    assert list(ranking.rank_by_popularity(data, "test")) == ranked
     scores, submission = data / "scores.tsv", data / "prediction.txt"
     arguments = ["popularity", "--data", str(data), flag, str(scores)]
     assert main([*arguments, "--submission", str(submission)]) == 0

@@ -181,14 +181,13 @@ def test_scores_of_a_comparison_are_corrected(
     files, statistics_of, few_draws, tmp_path, capsys, as_json
 ):
     arguments = [*files, "--jobs", "1"]
-    system, baseline = (
-        statistics_of("rouge", [*files[:2], "--hypotheses", files[place]]) for place in (3, 5)
-    )
+    texts = ([*files[:2], "--hypotheses", files[place]] for place in (3, 5))
+    kept = [statistics_of("rouge", text) for text in texts]
     assert score("rouge", arguments) == 0
     printed = capsys.readouterr().out
     tested = as_json("rouge", arguments)["significance"]
     tested.pop("tests")
-    check_p(tested, system, baseline)
+    check_p(tested, *kept)
     ps = [(one["p_holm"], one["p_benjamini_hochberg"]) for one in tested.values()]
     assert ps == corrected([one["p"] for one in tested.values()])
     assert ps[0][0] >= tested["rouge1"]["p"]
