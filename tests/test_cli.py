@@ -28,11 +28,6 @@ assert not {"torch", "fairseq", "numpy", "transformers"}.intersection(sys.module
     assert "maximum output length in subwords" in " ".join(finished.stdout.split())
 
 
-def test_version(capsys):
-    assert main(["--version"]) == 0
-    assert capsys.readouterr().out == f"posattn {__version__}\n"
-
-
 @pytest.mark.parametrize("argument", ["--help", "--version"])
 def test_a_full_disk_is_one_line(argument):
     program = [sys.executable, "-m", "fairseq_posattn.cli", argument]
@@ -42,12 +37,11 @@ def test_a_full_disk_is_one_line(argument):
     assert finished.stderr == "posattn: error: standard output: No space left on device\n"
 
 
-def test_posattn_alone_prints_help(capsys):
+def test_the_version_and_an_unknown_command_are_one_line_and_no_command_prints_help(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"posattn {__version__}\n"
     assert main([]) == 0
     assert capsys.readouterr().out.startswith("usage: posattn COMMAND")
-
-
-def test_an_unknown_command_is_one_line(capsys):
     assert main(["translat"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("posattn: error: translat: no such command; choose from: ")

@@ -33,17 +33,12 @@ from fairseq_posattn.text import manifest
 from fairseq_posattn.training.plugin import register
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [
-    *("README.md", "CONTRIBUTING.md"),
-    *(
-        str(path.relative_to(ROOT))
-        for folder in ("docs", "examples")
-        for path in sorted((ROOT / folder).rglob("*.md"))
-    ),
-]
+PAGES = ["README.md", "CONTRIBUTING.md"]
+for folder in ("docs", "examples"):
+    PAGES += [str(page.relative_to(ROOT)) for page in sorted((ROOT / folder).rglob("*.md"))]
 # Other tests run these.
 SCRIPTS = ("benchmarks/", "examples/quickstart/", "examples/distributed/", "scripts/")
-FOREIGN = ("pip", "sbatch", "pre-commit", "source")
+FOREIGN = ("pip", "sbatch", "pre-commit", "source", "echo", "printf")
 COMMAND = re.compile(r"(bash|python|posattn|echo|printf|fairseq-[a-z-]+|pip|sbatch|pre-commit) ")
 USER_DIR = re.compile(
     r'"?\$\((?:python -m fairseq_posattn|posattn user-dir)\)"?|(?<=--user-dir )fairseq_posattn'
@@ -75,6 +70,7 @@ def measurements_on_a_gpu():
 
 LINES = {line for page in PAGES for line in command_lines(page)}
 LINES = sorted(LINES.union(measurements_on_a_gpu()))
+assert len(LINES) > 60
 
 
 class Parsed(BaseException):
@@ -85,22 +81,12 @@ class Parsed(BaseException):
 def user_folder(monkeypatch, tmp_path):
     """Change to a folder with the folders that a user would have."""
     monkeypatch.chdir(tmp_path)
-    for folder in (
-        "data-bin",
-        "docs/pictures",
-        "benchmarks/results",
-        "checkpoints/dman/iwslt14",
-        "checkpoints/fr-en",
-    ):
+    folders = "data-bin/fr-en docs/pictures benchmarks/results checkpoints/dman/iwslt14"
+    for folder in (*folders.split(), "checkpoints/fr-en"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "own.yaml").write_text(custom.EXAMPLE)
-    (tmp_path / "data-bin/fr-en").mkdir()
     described = {"languages": ("fr", "en"), "metric": "bleu"}
     manifest.write("data-bin/fr-en", manifest.Manifest("own", "translation", "text", **described))
-
-
-def test_there_are_command_lines():
-    assert len(LINES) > 60
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -113,7 +99,7 @@ def test_a_command_line_parses(line, user_folder, monkeypatch, capsys):
 
 def try_command(words, monkeypatch):
     kind, *rest = words
-    if kind in ("echo", "printf", *FOREIGN):
+    if kind in FOREIGN:
         return
     if kind == "bash":
         try_script(*rest)
@@ -157,8 +143,6 @@ def try_script(script, *options):
 def try_fairseq(command, flags):
     from fairseq import options
 
-    from fairseq_posattn.training.plugin import register
-
     register()
     if command == "hydra_train":
         named = dict(zip(flags, flags[1:], strict=False))
@@ -190,7 +174,10 @@ MEASUREMENTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", MEASUREMENTS)
+@pytest.mark.parametrize(
+    "name",  # the switches take seven trainers
+    [pytest.param(one, marks=[pytest.mark.nightly] * ("switches" in one)) for one in MEASUREMENTS],
+)
 def test_a_measurement_runs(name, tmp_path, monkeypatch, capsys):
     program, *named = name.split()
     script, report = ROOT / f"benchmarks/{program}.py", tmp_path / "report.json"

@@ -1,6 +1,7 @@
 """Packages import only from lower levels, read from the source."""
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -23,12 +24,14 @@ FAIRSEQ = {"fairseq", "fairseq_cli", "hydra", "omegaconf"}
 COMMAND_NAMES = {name.replace(":", ".") for name, _ in COMMANDS.values()}
 
 
+@cache
 def imported_modules(path):
+    names = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            start = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+            names += [f"{start}{alias.name}" for alias in node.names]
+    return names
 
 
 def is_allowed(parts, imported):

@@ -23,6 +23,13 @@ def test_a_file_gets_its_name_once_it_is_complete(tmp_path):
         write_text(path, "second")  # of two writers the last one wins
     assert path.read_bytes() == "größer\n".encode()
     assert os.listdir(tmp_path) == ["text"]
+    with writing(path, binary=True) as file:
+        file.write(b"\0\r\n")
+    assert path.read_bytes() == b"\0\r\n"
+    write_json(path, {"ö": 1}, indent=1)
+    with pytest.raises(ValueError):
+        write_json(path, {"number": float("nan")})
+    assert path.read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
 
 
 def test_parts_of_killed_writers_are_removed(tmp_path):
@@ -41,38 +48,22 @@ with writing(sys.argv[1]) as file:
     assert sorted(os.listdir(tmp_path)) == [".text[1].part", "text[1]"]
 
 
-def test_bytes_and_json_are_written(tmp_path):
-    with writing(tmp_path / "bytes", binary=True) as file:
-        file.write(b"\0\r\n")
-    assert (tmp_path / "bytes").read_bytes() == b"\0\r\n"
-    write_json(tmp_path / "json", {"ö": 1}, indent=1)
-    with pytest.raises(ValueError):
-        write_json(tmp_path / "json", {"number": float("nan")})
-    assert (tmp_path / "json").read_text(encoding="utf-8") == '{\n "ö": 1\n}\n'
-
-
 @pytest.mark.parametrize("there", [True, False])
-def test_links_are_kept_and_their_targets_written(there, tmp_path):
+def test_links_and_permissions_are_kept_and_targets_written(there, tmp_path):
     (tmp_path / "folder").mkdir()
     target, link = tmp_path / "folder" / "target", tmp_path / "link"
     if there:
         target.write_text("before")
+        target.chmod(0o751)
     link.symlink_to(os.path.join("folder", "target"))
     write_text(link, "after")
     assert link.is_symlink() and target.read_text() == "after"
+    (tmp_path / "plain").touch()
+    permissions = 0o751 if there else stat.S_IMODE((tmp_path / "plain").stat().st_mode)
+    assert stat.S_IMODE(target.stat().st_mode) == permissions
+    (tmp_path / "plain").unlink()
     assert sorted(os.listdir(tmp_path)) == ["folder", "link"]
     assert os.listdir(tmp_path / "folder") == ["target"]
-
-
-def test_permissions_are_kept(tmp_path):
-    path = tmp_path / "script"
-    path.write_text("before")
-    path.chmod(0o751)
-    write_text(path, "after")
-    assert stat.S_IMODE(path.stat().st_mode) == 0o751
-    write_text(tmp_path / "new", "")
-    (tmp_path / "plain").write_text("")
-    assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
 def test_a_device_stays_a_device():

@@ -12,8 +12,6 @@ import pytest
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.mark.parametrize("jobs", [1, 3])
 def test_order_is_kept(jobs):
@@ -83,7 +81,7 @@ ENDLESS = """
 def test_workers_end_with_the_process_that_started_them(stop):
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(ENDLESS)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -1,53 +1,64 @@
-"""Small translation corpora in their published layouts."""
+"""Small translation corpora in their published layouts, and the text of a corpus."""
 
 import itertools
+from argparse import Namespace
+from dataclasses import replace
 
-GERMAN = {
-    "subject": ["Ein Mann", "Eine Frau", "Das Kind", "Er"],
-    "verb": ["sieht", "malt", "kauft", "trägt"],
-    "object": ["einen Ball", "das Haus", "zwei Hüte", "R&D"],
-    "end": [".", ", dann noch mehr.", ' "heute".', "!"],
-}
-ENGLISH = {
-    "subject": ["A man", "A woman", "The child", "He"],
-    "verb": ["sees", "paints", "buys", "carries"],
-    "object": ["a ball", "the house", "two hats", "R&D"],
-    "end": [".", ", then more.", ' "today".', "!"],
-}
+from fairseq_posattn.preparation.download import obtain_any
+
+GERMAN = [
+    ["Ein Mann", "Eine Frau", "Das Kind", "Er"],
+    ["sieht", "malt", "kauft", "trägt"],
+    ["einen Ball", "das Haus", "zwei Hüte", "R&D"],
+    [".", ", dann noch mehr.", ' "heute".', "!"],
+]
+ENGLISH = [
+    ["A man", "A woman", "The child", "He"],
+    ["sees", "paints", "buys", "carries"],
+    ["a ball", "the house", "two hats", "R&D"],
+    [".", ", then more.", ' "today".', "!"],
+]
 
 
 def sentences(count, start=0):
     """Return German and English sentences; the 257th is the first again."""
-    german, english = (
-        [
-            f"{subject} {verb} {thing}{end}"
-            for subject, verb, thing, end in itertools.product(*words.values())
-        ]
-        for words in (GERMAN, ENGLISH)
-    )
-    chosen = [number % len(german) for number in range(start, start + count)]
-    return [german[number] for number in chosen], [english[number] for number in chosen]
+    both = []
+    for words in (GERMAN, ENGLISH):
+        texts = [f"{' '.join(parts)}{end}" for *parts, end in itertools.product(*words)]
+        both.append([texts[number % len(texts)] for number in range(start, start + count)])
+    return both
+
+
+def written_text(corpus, source, folder, **options):
+    """Return the lines of each file of a corpus's text, which is written to ``folder/text``."""
+    options = Namespace(source=source, dest=folder, **options)
+    corpus = replace(corpus, **corpus.changes(options))
+    text = folder / "text"
+    text.mkdir(exist_ok=True)
+    archive = obtain_any(corpus.alternatives, source, folder / "download")
+    corpus.write(corpus.read(archive, options), text, corpus, options)
+    return {path.name: path.read_text("utf-8").splitlines() for path in text.iterdir()}
 
 
 def lines(texts):
     return "".join(f"{text}\n" for text in texts).encode()
 
 
-def segments(texts, set_id="set"):
+def segments(texts):
     """Return an evaluation set of one document, as XML or SGML."""
     body = "".join(f'<seg id="{n}"> {text} </seg>\n' for n, text in enumerate(texts, start=1))
     return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<srcset setid="{set_id}">\n'
+        f'<?xml version="1.0" encoding="UTF-8"?>\n<mteval>\n<srcset setid="set">\n'
         f'<doc docid="1">\n<url>http://example.org</url>\n<title>No sentence</title>\n{body}'
         "</doc>\n</srcset>\n</mteval>\n"
     ).encode()
 
 
-def talks(texts, language, every=50):
+def talks(texts, language):
     """Return a training file of IWSLT, talks with metadata."""
     rows = []
     for number, text in enumerate(texts):
-        if number % every == 0:
+        if number % 50 == 0:
             rows += [
                 f"<url>http://example.org/{number}</url>",
                 "<keywords>talks, technology</keywords>",
@@ -63,7 +74,7 @@ def talks(texts, language, every=50):
 SETS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
 
 
-def iwslt14(pairs=400, per_set=2):
+def iwslt14(pairs=400):
     """Return ``{name: content}`` of de-en.tgz; the n-th evaluation set starts at sentence n."""
     german, english = sentences(pairs)
     files = {
@@ -72,18 +83,18 @@ def iwslt14(pairs=400, per_set=2):
         "de-en/IWSLT14.TED.tst2009.de-en.de.xml": segments(["not this one"]),
     }
     for number, name in enumerate(SETS):
-        for language, texts in zip(("de", "en"), sentences(per_set, number), strict=True):
+        for language, texts in zip(("de", "en"), sentences(2, number), strict=True):
             files[f"de-en/IWSLT14.{name}.de-en.{language}.xml"] = segments(texts)
     return files
 
 
-def wmt14(news_commentary="v9", pairs=100):
+def wmt14(news_commentary="v9"):
     """Return ``{archive: {name: content}}`` of the five archives."""
     archives = {
-        "training-parallel-europarl-v7.tgz": corpus("training/europarl-v7.de-en", pairs),
-        "training-parallel-commoncrawl.tgz": corpus("commoncrawl.de-en", pairs, 50),
+        "training-parallel-europarl-v7.tgz": corpus("training/europarl-v7.de-en", 100),
+        "training-parallel-commoncrawl.tgz": corpus("commoncrawl.de-en", 100, 50),
         f"training-parallel-nc-{news_commentary}.tgz": corpus(
-            f"training/news-commentary-{news_commentary}.de-en", pairs, 100
+            f"training/news-commentary-{news_commentary}.de-en", 100, 100
         ),
         "dev.tgz": corpus("dev/newstest2013", 7, 3),
     }
@@ -102,10 +113,10 @@ def corpus(name, count, start=0):
     return {f"{name}.de": lines(german), f"{name}.en": lines(english), f"{name}.fr": b"non\n"}
 
 
-def multi30k(train=60):
+def multi30k():
     """Return ``{name: text}`` of the six files, which are published compressed."""
-    files = {}
-    for name, count in (("train", train), ("val", 5), ("test_2016_flickr", 4)):
-        for language, texts in zip(("de", "en"), sentences(count, 7), strict=True):
-            files[f"{name}.{language}"] = lines(texts)
-    return files
+    return {
+        f"{name}.{language}": lines(texts)
+        for name, count in (("train", 60), ("val", 5), ("test_2016_flickr", 4))
+        for language, texts in zip(("de", "en"), sentences(count, 7), strict=True)
+    }

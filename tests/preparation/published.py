@@ -2,6 +2,7 @@
 
 import json
 import random
+from functools import partial
 
 from archive_files import write_archive, write_folder
 
@@ -11,26 +12,24 @@ WORDS += ["fails", ".", ",", "\xe9t\xe9"]
 
 def publish(name, folder, size=30, sentence=None):
     """Write data set ``name`` into ``folder``, of one sentence or random ones; return its path."""
-    text = Text(name)
-    if sentence is not None:
-        text.sentence = lambda: sentence
-    return PUBLISHERS[name](text, folder, size)
+    return PUBLISHERS[name](Text(name, sentence), folder, size)
 
 
 class Text:
-    def __init__(self, seed):
-        self.generator = random.Random(seed)
+    def __init__(self, seed, fixed):
+        self.generator, self.fixed = random.Random(seed), fixed
 
     def sentence(self):
-        return " ".join(self.generator.choices(WORDS, k=self.generator.randint(2, 8)))
+        words = self.generator.choices(WORDS, k=self.generator.randint(2, 8))
+        return self.fixed or " ".join(words)
 
     def lines(self, size, form):
         """Return ``size`` lines, each ``form(number)``."""
         return "".join(f"{form(number)}\n" for number in range(size))
 
     def tree(self, label):
-        words = self.sentence().split()
-        tree = f"(2 {words.pop()})"
+        *words, last = self.sentence().split()
+        tree = f"(2 {last})"
         for word in reversed(words):
             tree = f"({label} (2 {word}) {tree})"
         return tree
@@ -51,12 +50,9 @@ def _trec(text, folder, size):
     return write_folder(folder, files)
 
 
-def _two_files(*names):
-    def publish(text, folder, size):
-        files = {f"data/{name}": text.lines(size, lambda _: text.sentence()) for name in names}
-        return write_archive(folder / "datasmall_NB_ACL12.zip", files)
-
-    return publish
+def _two_files(names, text, folder, size):
+    files = {f"data/{name}": text.lines(size, lambda _: text.sentence()) for name in names.split()}
+    return write_archive(folder / "datasmall_NB_ACL12.zip", files)
 
 
 def _sick(text, folder, size):
@@ -73,29 +69,23 @@ def _sick(text, folder, size):
     return folder
 
 
-def _zhang(file, classes):
-    def publish(text, folder, size):
-        def row(number):
-            return f'"{1 + number % classes}","{text.sentence()} ""so""","{text.sentence()}"'
+def _zhang(file, classes, text, folder, size):
+    def row(number):
+        return f'"{1 + number % classes}","{text.sentence()} ""so""","{text.sentence()}"'
 
-        files = {f"{file}/{split}.csv": text.lines(size, row) for split in ("train", "test")}
-        return write_archive(folder / f"{file}.tgz", files)
-
-    return publish
+    files = {f"{file}/{split}.csv": text.lines(size, row) for split in ("train", "test")}
+    return write_archive(folder / f"{file}.tgz", files)
 
 
-def _nli(name, *files):
-    def publish(text, folder, size):
-        labels = ["neutral", "entailment", "contradiction", "-"]
+def _nli(name, files, text, folder, size):
+    labels = ["neutral", "entailment", "contradiction", "-"]
 
-        def pair(number):
-            parses = {f"sentence{n}_binary_parse": f"( {text.sentence()} )" for n in (1, 2)}
-            return json.dumps({"gold_label": labels[number % 4], **parses})
+    def pair(number):
+        parses = {f"sentence{n}_binary_parse": f"( {text.sentence()} )" for n in (1, 2)}
+        return json.dumps({"gold_label": labels[number % 4], **parses})
 
-        content = {f"{name}/{name}_{file}.jsonl": text.lines(size, pair) for file in files}
-        return write_archive(folder / f"{name}.zip", content)
-
-    return publish
+    content = {f"{name}/{name}_{file}.jsonl": text.lines(size, pair) for file in files.split()}
+    return write_archive(folder / f"{name}.zip", content)
 
 
 def _amazon(text, folder, size):
@@ -115,15 +105,15 @@ PUBLISHERS = {
     "sst2": _sst,
     "sst5": _sst,
     "trec": _trec,
-    "cr": _two_files("customerr/custrev.pos", "customerr/custrev.neg"),
-    "mpqa": _two_files("mpqa/mpqa.pos", "mpqa/mpqa.neg"),
-    "subj": _two_files("subj/subj.subjective", "subj/subj.objective"),
+    "cr": partial(_two_files, "customerr/custrev.pos customerr/custrev.neg"),
+    "mpqa": partial(_two_files, "mpqa/mpqa.pos mpqa/mpqa.neg"),
+    "subj": partial(_two_files, "subj/subj.subjective subj/subj.objective"),
     "sick": _sick,
-    "ag_news": _zhang("ag_news_csv", 4),
-    "yelp_polarity": _zhang("yelp_review_polarity_csv", 2),
-    "yelp_full": _zhang("yelp_review_full_csv", 5),
-    "yahoo_answers": _zhang("yahoo_answers_csv", 10),
-    "snli": _nli("snli_1.0", "train", "dev", "test"),
-    "multinli": _nli("multinli_1.0", "train", "dev_matched", "dev_mismatched"),
+    "ag_news": partial(_zhang, "ag_news_csv", 4),
+    "yelp_polarity": partial(_zhang, "yelp_review_polarity_csv", 2),
+    "yelp_full": partial(_zhang, "yelp_review_full_csv", 5),
+    "yahoo_answers": partial(_zhang, "yahoo_answers_csv", 10),
+    "snli": partial(_nli, "snli_1.0", "train dev test"),
+    "multinli": partial(_nli, "multinli_1.0", "train dev_matched dev_mismatched"),
     "amazon_electronics": _amazon,
 }

@@ -26,20 +26,17 @@ def highlights(number):
 
 
 def story(number):
-    lines = article(number)
-    for highlight in highlights(number):
-        lines += ["", "@highlight", "", highlight]
-    return "\n".join(lines) + "\n"
+    marked = [line for one in highlights(number) for line in ("", "@highlight", "", one)]
+    return "\n".join([*article(number), *marked, ""])
 
 
 def split_numbers():
     """Return ``{split: numbers}`` in the order of the lists, which mix stories of all kinds."""
-    numbers = {}
-    first = 0
-    for split, count in COUNTS.items():
-        numbers[split] = [first + (7 * i) % count for i in range(count)]
-        first += count
-    return numbers
+    starts = {"train": 0, "valid": COUNTS["train"], "test": COUNTS["train"] + COUNTS["valid"]}
+    return {
+        split: [starts[split] + (7 * i) % count for i in range(count)]
+        for split, count in COUNTS.items()
+    }
 
 
 def stories():

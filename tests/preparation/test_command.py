@@ -15,32 +15,27 @@ from fairseq_posattn.preparation.commands.prepare import KINDS, prepare
 from fairseq_posattn.preparation.pipeline import Preparation
 from fairseq_posattn.recipes.commands.recipe import main as recipe
 
-RECIPES = {
-    (kind, name): corpus
-    for kind, entry in KINDS.items()
-    for name, corpus in entry.corpora.items()
-    if corpus.recipe is not None
-}
+CORPORA = [(kind, name) for kind, entry in KINDS.items() for name in entry.corpora]
+WITH_RECIPES = [(kind, name) for kind, name in CORPORA if KINDS[kind].corpora[name].recipe]
 RETENTION = {"--no-epoch-checkpoints", "--keep-last-epochs"}
 
 
 @pytest.fixture
 def command(monkeypatch):
-    """Return a function that runs ``prepare classification trec`` and records its options."""
-    seen = []
+    """Return a function that runs ``prepare classification trec``: its status and options."""
 
-    def start(*arguments, error=None, runs=True):
+    def start(*arguments, error=None):
+        options = []
+
         class Recorder(Preparation):
             def prepare(self):
-                seen.append(self.options)
+                options.append(self.options)
                 if error:
                     raise error
 
         entry = dataclasses.replace(KINDS["classification"], preparation=Recorder)
         monkeypatch.setitem(KINDS, "classification", entry)
-        status = prepare("classification", ["trec", *arguments])
-        assert bool(seen) is runs
-        return status, seen[-1] if runs else None
+        return prepare("classification", ["trec", *arguments]), *options
 
     return start
 
@@ -82,12 +77,9 @@ def test_unusable_destinations_are_refused(command, dest, words, tmp_path, monke
     Path("pairs").mkdir()
     made = {"corpus": "own", "task": "translation", "languages": ["de", "en"], "limit": None}
     write_json("pairs/.stages.json", {"manifest": {"settings": made, "files": {}}})
-    assert command(f"--dest={dest}", "--source", "source", runs=False)[0] == 1
+    assert command(f"--dest={dest}", "--source", "source") == (1,)
     (message,) = capsys.readouterr().err.splitlines()
     assert f" error: --dest {dest}: {words}" in message
-
-
-CORPORA = [(kind, name) for kind, entry in KINDS.items() for name in entry.corpora]
 
 
 @pytest.mark.parametrize(("kind", "name"), CORPORA)
@@ -98,9 +90,9 @@ def test_the_help_of_each_data_set_is_printed(kind, name, capsys):
     assert KINDS[kind].corpora[name].summary in " ".join(capsys.readouterr().out.split())
 
 
-@pytest.mark.parametrize(("kind", "name"), RECIPES)
+@pytest.mark.parametrize(("kind", "name"), WITH_RECIPES)
 def test_printed_recipes_keep_few_checkpoints(kind, name, capsys):
-    corpus, dest = RECIPES[kind, name], Path("data-bin") / name
+    corpus, dest = KINDS[kind].corpora[name], Path("data-bin") / name
     report.next_commands(corpus, dest, by_name=kind not in ("translation", "summarization"))
     program, command, *words = shlex.split(capsys.readouterr().out.splitlines()[-1])
     assert (program, command) == ("posattn", "recipe")
@@ -145,7 +137,7 @@ for side in "de", "en":
     assert not log.exists()
 
 
-def test_folders_may_begin_with_a_dash(stand_in, tmp_path):
+def test_folders_may_begin_with_a_dash_and_a_failure_is_one_line(stand_in, tmp_path):
     stand_in("""
 import argparse
 parser = argparse.ArgumentParser()
@@ -155,10 +147,7 @@ parser.parse_args()
 """)
     preprocess(Path("-made/here"), 1, trainpref="-made/text")
     assert report.shown(Path.cwd() / "-made") == "./-made"
-
-
-def test_a_failure_reports_the_last_line_of_fairseq(stand_in, tmp_path):
+    failure = "fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de"
     stand_in("raise FileNotFoundError('text/bpe.train.de')")
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match=f"^{failure}$"):  # the last line
         preprocess(tmp_path, 1)
-    assert str(caught.value) == ("fairseq-preprocess failed: FileNotFoundError: text/bpe.train.de")

@@ -25,14 +25,10 @@ def direct(monkeypatch):
     monkeypatch.setenv("no_proxy", "*")
 
 
-def source(*urls, content=None):
+def download(server, folder, *names, content=None):
     sha256 = hashlib.sha256(content).hexdigest() if content else None
-    return Source("text.tgz", urls, sha256)
-
-
-def download(server, folder, *names, **options):
-    urls = [server.url(name) for name in names or ["text.tgz"]]
-    return fetch(source(*urls, **options), folder, pause=0)
+    urls = tuple(server.url(name) for name in names or ["text.tgz"])
+    return fetch(Source("text.tgz", urls, sha256), folder, pause=0)
 
 
 def failure(server, folder, *names, **options):
@@ -136,18 +132,16 @@ def test_failures_of_all_mirrors_are_reported(serve, tmp_path):
     assert f"fetch it by hand and put it at {tmp_path / 'text.tgz'}, or name it with" in message
 
 
-@pytest.mark.parametrize("address", ["ftp://127.0.0.1/text.tgz", "file:///etc/passwd"])
-def test_a_redirect_to_another_scheme_is_not_followed(serve, tmp_path, address):
-    server = serve(text_tgz=[f"->{address}", EVER])
-    message = failure(server, tmp_path)
-    assert "not followed" in message or "not allowed" in message
-    assert len(server.requests) == 1
-
-
-def test_redirects_are_followed_unless_they_leave_https(serve, tmp_path):
+def test_redirects_are_followed_unless_they_leave_http_or_https(serve, tmp_path):
     server = serve(moved=["->" + serve().url("text.tgz")])
     server.files["moved"] = b""
     assert download(server, tmp_path, "moved").read_bytes() == ARCHIVE
+    for address in ("ftp://127.0.0.1/text.tgz", "file:///etc/passwd"):
+        server, folder = serve(text_tgz=[f"->{address}", EVER]), tmp_path / address[:3]
+        folder.mkdir()
+        message = failure(server, folder)
+        assert "not followed" in message or "not allowed" in message
+        assert len(server.requests) == 1
     request = urllib.request.Request("https://secure.example/text.tgz")
     handler, url = downloads._Redirects(), "http://other.example/"
     with pytest.raises(downloads.Unavailable, match=f"redirects from https to {url}"):
@@ -188,10 +182,15 @@ def content(archive, member):
         return stream.read()
 
 
-def test_several_downloads_are_read_as_one_archive(tmp_path):
+def write_parts(folder):
+    folder.mkdir(exist_ok=True)
     for part in ("one", "two"):
-        write_archive(tmp_path / f"{part}.zip", {f"{part}.txt": part})
-    archive = obtain_any((PARTS, WHOLE), None, tmp_path)
+        write_archive(folder / f"{part}.zip", {f"{part}.txt": part})
+    return folder
+
+
+def test_several_downloads_are_read_as_one_archive(tmp_path):
+    archive = obtain_any((PARTS, WHOLE), None, write_parts(tmp_path))
     assert archive.names == ["one.txt", "two.txt"]
     assert content(archive, "two.txt") == b"two"
     assert archive.label("two.txt") == f"{tmp_path}/two.zip/two.txt"
@@ -214,10 +213,7 @@ def test_the_second_source_replaces_the_first(tmp_path, monkeypatch):
 
 
 def test_a_source_folder_may_be_packed_or_unpacked(tmp_path):
-    packed, unpacked = tmp_path / "packed", tmp_path / "unpacked"
-    packed.mkdir()
-    for part in ("one", "two"):
-        write_archive(packed / f"{part}.zip", {f"{part}.txt": part})
+    packed, unpacked = write_parts(tmp_path / "packed"), tmp_path / "unpacked"
     write_folder(unpacked / "folder", {"one.txt": "one", "two.txt": "two"})
     for given in (packed, packed / "one.zip", unpacked, unpacked / "folder"):
         assert content(obtain_any((WHOLE, PARTS), given, tmp_path), "one.txt") == b"one"

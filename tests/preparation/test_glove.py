@@ -17,12 +17,8 @@ VECTORS = "the 0.1 -0.2 1e-05\n, 1 2 3\n. . . 4 5 6\n\xe9t\xe9 7 8 9\n"
 
 @pytest.fixture
 def vectors(tmp_path):
-    """Return an archive with one file of vectors."""
-
-    def vectors(text):
-        return open_archive(write_folder(tmp_path, {"glove.txt": text})), "glove.txt"
-
-    return vectors
+    """Return ``vectors(text)``: an archive with one file of vectors, and its name."""
+    return lambda text: (open_archive(write_folder(tmp_path, {"glove.txt": text})), "glove.txt")
 
 
 def test_vectors_of_whole_words_are_copied_as_written_or_refused(vectors):

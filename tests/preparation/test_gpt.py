@@ -5,7 +5,7 @@ import shutil
 
 import preprocessing
 import pytest
-from archive_files import write_folder
+from archive_files import lines, write_folder
 
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpora.entailment import SNLI_FILES
@@ -27,15 +27,11 @@ def folder(tmp_path_factory):
     return tmp_path / "snli_gpt"
 
 
-def first_line(path):
-    return path.read_text(encoding="utf-8").splitlines()[0]
-
-
 def test_words_are_split_by_the_merges_of_the_model(folder):
-    assert first_line(folder / "text" / "train.input0") == "ba</w> de</w> c u e</w>"
+    assert lines(folder / "text/train.input0")[0] == "ba</w> de</w> c u e</w>"
     vocabulary = json.loads((folder.with_name("openai-gpt") / "vocab.json").read_text())
-    lines = (folder / "input0" / "dict.txt").read_text(encoding="utf-8").splitlines()
-    assert [line.partition(" ")[0] for line in lines] == [*vocabulary][1:]  # <unk> is fairseq's
+    known = [line.partition(" ")[0] for line in lines(folder / "input0/dict.txt")]
+    assert known == [*vocabulary][1:]  # <unk> is fairseq's
 
 
 def test_new_text_is_split_alike_without_the_model(folder, tmp_path):
@@ -56,7 +52,7 @@ def test_another_model_splits_the_text_again(tmp_path, fairseq_here):
     for text, split in (("ba de", "ba</w>"), ("b a de", "b a</w>")):
         write_language_model(tmp_path / "openai-gpt", text)
         assert prepare("classification", arguments) == 0
-        assert first_line(tmp_path / "snli" / "text" / "train.input0") == split
+        assert lines(tmp_path / "snli/text/train.input0") == [split]
 
 
 @pytest.mark.parametrize(

@@ -15,14 +15,14 @@ from fairseq_posattn.preparation.corpora import CLASSIFICATION, documents
 from fairseq_posattn.preparation.kinds.classification import ClassificationPreparation
 from fairseq_posattn.text import lines as text_lines
 
-FLAGS = ("phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary")
+FLAGS = "cased", "phrases", "weighted_phrases", "fine", "train_on_dev", "released_form", "binary"
 LONG = "1" * 5000
+DEFAULTS = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5, "dest": Path()}
+DEFAULTS |= {"template": None, "language_model": None, **dict.fromkeys(FLAGS, False)}
 
 
 def options(**given):
-    defaults = {"jobs": 1, "limit": None, "seed": 1, "valid_fraction": 0.5}
-    defaults |= {"cased": False, "template": None, "language_model": None, "dest": Path()}
-    return Namespace(**{**defaults, **dict.fromkeys(FLAGS, False), **given})
+    return Namespace(**{**DEFAULTS, **given})
 
 
 @pytest.fixture
@@ -106,6 +106,11 @@ def test_all_published_layouts_are_read(read, tmp_path, name, files, split, expe
     assert read(name, write_archive(tmp_path / "packed.tgz", files), split) == expected
 
 
+def test_missing_files_are_named(read):
+    with pytest.raises(UsageError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
+        read("mpqa", {"mpqa.pos": "x"})
+
+
 def test_trec_has_fine_classes_unless_it_is_in_digits(read):
     with pytest.raises(UsageError, match="train.txt:1: '0' names no fine class; remove --fine"):
         read("trec", DIGITS, fine=True)
@@ -139,10 +144,8 @@ def test_amazon_draws_reviews_by_seed(read, tmp_path, monkeypatch):
     lines = [json.dumps({"overall": 1.0 + i % 5, "reviewText": f"review {i}"}) for i in range(40)]
     path = tmp_path / "reviews_Electronics_5.json.gz"
     write_archive(path, {"reviews_Electronics_5.json": "\n".join(lines)})
-    drawn = read("amazon_electronics", path, seed=3)
-    assert len(drawn) == 5
-    assert drawn == read("amazon_electronics", path, seed=3)
-    assert drawn != read("amazon_electronics", path, seed=4)
+    drawn, again, other = (read("amazon_electronics", path, seed=seed) for seed in (3, 3, 4))
+    assert len(drawn) == 5 and drawn == again != other
     numbers = [int(text.split()[1]) for _, text, _ in drawn]
     assert numbers == sorted(set(numbers))
     assert [score for *_, score in drawn] == [1.0 + number % 5 for number in numbers]
@@ -202,11 +205,9 @@ def test_nli_words_are_the_leaves_of_the_parses(read, tmp_path):
     rows = pair("neutral", *parses) + pair("-")
     files = {f"snli_1.0/snli_1.0_{part}.jsonl": rows for part in ("train", "dev", "test")}
     archive = write_archive(tmp_path / "snli_1.0.zip", files)
-    for split in ("train", "valid", "test"):
-        assert read("snli", archive, split) == [
-            ("neutral", "A dog runs .", "It is -LRB- big -RRB-"),
-            (None, "a", "b"),  # without agreement
-        ]
+    expected = [("neutral", "A dog runs .", "It is -LRB- big -RRB-"), (None, "a", "b")]
+    for split in ("train", "valid", "test"):  # the second is without agreement
+        assert read("snli", archive, split) == expected
 
 
 def test_multinli_validates_on_matched_and_tests_on_mismatched(read):
@@ -287,16 +288,9 @@ def test_a_malformed_row_gives_a_one_line_error(tmp_path, name, file, rows, line
         chosen = {"train": readers.get("train") or readers["all"]}
         ClassificationPreparation(corpus, options()).write_text(chosen, tmp_path)
     message = str(caught.value)
-    assert message.startswith(f"{source}/{file}:{line}: ")
-    assert words in message
-    assert "\n" not in message
-    assert len(message) < 2 * len(str(source)) + 300
+    assert message.startswith(f"{source}/{file}:{line}: ") and words in message
+    assert "\n" not in message and len(message) < 2 * len(str(source)) + 300
     assert not list(tmp_path.rglob("text/train.*"))  # nothing half-written
-
-
-def test_missing_files_are_named(read):
-    with pytest.raises(UsageError, match="holds neither mpqa.neg and mpqa.pos or mpqa.all"):
-        read("mpqa", {"mpqa.pos": "x"})
 
 
 def test_lines_and_csv_fields_have_a_maximum_length(read, monkeypatch):

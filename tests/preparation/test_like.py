@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from functools import cache, partial
 
 import corpora
 import pytest
@@ -30,44 +31,49 @@ SUBWORDS = {
 }
 
 
+def write_files(folder, name, *texts, sides=("de", "en")):
+    """Write parallel files; return their paths."""
+    paths = [folder / f"{name}.{side}" for side in sides]
+    for path, text in zip(paths, texts, strict=True):
+        path.write_bytes(corpora.lines(text))
+    return paths
+
+
 @pytest.fixture
 def files(tmp_path):
-    """``files("name", german, english, sides)`` writes parallel files and returns their paths."""
+    return partial(write_files, tmp_path)
 
-    def write(name, *texts, sides=("de", "en")):
-        paths = [tmp_path / f"{name}.{side}" for side in sides]
-        for path, text in zip(paths, texts, strict=True):
-            path.write_bytes(corpora.lines(text))
-        return paths
 
-    return write
+def prepare_own(kind, dest, *words, status=0):
+    words = ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]
+    assert prepare(kind, words) == status
+    return dest
 
 
 @pytest.fixture
 def run(tmp_path, fairseq_here, monkeypatch):
-    """Prepare data of a kind in a folder; return the status and the folder."""
+    """Prepare data of a kind in a folder; check the status and return the folder."""
     monkeypatch.chdir(tmp_path)
+    return lambda kind, name, *words, **status: prepare_own(kind, tmp_path / name, *words, **status)
 
-    def run(kind, name, *words):
-        dest = tmp_path / name
-        return prepare(kind, ["own", *map(str, words), "--dest", str(dest), "--jobs", "1"]), dest
 
-    return run
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """Return the prepared data of models of German and English by their options."""
+    train = write_files(tmp_path_factory.mktemp("train"), "general", *corpora.sentences(60))
+
+    @cache
+    def models(*options):
+        folder = tmp_path_factory.mktemp("models")
+        return prepare_own("translation", folder, "--train", *train, *options)
+
+    return models
 
 
 @pytest.fixture
-def model(run, files):
-    """Prepare the data of a model of German and English."""
-
-    def make(*options):
-        status, folder = run(
-            *("translation", "general", "--train"),
-            *(*files("general", *corpora.sentences(60)), *options),
-        )
-        assert status == 0
-        return folder
-
-    return make
+def model(run, models, tmp_path):
+    """Return a function that copies the data of a model to ``general``."""
+    return lambda *options: shutil.copytree(models(*options), tmp_path / "general")
 
 
 def saved(data, folder):
@@ -93,15 +99,13 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
     capsys.readouterr()
     train = files("medical", RUSSIAN, ENGLISH)
     for like in (general, checkpoints / "checkpoint_best.pt"):
-        status, medical = run("translation", "medical", "--train", *train, "--like", like)
-        assert status == 0
+        medical = run("translation", "medical", "--train", *train, "--like", like)
         for side in ("de", "en"):
             name = f"dict.{side}.txt"
             assert (medical / name).read_bytes() == (general / name).read_bytes()
         rules = manifest.read(general)
-        assert {name: getattr(manifest.read(medical), name) for name in TEXT} == {
-            name: getattr(rules, name) for name in TEXT
-        }
+        made = manifest.read(medical)
+        assert [getattr(made, name) for name in TEXT] == [getattr(rules, name) for name in TEXT]
         written = lines(medical / f"text/{prefix}train.de")
         assert {*written} < {splitter(general, rules, "de")(line) for line in RUSSIAN}
         printed, told = capsys.readouterr()
@@ -110,17 +114,16 @@ def test_another_corpus_takes_subwords_dictionaries_and_rules(
     assert "posattn train medical --from moved/checkpoints/checkpoint_best.pt\n" in printed
 
 
-def test_data_of_a_checkpoint_can_be_the_next_model(model, run, files, tmp_path):
-    """Folders made with --like serve as --like, without the files that only learning writes."""
+def test_data_made_like_a_model_is_like_the_model(model, run, files):
+    """It lacks files that only learning writes. Names without languages take the model's."""
     general = model("--vocabulary-size", "80")
-    train = files("medical", RUSSIAN, ENGLISH)
-    _, medical = run("translation", "medical", "--train", *train, "--like", general)
+    train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
+    medical = run("translation", "medical", "--train", *train, "--like", general)
+    assert manifest.read(medical).languages == ("de", "en")
     shutil.rmtree(general)
-    status, legal = run("translation", "legal", "--train", *train, "--like", medical)
-    assert status == 0
-    assert (legal / "train.de-en.de.bin").read_bytes() == (
-        medical / "train.de-en.de.bin"
-    ).read_bytes()
+    legal = run("translation", "legal", "--train", *train, "--like", medical)
+    name = "train.de-en.de.bin"
+    assert (legal / name).read_bytes() == (medical / name).read_bytes()
 
 
 def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
@@ -130,8 +133,7 @@ def test_a_published_model_keeps_its_case_and_tokenization(model, run, files):
     fields |= {"corpus": "multi30k", "word_rule": "lowered-normalised-moses-escaped"}
     (general / "preparation.json").write_text(json.dumps(fields | {"lower": True}))
     train = files("medical", numbered("Der «Ball»"), ENGLISH)
-    status, medical = run("translation", "medical", "--train", *train, "--like", general)
-    assert status == 0
+    medical = run("translation", "medical", "--train", *train, "--like", general)
     texts = lines(medical / "text/train.de")
     assert all(text.startswith("der &quot; ball &quot; ") for text in texts)
     assert manifest.read(medical).lower
@@ -147,8 +149,8 @@ def test_rerun_is_done_and_another_model_is_not(model, run, files, capsys):
     general.rename(general.with_name("old"))
     model("--vocabulary-size", "90")
     capsys.readouterr()
-    status, medical = run("translation", "medical", *words)
-    assert status == 0 and "done already" not in capsys.readouterr().err
+    medical = run("translation", "medical", *words)
+    assert "done already" not in capsys.readouterr().err
     assert (medical / "dict.de.txt").read_bytes() == (general / "dict.de.txt").read_bytes()
 
 
@@ -161,12 +163,10 @@ def test_summaries(options, run, files):
     texts = numbered("Ein Ärzte-Text über viele Dinge"), numbered("Kurz")
     train = files("news", *texts, sides=("text", "short"))
     words = ["--train", *train, "--vocabulary-size", 60, "--max-pieces", 7]
-    status, news = run("summarization", "news", *words, *options)
-    assert status == 0
+    news = run("summarization", "news", *words, *options)
     texts = numbered("EINE Überschrift, lang und länger")
     train = files("other", texts, numbered("ÜBER"), sides=("text", "short"))
-    status, other = run("summarization", "other", "--train", *train, "--like", news)
-    assert status == 0
+    other = run("summarization", "other", "--train", *train, "--like", news)
     rules, cased = manifest.read(news), "--cased" in options or not options
     assert manifest.read(other).longest == 7 and manifest.read(other).lower != cased
     prefix = "wordpiece." if options else "spm."
@@ -179,27 +179,24 @@ def test_summaries(options, run, files):
 def classify(run, tmp_path):
     """Prepare rows of a text and a label."""
 
-    def classify(name, rows, *words, target="--label"):
+    def classify(name, rows, *words, target="--label", status=0):
         path = tmp_path / f"{name}.tsv"
         path.write_text("".join("\t".join(map(str, row)) + "\n" for row in [("t", "l"), *rows]))
-        return run("classification", name, path, "--text", "t", target, "l", *words)
+        words = [path, "--text", "t", target, "l", *words]
+        return run("classification", name, *words, status=status)
 
     return classify
 
 
 @pytest.mark.parametrize("subwords", ["none", "sentencepiece"])
 def test_labeled_text(subwords, classify, capsys, tmp_path):
-    rows = [(f"Good text {n}", "pos") for n in range(20)]
-    rows += [(f"Bad text {n}", "neg") for n in range(20)] + [
-        (f"Odd text {n}", "x") for n in range(9)
-    ]
-    status, reviews = classify("reviews", rows, "--subwords", subwords)
-    assert status == 0
+    sizes = {"pos": 20, "neg": 20, "x": 9}
+    rows = [(f"Text {n} is {label}", label) for label, size in sizes.items() for n in range(size)]
+    reviews = classify("reviews", rows, "--subwords", subwords)
     checkpoints = saved(reviews, tmp_path / "checkpoints/reviews")
     capsys.readouterr()
     rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(numbered("GOOD Таблетка"))]
-    status, medical = classify("medical", rows, "--like", checkpoints)
-    assert status == 0
+    medical = classify("medical", rows, "--like", checkpoints)
     printed = capsys.readouterr().out
     for name in ("input0", "label"):
         files = [lines(folder / name / "dict.txt") for folder in (medical, reviews)]
@@ -214,13 +211,11 @@ def test_labeled_text(subwords, classify, capsys, tmp_path):
 
 def test_a_label_that_the_model_lacks_is_named(classify, capsys):
     rows = [(text, ("pos", "neg")[n % 2]) for n, text in enumerate(ENGLISH)]
-    _, reviews = classify("reviews", rows)
-    assert classify("medical", [*rows, ("odd", "angry")], "--like", reviews)[0] == 1
+    reviews = classify("reviews", rows)
+    classify("medical", [*rows, ("odd", "angry")], "--like", reviews, status=1)
     assert "medical.tsv:22: the label 'angry' is no class of --like" in capsys.readouterr().err
-    assert (
-        classify("scores", [(text, 1) for text in ENGLISH], "--like", reviews, target="--score")[0]
-        == 1
-    )
+    rows = [(text, 1) for text in ENGLISH]
+    classify("scores", rows, "--like", reviews, target="--score", status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert "is of sentence_prediction by sentence_classification, these columns of" in error
 
@@ -257,17 +252,10 @@ def test_a_mistake_is_one_line(mistake, model, run, files, capsys, tmp_path):
 def test_languages_in_the_other_order_and_other_kinds_are_refused(model, run, files, capsys):
     general = model("--vocabulary-size", "80")
     english, german = files("swapped", ENGLISH, RUSSIAN, sides=("en", "de"))
-    assert run("translation", "a", "--train", english, german, "--like", general)[0] == 1
+    run("translation", "a", "--train", english, german, "--like", general, status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert f"--source-lang en: the source language of --like {general} is de" in error
     assert error.endswith("; name the de side's file or column")  # no flag makes English German
-    assert run("summarization", "b", "--train", german, english, "--like", general)[0] == 1
+    run("summarization", "b", "--train", german, english, "--like", general, status=1)
     error = capsys.readouterr().err.splitlines()[-1]
     assert "was prepared for translation, not for summarization" in error
-
-
-def test_names_without_languages_take_the_models(model, run, files):
-    general = model("--vocabulary-size", "80")
-    train = files("medical", RUSSIAN, ENGLISH, sides=("txt", "tgt"))
-    status, medical = run("translation", "medical", "--train", *train, "--like", general)
-    assert status == 0 and manifest.read(medical).languages == ("de", "en")

@@ -16,13 +16,14 @@ from printed_training import printed_training
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import segmentation
 from fairseq_posattn.preparation.commands.prepare import prepare
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.own_pairs import languages
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import joiner, splitter
 from fairseq_posattn.text.subwords import whole_words
 
+pytestmark = pytest.mark.usefixtures("fairseq_here")
 LANGUAGES, SIDES = ("de", "en"), ("source", "target")
-SPLITS = ("train", "valid", "test")
 TEXT_COLUMNS = ("--text", "article", "--summary", "short")
 
 
@@ -50,19 +51,13 @@ def table(path, rows, names):
 
 @pytest.fixture
 def custom(tmp_path):
-    """Prepare files; return the status and the destination."""
+    """Prepare files; check the status and return the destination."""
 
-    def run(*words, kind="translation"):
+    def run(*words, kind="translation", status=0):
         dest = tmp_path / "data/own"
-        return prepare(kind, ["own", *map(str, [*words, "--dest", dest, "--jobs", 1])]), dest
-
-    return run
-
-
-@pytest.fixture
-def summarize(custom):
-    def run(*words, columns=TEXT_COLUMNS):
-        return custom(*columns, "--vocabulary-size", 60, *words, kind="summarization")
+        words = ["own", *map(str, [*words, "--dest", dest, "--jobs", 1])]
+        assert prepare(kind, words) == status
+        return dest
 
     return run
 
@@ -92,11 +87,10 @@ SUBWORDS = {
 
 
 @pytest.mark.parametrize("subwords", SUBWORDS)
-def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords):
+def test_fairseq_reads_all_splits(custom, train, capsys, subwords):
     (options, prefix), joined = SUBWORDS[subwords], subwords != "none"
     words = ["--train", *train, "--valid", 7, "--test", 5, "--subwords", subwords, *options]
-    status, dest = custom(*words)
-    assert status == 0
+    dest = custom(*words)
     texts = read(dest, prefix)
     assert [len(texts[split]) for split in SPLITS] == [48, 7, 5]
     for number, side in enumerate(LANGUAGES):
@@ -111,19 +105,16 @@ def test_fairseq_reads_all_splits(custom, train, fairseq_here, capsys, subwords)
     assert (trained.data, getattr(trained, "share_all_embeddings", False)) == (str(dest), joined)
 
 
-def test_the_raw_test_set_is_written_and_the_training_command_printed(
-    custom, train, fairseq_here, capsys
-):
-    status, dest = custom("--train", *train)
-    assert status == 0
+def test_the_raw_test_set_is_written_and_the_training_command_printed(custom, train, capsys):
+    dest = custom("--train", *train)
     raw = list(zip(*(lines(dest / f"test.{side}") for side in LANGUAGES), strict=True))
     assert len(raw) == 6 and set(raw) < set(pairs(60))
     assert set(sum(read(dest).values(), [])) == set(pairs(60))
-    assert capsys.readouterr().out.splitlines()[-4:] == [
-        *("next:", f"    posattn train {dest}", "then, on the raw test set,"),
-        f"    posattn translate checkpoints/own --input {dest}/test.de "
-        "--output checkpoints/own/test.en",
-    ]
+    *_, start, train, then, translate = capsys.readouterr().out.splitlines()
+    assert (start, train) == ("next:", f"    posattn train {dest}")
+    assert then == "then, on the raw test set,"
+    files = f"--input {dest}/test.de --output checkpoints/own/test.en"
+    assert translate == f"    posattn translate checkpoints/own {files}"
 
 
 @pytest.mark.parametrize(
@@ -149,33 +140,29 @@ def test_languages_are_inferred_from_names_of_files(names, expected, capsys):
     assert capsys.readouterr().err.count("in names of files, as fairseq needs\n") == hyphens
 
 
-def test_pairs_that_training_leaves_out_are_counted(custom, tmp_path, fairseq_here, capsys):
+def test_pairs_that_training_leaves_out_are_counted(custom, tmp_path, capsys):
     words = [f"w{n}" for n in range(1024)]
-    long = [(f"{n}", " ".join(words[: 1023 + n % 2])) for n in range(20)]
+    long = [(f"{n}", " ".join(words[: 1023 + n % 2])) for n in range(4)]
     train = files(tmp_path, "train", [*pairs(60), *long])
     held = files(tmp_path, "held", pairs(9))
     options = ["--valid", *held, "--test", *held, "--subwords", "none"]
-    assert custom("--train", *train, *options)[0] == 0
-    said = [line for line in capsys.readouterr().err.splitlines() if "leaves" in line]
-    [line] = said
-    assert "train: 10 examples of 80 (12.5%) have more than 1,023 tokens" in line
+    custom("--train", *train, *options)
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "leaves" in line]
+    assert "train: 2 examples of 64 (3.1%) have more than 1,023 tokens" in line
 
 
-def test_translations_are_read_from_a_table(custom, tmp_path, fairseq_here):
+def test_translations_are_read_from_a_table(custom, tmp_path):
     file = table(tmp_path / "pairs.tsv", pairs(60), LANGUAGES)
     words = [file, "--columns", *LANGUAGES, "--subwords", "none", "--valid", "0.1"]
-    status, dest = custom(*words, "--test", 0.05)
-    assert status == 0
+    dest = custom(*words, "--test", 0.05)
     texts = read(dest)
     assert [len(texts[split]) for split in SPLITS] == [51, 6, 3]
     assert sorted(sum(texts.values(), [])) == sorted(pairs(60))
-    assert custom(*words, "--test", 0.05, "--seed", 2)[0] == 0
+    custom(*words, "--test", 0.05, "--seed", 2)
     assert read(dest)["test"] != texts["test"]
 
 
-def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
-    custom, tmp_path, fairseq_here, capsys
-):
+def test_leaks_and_empty_pairs_of_compressed_files_are_reported(custom, tmp_path, capsys):
     rows = [*pairs(20), pairs(1)[0], pairs(1)[0], ("", "a"), ("b", "\x01\u200b"), pairs(2)[1]]
     train = files(tmp_path, "train", rows, [f"{side}.gz" for side in LANGUAGES])
     for path in train:
@@ -183,8 +170,7 @@ def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
     valid = files(tmp_path, "valid", [*pairs(2), ("n &apos; eu", "new")])
     test = files(tmp_path, "test", [("eins", "one"), ("", "b")])
     words = ["--train", *train, "--valid", *valid, "--test", *test, "--subwords", "none"]
-    status, dest = custom(*words)
-    assert status == 0
+    dest = custom(*words)
     assert manifest.read(dest).languages == LANGUAGES  # by the files' names
     printed, said = capsys.readouterr()
     table = {line.split()[0]: line.split()[1:4] for line in printed.splitlines() if line.strip()}
@@ -197,20 +183,20 @@ def test_leaks_and_empty_pairs_of_compressed_files_are_reported(
     assert "Moses" not in said
 
 
-def test_only_changed_stages_run_again(custom, train, fairseq_here, capsys):
+def test_only_changed_stages_run_again(custom, train, capsys):
     words = ["--train", *train, "--subwords", "none"]
-    assert custom(*words)[0] == custom(*words)[0] == 0
+    custom(*words)
+    custom(*words)
     assert capsys.readouterr().err.count("done already") == 3
     for word in ("neu", "alt"):  # of the same size
         train[0].write_bytes(corpora.lines(f"{word} {number}" for number in range(60)))
-        status, dest = custom(*words)
-        assert status == 0
+        dest = custom(*words)
         assert all(line.startswith(word) for line in lines(dest / "text/train.de"))
 
 
-def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, fairseq_here, capsys):
+def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, capsys):
     whole, none = ["--train", *train, "--test", 5], ["--subwords", "none"]
-    assert custom(*whole, *none)[0] == 0
+    custom(*whole, *none)
     (tmp_path / "other").mkdir()
     same_names = files(tmp_path / "other", "train", pairs(40))
     others = {
@@ -223,53 +209,50 @@ def test_another_corpus_is_replaced_by_force_only(custom, train, tmp_path, fairs
     before = tree(dest)
     holds = f"--dest {dest}: holds another corpus (own, translation, de, en, train.de, train.en); "
     for words in others.values():
-        assert custom(*words, *none)[0] == 1
+        custom(*words, *none, status=1)
         (message,) = capsys.readouterr().err.splitlines()[-1:]
         assert holds in message and message.endswith("or replace it with --force")
         assert tree(dest) == before
     source = ["--text", "de", "--label", "en", "--dest", str(dest)]
     assert prepare("classification", ["own", str(tmp_path / "pairs.tsv"), *source]) == 1
-    assert (
-        prepare("translation", ["multi30k", "--source", str(tmp_path / "other"), *source[4:]]) == 1
-    )
+    multi30k = ["multi30k", "--source", str(tmp_path / "other"), *source[4:]]
+    assert prepare("translation", multi30k) == 1
     assert capsys.readouterr().err.count(holds) == 2
     made = dest / "test.de"
     (tmp_path / "linked.de").symlink_to(made)
     for path in (made, tmp_path / "linked.de"):
         words = ["--train", path, dest / "test.en", *none, "--force"]
-        assert custom(*words)[0] == 1
+        custom(*words, status=1)
         assert f"{path}: an earlier preparation made it, and this" in capsys.readouterr().err
     assert tree(dest) == before
     train[0].write_bytes(corpora.lines(f"neu {number}" for number in range(60)))
-    assert custom(*whole, *none, "--seed", 2, "--valid", 3)[0] == 0  # the same corpus, changed
-    assert custom(*others["direction"], *none, "--force")[0] == 0
+    custom(*whole, *none, "--seed", 2, "--valid", 3)  # the same corpus, changed
+    custom(*others["direction"], *none, "--force")
     assert manifest.read(dest).languages == ("en", "de")
     assert not list(dest.glob("*.de-en.*")) and len(lines(dest / "text/train.de")) == 48
 
 
 @pytest.mark.parametrize("subwords", ["subword_nmt", "sentencepiece", "none"])
-def test_variants_of_a_sentence_are_not_held_out(custom, tmp_path, fairseq_here, subwords):
+def test_variants_of_a_sentence_are_not_held_out(custom, tmp_path, subwords):
     """Check sources that differ in a space, a control character or case."""
     sources = [f"{subject} , {number} mal" for number in range(20) for subject in ("er", "sie")]
     variants = [lambda s: s.replace(" , ", ", "), lambda s: s.replace(" mal", "\u202fmal")]
     variants += [lambda s: f"{s}\u200b ", str.upper]
     sources += [variants[n % 4](source) for n, source in enumerate(sources) if n < 36]
     train = files(tmp_path, "train", [(source, f"t{n}") for n, source in enumerate(sources)])
-    status, dest = custom("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
-    assert status == 0
+    dest = custom("--train", *train, "--valid", 2, "--test", 2, "--subwords", subwords)
     held = [source for split in ("valid", "test") for source, _ in read(dest)[split]]
     assert sorted(held) == sorted(sources[36:40])  # the only ones without a variant
 
 
-def test_special_symbols_and_moses_escapes_are_reported(custom, tmp_path, fairseq_here, capsys):
+def test_special_symbols_and_moses_escapes_are_reported(custom, tmp_path, capsys):
     train = files(tmp_path, "train", [*pairs(30), ("c &apos; est", "a <unk> word"), *pairs(9)])
-    status, dest = custom("--train", *train, "--subwords", "none")
-    assert status == 1
+    dest = custom("--train", *train, "--subwords", "none", status=1)
     said = capsys.readouterr().err
     assert f"{train[1]}:31: <unk> is a special symbol of fairseq's dictionaries; " in said
     assert {path.name for path in dest.glob("*")} <= {".lock"}
     words = ["--subwords", "subword_nmt", "--bpe-operations", 40]
-    assert custom("--train", *train, *words)[0] == 0
+    custom("--train", *train, *words)
     assert not any("<unk>" in line.split() for line in lines(dest / "text/bpe.train.en"))
     warning = "1 pair with Moses escapes such as &apos;: unescape tokenized text, or give --subw"
     assert warning in capsys.readouterr().err
@@ -279,18 +262,15 @@ ROWS = [(f"Long text,\n{n} lines. ", f"Text {n}.") for n in range(50)]
 
 
 @pytest.mark.parametrize("source", ["table", "files"])
-def test_summaries_are_cut_but_aligned_and_complete(
-    summarize, tmp_path, fairseq_here, capsys, source
-):
+def test_summaries_are_cut_but_aligned_and_complete(custom, tmp_path, capsys, source):
     rows = [*ROWS, ("no summary", " "), ("", "no text")]
     if source == "table":
-        train, columns = [table(tmp_path / "news.jsonl", rows, TEXT_COLUMNS[1::2])], TEXT_COLUMNS
+        train = [table(tmp_path / "news.jsonl", rows, TEXT_COLUMNS[1::2]), *TEXT_COLUMNS]
     else:
         rows = [(text.replace("\n", " "), summary) for text, summary in rows]
-        train, columns = ["--train", *files(tmp_path, "train", rows, SIDES)], ()
-    words = [*train, "--valid", 7, "--test", 5, "--max-pieces", 3]
-    status, dest = summarize(*words, columns=columns)
-    assert status == 0
+        train = ["--train", *files(tmp_path, "train", rows, SIDES)]
+    words = [*train, "--valid", 7, "--test", 5, "--max-pieces", 3, "--vocabulary-size", 60]
+    dest = custom(*words, kind="summarization")
     output = capsys.readouterr()
     assert "left out 2 pairs with an empty side (5.0%)" in output.err
     assert "train.source: cut after 3 subwords (38 of 38 lines, 100.0%)" in output.err
@@ -304,15 +284,11 @@ def test_summaries_are_cut_but_aligned_and_complete(
     assert sorted(sum(splits.values(), [])) == sorted(expected)
     raw = list(zip(*(lines(dest / f"test.{side}") for side in SIDES), strict=True))
     assert [tuple(" ".join(text.split()) for text in pair) for pair in raw] == splits["test"]
-
-
-def test_another_table_can_be_a_split(summarize, tmp_path, fairseq_here):
-    train = table(tmp_path / "train.jsonl", ROWS, TEXT_COLUMNS[1::2])
-    valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")], TEXT_COLUMNS[1::2])
-    status, dest = summarize(train, "--valid", valid, "--test", 5)
-    assert status == 0
-    assert read(dest, "", SIDES)["valid"] == [("New text.", "New.")]
-    assert len(read(dest, "", SIDES)["train"]) == 45
+    if source == "table":  # another can be a split
+        valid = table(tmp_path / "valid.jsonl", [("New text.", "New.")], TEXT_COLUMNS[1::2])
+        custom(*words, "--valid", valid, kind="summarization")
+        splits = read(dest, "", SIDES)
+        assert splits["valid"] == [("New text.", "New.")] and len(splits["train"]) == 45
 
 
 TRAIN = ["--train", "train.de", "train.en"]
@@ -337,9 +313,8 @@ def test_malformed_files_give_one_line_errors(
     train[1].unlink()
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    is_table = name == "news.jsonl"
-    status, dest = custom(*TABLE, kind="summarization") if is_table else custom(*TRAIN)
-    assert status == 1
+    kind, train = ("summarization", TABLE) if name == "news.jsonl" else ("translation", TRAIN)
+    dest = custom(*train, kind=kind, status=1)
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
     assert {path.name for path in dest.glob("*")} <= {".lock"}
@@ -379,7 +354,7 @@ def test_wrong_options_give_one_line_errors(
     (tmp_path / "empty.").rename(tmp_path / "empty")
     (tmp_path / "soft").symlink_to("train.de")
     (tmp_path / "hard").hardlink_to("train.de")
-    assert custom(*options, kind=kind)[0] == 1
+    custom(*options, kind=kind, status=1)
     said = capsys.readouterr().err.splitlines()
     assert " error: " in said[-1] and words in said[-1]
     assert not any("error" in line for line in said[:-1])
@@ -413,10 +388,9 @@ def comes_back(dest, text, language="en"):
     return joiner(rules, language)(whole_words(subwords, rules.subwords))
 
 
-def test_text_of_every_script_comes_back_by_default(custom, tmp_path, fairseq_here, capsys):
+def test_text_of_every_script_comes_back_by_default(custom, tmp_path, capsys):
     rows = [(f"{text} {n}", f"{n} {text}") for n in range(4) for text in TEXTS]
-    status, dest = custom("--train", *files(tmp_path, "train", rows, ("yo", "en")))
-    assert status == 0
+    dest = custom("--train", *files(tmp_path, "train", rows, ("yo", "en")))
     for text in (*TEXTS, "unseen: ☃ 🧿  wide", "a"):
         assert comes_back(dest, text) == text
         dictionary = Dictionary.load(str(dest / "dict.en.txt"))
@@ -431,12 +405,11 @@ def test_text_of_every_script_comes_back_by_default(custom, tmp_path, fairseq_he
 
 
 @pytest.mark.parametrize("kind", ["translation", "summarization"])
-def test_text_that_does_not_come_back_is_reported(custom, tmp_path, fairseq_here, capsys, kind):
+def test_text_that_does_not_come_back_is_reported(custom, tmp_path, capsys, kind):
     rows = [(f"Text {n}.", f"Qu’il vienne à {n}:30.") for n in range(60)]
     flags = ["--subwords", "subword_nmt" if kind == "translation" else "wordpiece"]
     sides = ("en", "fr") if kind == "translation" else SIDES
-    status, dest = custom("--train", *files(tmp_path, "train", rows, sides), *flags, kind=kind)
-    assert status == 0
+    dest = custom("--train", *files(tmp_path, "train", rows, sides), *flags, kind=kind)
     measured = manifest.read(dest).round_trip["target"]
     assert measured["lines"] == 0 and measured["bleu"] < 90
     error = capsys.readouterr().err
@@ -454,26 +427,26 @@ def test_text_that_does_not_come_back_is_reported(custom, tmp_path, fairseq_here
         "می‌خواهم به مدرسه",
     ],
 )
-def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, fairseq_here, words, cased):
+def test_wordpiece_keeps_marks_accents_and_spaces(custom, tmp_path, words, cased):
     rows = [(f"{words} {n}.", f"{words}.") for n in range(60)]
     train = ["--train", *files(tmp_path, "train", rows, SIDES)]
     flags = [*train, "--subwords", "wordpiece", *(["--cased"] if cased else [])]
-    assert custom(*flags, kind="summarization")[0] == 0
+    custom(*flags, kind="summarization")
     assert comes_back(tmp_path / "data/own", f"{words}.", "target") == f"{words}."
     if not cased and words.startswith("ch"):
-        assert custom(*flags, "--strip-accents", kind="summarization")[0] == 0
+        custom(*flags, "--strip-accents", kind="summarization")
         assert comes_back(tmp_path / "data/own", "đẹp hôm", "target") == "đep hom"
 
 
-def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, capsys):
+def test_unicode_forms_are_reported_and_unified(custom, tmp_path, capsys):
     rows = [(f"Mu\u0308nchen {n}", f"M\u00fcnchen {n}\u00a0 \ufb01") for n in range(60)]
     train = ["--train", *files(tmp_path, "train", rows)]
-    assert custom(*train)[0] == 0
+    custom(*train)
     warning = "lines of de (100.0%) are not in Unicode's composed form, NFC"
     assert warning in capsys.readouterr().err
     for form, expected in (("nfc", "M\u00fcnchen \ufb01"), ("nfkc", "M\u00fcnchen fi")):
-        status, dest = custom(*train, "--normalize", form)
-        assert status == 0 and manifest.read(dest).normalize == form
+        dest = custom(*train, "--normalize", form)
+        assert manifest.read(dest).normalize == form
         assert {one["lines"] for one in manifest.read(dest).round_trip.values()} == {1}
         assert comes_back(dest, "Mu\u0308nchen \ufb01") == expected
         assert "Unicode" not in capsys.readouterr().err
@@ -481,48 +454,44 @@ def test_unicode_forms_are_reported_and_unified(custom, tmp_path, fairseq_here, 
         assert unicodedata.is_normalized(form.upper(), test), "no translation equals another form"
 
 
-def test_characters_of_private_use_are_text(custom, tmp_path, fairseq_here, capsys):
+def test_characters_of_private_use_are_text(custom, tmp_path, capsys):
     rows = [(chr(0xF8D0 + n), f"word {n}") for n in range(40)]
-    status, dest = custom("--train", *files(tmp_path, "train", rows), "--valid", "8")
-    assert status == 0 and "left out" not in capsys.readouterr().err
+    dest = custom("--train", *files(tmp_path, "train", rows), "--valid", "8")
+    assert "left out" not in capsys.readouterr().err
     assert [len(lines(dest / f"text/{split}.de")) for split in SPLITS] == [28, 8, 4]
 
 
-def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, fairseq_here, capsys):
+def test_pairs_without_a_visible_character_are_left_out(custom, tmp_path, capsys):
     train = files(tmp_path, "train", [*pairs(30), ("Ein Haus", "\x01\u200b"), *pairs(9, 30)])
     for subwords in ("sentencepiece", "subword_nmt", "none"):
-        status, dest = custom("--train", *train, "--subwords", subwords)
-        assert status == 0
+        dest = custom("--train", *train, "--subwords", subwords)
         assert "left out 1 pair with an empty side" in capsys.readouterr().err
         assert not any(line == "" for line in lines(dest / "text/train.en"))
 
 
-def test_the_same_file_on_both_sides_is_a_warning(custom, tmp_path, fairseq_here, capsys):
+def test_the_same_file_on_both_sides_is_a_warning(custom, tmp_path, capsys):
     rows = pairs(40)
     twice = [(source, source) for source, _ in rows]
     for copied, expected in ((twice[:19] + rows[19:], []), (twice, ["32 pairs of 32"])):
         given = ["--train", *files(tmp_path, "train", copied), "--valid", "4", "--test", "4"]
-        assert custom(*given)[0] == 0
+        custom(*given)
         found = re.findall("train: (.*) have equal sides", capsys.readouterr().err)
         assert found == expected
 
 
-def test_many_characters_are_learned_by_default(custom, tmp_path, fairseq_here):
+def test_many_characters_are_learned_by_default(custom, tmp_path):
     characters = list(map(chr, range(0x4E00, 0x4E00 + 2400)))
     rows = [("".join(characters[20 * n : 20 * n + 20]), f"t{n}") for n in range(120)]
-    status, dest = custom("--train", *files(tmp_path, "train", rows, ("zh", "en")))
-    assert status == 0
+    dest = custom("--train", *files(tmp_path, "train", rows, ("zh", "en")))
     assert manifest.read(dest).round_trip["source"]["lines"] == 1
 
 
 @pytest.mark.parametrize("subwords", ["sentencepiece", "subword_nmt"])
-def test_unknown_subwords_do_not_come_back(custom, tmp_path, fairseq_here, subwords):
+def test_unknown_subwords_do_not_come_back(custom, tmp_path, subwords):
     rows = [(f"\u0434\u043e\u043c {n}", f"house {n}") for n in range(60)]
     train = ["--train", *files(tmp_path, "train", rows), "--test"]
     test = files(tmp_path, "test", [("\u0434\u043e\u043c", "\u0434\u043e\u043c \u2603")] * 60)
-    flags = ["--separate-dictionaries", "--subwords", subwords]
-    status, dest = custom(*train, *test, *flags)
-    assert status == 0
+    dest = custom(*train, *test, "--separate-dictionaries", "--subwords", subwords)
     share = manifest.read(dest).round_trip["target"]["lines"]
     assert share == 1 if subwords == "sentencepiece" else share < 0.6
 
@@ -533,9 +502,9 @@ def test_the_vocabulary_follows_the_size_of_the_text():
     assert sizes[-1] == segmentation.MOST
 
 
-def test_moses_reports_languages_that_it_does_not_know(custom, tmp_path, fairseq_here, capsys):
-    train = files(tmp_path, "train", pairs(40), ("zh", "yo"))
-    assert custom("--train", *train, "--subwords", "subword_nmt")[0] == 0
+def test_moses_reports_languages_that_it_does_not_know(custom, tmp_path, capsys):
+    train = files(tmp_path, "train", pairs(40), ("th", "yo"))
+    custom("--train", *train, "--subwords", "subword_nmt")
     error = capsys.readouterr().err
-    assert error.count("zh: Moses has no rules for this language; it splits no words;") == 1
+    assert error.count("th: Moses has no rules for this language; it splits no words;") == 1
     assert error.count("yo: Moses has no rules for this language; it takes those of English;") == 1

@@ -41,13 +41,19 @@ def prepare(name, tmp_path, *words, **published):
     return dest
 
 
+def task_of(name, folder, **settings):
+    """Return a task of stock fairseq, or of the plugin, for prepared data."""
+    config = tasks.TASK_DATACLASS_REGISTRY[name]()
+    settings |= {"_name": name, "data": str(folder), "classification_head_name": "head"}
+    for key, value in {**settings, "max_positions": 512}.items():
+        setattr(config, key, value)
+    return tasks.TASK_REGISTRY[name].setup_task(config)
+
+
 def load(folder, split, num_classes, regression=False):
     """Return stock fairseq's task and its data set, in the order of the files."""
-    config = tasks.TASK_DATACLASS_REGISTRY["sentence_prediction"]()
-    config._name, config.data, config.num_classes = "sentence_prediction", str(folder), num_classes
-    config.no_shuffle, config.regression_target = True, regression
-    config.classification_head_name, config.seed, config.max_positions = "head", 1, 512
-    task = tasks.TASK_REGISTRY["sentence_prediction"].setup_task(config)
+    settings = {"no_shuffle": True, "seed": 1, "regression_target": regression}
+    task = task_of("sentence_prediction", folder, num_classes=num_classes, **settings)
     return task, task.load_dataset(split)
 
 
@@ -78,7 +84,9 @@ def test_stock_fairseq_reads_the_prepared_data(name, tmp_path, fairseq_here, vec
     assert "published" in capsys.readouterr().out
 
 
-def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
+def test_a_missing_source_is_downloaded_unless_all_is_done(
+    tmp_path, fairseq_here, monkeypatch, capsys
+):
     archive = publish("sst5", tmp_path)
     with Server() as server:
         server.files[archive.name] = archive.read_bytes()
@@ -86,8 +94,12 @@ def test_a_missing_source_is_downloaded(tmp_path, fairseq_here, monkeypatch):
         here = dataclasses.replace(CORPORA["sst5"], alternatives=((source,),))
         monkeypatch.setitem(KINDS["classification"].corpora, "sst5", here)
         assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5"), "--jobs", "1"]) == 0
-    assert (tmp_path / "data-bin/download" / archive.name).exists()
+    (tmp_path / "data-bin/download" / archive.name).unlink()
+    before = tree(tmp_path / "data-bin/sst5")
     assert len(lines(tmp_path / "data-bin/sst5/text/train.label")) == 30
+    assert main(["sst5", "--dest", str(tmp_path / "data-bin/sst5")]) == 0  # without a source
+    assert "text: done already" in capsys.readouterr().err
+    assert tree(tmp_path / "data-bin/sst5") == before
 
 
 def test_snli_options_are_applied(tmp_path, fairseq_here, capsys):
@@ -120,14 +132,6 @@ def test_a_limit_covers_all_classes_and_the_seed_selects_folds(tmp_path, fairseq
     assert tested() == tested("--force") != tested("--seed", "2")
 
 
-def test_finished_data_need_no_source(tmp_path, fairseq_here, capsys):
-    dest = prepare("sst2", tmp_path)
-    before = tree(dest)
-    assert main(["sst2", "--dest", str(dest)]) == 0
-    assert "text: done already" in capsys.readouterr().err
-    assert tree(dest) == before
-
-
 PLAIN = "The \xe9t\xe9 isn't (very) good, it's awful!"
 TREEBANK = "The \xe9t\xe9 is n't -LRB- very -RRB- good , it 's awful !"
 ESCAPED = f"{PLAIN} A #36;5 &lt;b&gt;now&lt;/b&gt;\\ok"
@@ -142,13 +146,10 @@ RAW = {  # the published sentence, and raw texts
 def predictor_of(name, folder):
     """Return a predictor of a model without weights."""
     corpus = CORPORA[name]
-    config = tasks.TASK_DATACLASS_REGISTRY[corpus.task]()
-    config._name, config.data, config.num_classes = corpus.task, str(folder), corpus.num_classes
-    config.regression_target, config.classification_head_name = corpus.scored, "head"
-    config.max_positions = 512
+    settings = {"num_classes": corpus.num_classes, "regression_target": corpus.scored}
     if not corpus.pairs:
-        config.init_token = config.separator_token = None
-    task = tasks.TASK_REGISTRY[corpus.task].setup_task(config)
+        settings |= {"init_token": None, "separator_token": None}
+    task = task_of(corpus.task, folder, **settings)
     trained = TrainedModel("none", torch.nn.Identity(), None, task)
     return prediction.predictor_of(trained, device="cpu")
 
@@ -169,13 +170,10 @@ def test_raw_text_is_encoded_like_the_prepared_test_set(name, tmp_path, fairseq_
 
 @pytest.mark.slow
 def test_processes_prepare_the_text(tmp_path, fairseq_here, vectors, capsys):
-    source, dest = publish("trec", tmp_path / "trec", size=3000), tmp_path / "data-bin"
-    words = ["trec", "--source", source, "--dest", dest, "--jobs", 2, "--glove", vectors]
-    assert main(list(map(str, words))) == 0
+    dest = prepare("trec", tmp_path, "--jobs", "2", "--glove", str(vectors), size=2000)
     printed = capsys.readouterr()
-    assert "train        3,000        5,452\n" in printed.out
+    assert "train        2,000        5,452\n" in printed.out
     assert "which are" in printed.err
-    _, dataset = load(dest, "train", 6)
-    assert len(dataset) == 2700
+    assert len(load(dest, "train", 6)[1]) == 1800
     summary = json.loads((dest / "text/summary.json").read_text())
-    assert summary["written"] == {"train": 2700, "valid": 300, "test": 3000}
+    assert summary["written"] == {"train": 1800, "valid": 200, "test": 2000}

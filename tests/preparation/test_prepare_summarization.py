@@ -8,6 +8,7 @@ import pytest
 import summaries
 from archive_files import lines, tree, write_folder
 from fairseq.data import Dictionary, data_utils
+from tokenizers.pre_tokenizers import BertPreTokenizer
 
 from fairseq_posattn.preparation import binarize
 from fairseq_posattn.preparation.commands.prepare import prepare as prepare_of_kind
@@ -23,8 +24,8 @@ main = partial(prepare_of_kind, "summarization")
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("source")
-    return write_folder(folder, {**summaries.stories(), **summaries.url_lists()})
+    files = summaries.stories() | summaries.url_lists()
+    return write_folder(tmp_path_factory.mktemp("source"), files)
 
 
 def prepare(source, dest, subwords, size, *words):
@@ -42,9 +43,7 @@ def in_wordpieces(source, tmp_path_factory):
 
 
 def words_of(line):
-    from tokenizers import pre_tokenizers
-
-    return " ".join(word for word, _ in pre_tokenizers.BertPreTokenizer().pre_tokenize_str(line))
+    return " ".join(word for word, _ in BertPreTokenizer().pre_tokenize_str(line))
 
 
 def check_text(dest, subwords, whole):
@@ -70,15 +69,12 @@ def check_text(dest, subwords, whole):
 
 
 def test_fairseq_reads_subwords_and_restores_the_text(source, tmp_path, fairseq_here):
-    assert prepare(source, tmp_path, "sentencepiece", 120) == 0
-    dictionary = check_text(tmp_path, "sentencepiece", str)
-    encode = SentencePieceEncoder(tmp_path / "text" / CODES["sentencepiece"])
+    assert prepare(source, tmp_path / "spm", "sentencepiece", 120) == 0
+    dictionary = check_text(tmp_path / "spm", "sentencepiece", str)
+    encode = SentencePieceEncoder(tmp_path / "spm/text" / CODES["sentencepiece"])
     assert set(encode("Paris (CNN) -- A storm").split()) <= set(dictionary.symbols)
-
-
-def test_fairseq_reads_cased_wordpieces_and_restores_the_text(source, tmp_path, fairseq_here):
-    assert prepare(source, tmp_path, "wordpiece", 120, "--cased") == 0
-    check_text(tmp_path, "wordpiece", words_of)
+    assert prepare(source, tmp_path / "cased", "wordpiece", 120, "--cased") == 0
+    check_text(tmp_path / "cased", "wordpiece", words_of)
 
 
 def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces):
@@ -90,9 +86,9 @@ def test_fairseq_reads_wordpieces_and_restores_the_lowercased_text(in_wordpieces
     assert rules.versions["tokenizers"]
 
 
-def test_a_given_vocabulary_is_used(source, in_wordpieces, tmp_path, monkeypatch):
-    """Check that a given vocabulary is used, and that another one makes other data."""
-
+def test_a_given_vocabulary_is_used_and_another_makes_other_data(
+    source, in_wordpieces, tmp_path, monkeypatch
+):
     def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 

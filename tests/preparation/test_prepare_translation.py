@@ -1,15 +1,18 @@
 """Preparation for translation by scripts/prepare_translation.py, killed and restarted."""
 
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 from argparse import Namespace
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 
 import corpora
+import preprocessing
 import pytest
 from archive_files import tarred, tree, write_folder
 
@@ -24,24 +27,22 @@ pytestmark = pytest.mark.slow
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_translation.py"
 
 
-@pytest.fixture(scope="module")
-def start():
-    """Return a function that starts the command for IWSLT14."""
+OPTIONS = ["iwslt14", "--bpe-operations", "60"]
+
+
+def start(*arguments):
+    """Start the command for IWSLT14."""
     path = os.pathsep.join(filter(None, sys.path))
-
-    def begin(*arguments):
-        return subprocess.Popen(
-            [sys.executable, SCRIPT, "iwslt14", "--bpe-operations", "60", *arguments],
-            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            # Background processes of a shell ignore Ctrl-C.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-
-    return begin
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, *OPTIONS, *arguments],
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Background processes of a shell ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +53,17 @@ def source(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def prepared(start, source, tmp_path_factory):
-    """Return the folder of an uninterrupted run, and its output."""
-    dest = tmp_path_factory.mktemp("prepared")
-    process = start("--source", source, "--dest", dest, "--jobs", "2")
-    printed, said = process.communicate(timeout=300)
-    assert process.returncode == 0, said
-    return dest, printed, said
+def prepared(source, tmp_path_factory):
+    """Return the folder of an uninterrupted run in this process, and its output."""
+    dest, printed, said = tmp_path_factory.mktemp("prepared"), io.StringIO(), io.StringIO()
+    arguments = [*OPTIONS, "--source", str(source), "--dest", str(dest), "--jobs", "2"]
+    with preprocessing.in_this_process(), redirect_stdout(printed), redirect_stderr(said):
+        assert prepare("translation", arguments) == 0
+    return dest, printed.getvalue(), said.getvalue()
 
 
 def test_the_written_files_are_complete(prepared):
-    dest, _, _ = prepared
+    dest, *_ = prepared
     sides = [f"{split}.{side}" for split in SPLITS for side in ("de", "en")]
     files = [f"text/{prefix}{side}" for side in sides for prefix in ("", "bpe.")]
     files += [f"{side.replace('.', '.de-en.')}.{kind}" for side in sides for kind in ("bin", "idx")]
@@ -84,7 +85,7 @@ def test_counts_and_next_command_are_printed(prepared):
     assert re.search(r"^tokenizing train: 416 lines, [\d,]+ a second$", said, re.MULTILINE)
 
 
-def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, start, source, tmp_path):
+def test_a_run_after_a_kill_equals_an_uninterrupted_one(prepared, source, tmp_path):
     dest = tmp_path / "dest"
     command = ["--source", source, "--dest", dest, "--jobs", "1"]
     for last_line, stop in (
@@ -148,8 +149,7 @@ def test_training_pairs_may_be_cleaned_in_words(tmp_path):
 
     corpus = replace(TRANSLATION["wmt14_en_de"], longest=None, longest_words=3, ratio=9)
     options = Namespace(dest=tmp_path, bpe_operations=1, jobs=1, keep_hyphens=False)
-    options.template = None
-    options.news_commentary = "v9"
+    options.template, options.news_commentary = None, "v9"
     preparation = PairPreparation(corpus, options)
     with Stages(tmp_path).locked() as stages:
         stages.run("text", preparation.texts, write_text)

@@ -52,7 +52,7 @@ ROLES = "propbank-release/data/google/ewt/answers/00/{}.xml.gold_skel"
 def release(tmp_path):
     """Write EWT's two publications to one folder, of equal documents for train, dev and test."""
     files = {}
-    for split, document in (("train", "one"), ("dev", "two"), ("test", "three")):
+    for split, document in {"train": "one", "dev": "two", "test": "three"}.items():
         files[WORDS.format(document)] = CONLLU.replace("one", document)
         files[LISTS.format(split)] = f"answers/{document}.xml.conllu\n"
         files[ROLES.format(document)] = SKELETON
@@ -76,7 +76,7 @@ def lines_of(sentences):
     ]
 
 
-def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release):
+def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release, tmp_path):
     splits = read_ewt(release)
     assert list(splits) == ["train", "valid", "test"]
     roles = ["3 My cats 've loved 10_000 ||| B-ARG0 I-ARG0 O B-V B-ARG1", "0 Go ! ||| B-V O"]
@@ -87,13 +87,10 @@ def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release):
     train = read_ewt(release, all_predicates=True)["train"]
     assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
     assert len(lines_of(train)) == 3
-
-
-def test_ewt_is_read_from_its_two_archives(release, tmp_path):
-    packed = tmp_path / "packed"
+    packed = tmp_path / "packed"  # its two archives
     for part in ("UD_English-EWT", "propbank-release"):
         shutil.make_archive(packed / f"{part}-main", "zip", release, part)
-    assert lines_of(read_ewt(packed)["train"]) == lines_of(read_ewt(release)["train"])
+    assert lines_of(read_ewt(packed)["train"]) == roles
 
 
 @pytest.mark.parametrize(
@@ -128,7 +125,7 @@ PROPS = "- (A1*\n- *)\nbe (V*)\n- (A2*)\n- *\n\n- \n- \n\n"
 
 def conll_files(with_words):
     files = {}
-    for part, trees in [item for parts in roles.FILES.values() for item in parts.items()]:
+    for part, trees in (item for parts in roles.FILES.values() for item in parts.items()):
         folder = f"conll05st-release/{part.split('.')[0]}"
         files[f"{folder}/props/{part}.props"] = PROPS
         if with_words:
@@ -212,14 +209,14 @@ DEV = "4\tU3\t11/15/2019 8:00:00 AM\tN9 N3\tN1-0 N3-1\n"
 SUBMISSION = "7\tU3\t11/16/2019 8:00:00 AM\tN3\tN1 N2\n"
 
 
-def mind_release(folder, train=TRAIN, dev=DEV, submission=None, zipped=False):
+def mind_release(folder, train=TRAIN, zipped=False):
     folder.mkdir(exist_ok=True)
-    for part, rows in {"train": train, "dev": dev, "test": submission}.items():
-        files = {"news.tsv": NEWS, "behaviors.tsv": rows}
-        if rows is not None and zipped:
-            write_archive(folder / f"MINDsmall_{part}.zip", files)
-        elif rows is not None:
-            write_folder(folder / f"MINDsmall_{part}", files)
+    for part, rows in {"train": train, "dev": DEV, "test": SUBMISSION}.items():
+        files, name = {"news.tsv": NEWS, "behaviors.tsv": rows}, f"MINDsmall_{part}"
+        if zipped:
+            write_archive(folder / f"{name}.zip", files)
+        else:
+            write_folder(folder / name, files)
     return folder
 
 
@@ -242,7 +239,7 @@ def test_malformed_impressions_are_reported_with_file_and_line(tmp_path, line, m
 @pytest.mark.parametrize("zipped", [False, True])
 def test_mind_is_prepared(tmp_path, fairseq_here, capsys, zipped):
     """Check that the last day is for validation, and that unknown news are left out."""
-    source = mind_release(tmp_path / "source", submission=SUBMISSION, zipped=zipped)
+    source = mind_release(tmp_path / "source", zipped=zipped)
     dest = tmp_path / "mind"
     options = ["mind", "--source", str(source), "--dest", str(dest)]
     assert prepare("recommendation", [*options, "--max-unknown", "0.1"]) == 1

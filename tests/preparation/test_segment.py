@@ -5,6 +5,7 @@ import shutil
 import sys
 from types import SimpleNamespace
 
+import corpora
 import pytest
 
 from fairseq_posattn.cli import main
@@ -48,28 +49,24 @@ def folder(tmp_path):
     return tmp_path
 
 
-def text(lines):
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
 def test_five_scripts_come_back(segment, folder):
     """Characters that training lacked are bytes."""
     options = {"byte_fallback": True, "normalization_rule_name": "identity"}
     train_sentencepiece(SCRIPTS[:1] * 20, 300, folder / "text/spm", **options, model_type="bpe")
     manifest.write(folder, Manifest(word_rule="text", subwords="sentencepiece", **PAIR))
-    status, subwords, _ = segment(text(SCRIPTS), folder, "--side", "target")
+    status, subwords, _ = segment(corpora.lines(SCRIPTS), folder, "--side", "target")
     assert status == 0 and b"<0x" in subwords
-    assert segment(subwords, folder, "--undo") == (0, text(SCRIPTS), b"")
+    assert segment(subwords, folder, "--undo") == (0, corpora.lines(SCRIPTS), b"")
 
 
 def test_moses_tokens_and_byte_pairs_come_back(segment, folder):
     learn_bpe(["low low lower"] * 3, 9, folder / "text/bpe.codes")
     rules = {"word_rule": "moses-escaped", "subwords": "subword_nmt"}
     manifest.write(folder, Manifest(**rules, **PAIR))
-    status, subwords, _ = segment(text(['lower, "low\'s" & more']), folder, "--side", "target")
+    line = b'lower, "low\'s" & more\n'
+    status, subwords, _ = segment(line, folder, "--side", "target")
     assert subwords.startswith(b"lower , &@@ q@@ ")
-    back = segment(subwords, folder, "--side", "target", "--undo")
-    assert back == (0, text(['lower, "low\'s" & more']), b"")
+    assert segment(subwords, folder, "--side", "target", "--undo") == (0, line, b"")
 
 
 def test_lines_end_as_in_all_readers(segment, folder):

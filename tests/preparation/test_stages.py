@@ -52,19 +52,25 @@ WHOLE = {
 }
 
 
-def test_each_stage_runs_once(tmp_path):
-    assert Pipeline(tmp_path)() == ["text", "case", "sums"]
-    assert tree(tmp_path) == WHOLE
-    assert Pipeline(tmp_path)() == []
-    assert tree(tmp_path) == WHOLE
+def test_each_stage_runs_once_even_in_a_copied_folder(tmp_path):
+    assert Pipeline(tmp_path / "one")() == ["text", "case", "sums"]
+    assert tree(tmp_path / "one") == WHOLE
+    assert Pipeline(tmp_path / "one")() == []
+    assert tree(tmp_path / "one") == WHOLE
+    shutil.copytree(tmp_path / "one", tmp_path / "other", copy_function=shutil.copyfile)
+    assert Pipeline(tmp_path / "other")() == []
 
 
-def test_changed_settings_rerun_the_stage_and_all_after_it(tmp_path):
+def test_changed_settings_or_sources_rerun_the_stage_and_all_after_it(tmp_path):
     Pipeline(tmp_path)()
     assert Pipeline(tmp_path)(upper=True) == ["case", "sums"]
     assert Pipeline(tmp_path, word="other")(upper=True) == ["text", "case", "sums"]
     assert tree(tmp_path)["case"] == b"OTHEROTHEROTHER"
     assert Pipeline(tmp_path, force=True)() == ["text", "case", "sums"]
+    assert Pipeline(tmp_path)(source=["one"]) == ["text", "case", "sums"]
+    assert Pipeline(tmp_path)() == []  # finished data need no source
+    assert Pipeline(tmp_path)(source=["one"]) == []
+    assert Pipeline(tmp_path)(source=["other"]) == ["text", "case", "sums"]
 
 
 @pytest.mark.parametrize("spoil", ["text/b", "case", "folds/1/sum"])
@@ -78,33 +84,12 @@ def test_missing_or_changed_output_is_rebuilt(tmp_path, spoil):
     assert tree(tmp_path) == WHOLE
 
 
-def test_a_copied_folder_stays_valid(tmp_path):
-    Pipeline(tmp_path / "one")()
-    shutil.copytree(tmp_path / "one", tmp_path / "other", copy_function=shutil.copyfile)
-    assert Pipeline(tmp_path / "other")() == []
-
-
 def test_stages_with_names_in_british_spelling_are_done(tmp_path):
     record = tmp_path / ".stages.json"
     for write in (lambda work: (work / "a").write_text("a"), lambda work: pytest.fail("was done")):
         with Stages(tmp_path).locked() as stages:
             stages.run("binarized data", ["a"], write)
         record.write_text(record.read_text().replace("binarized", "binarised"))
-
-
-def test_a_damaged_record_is_reported(tmp_path):
-    Pipeline(tmp_path)()
-    record = tmp_path / ".stages.json"
-    record.write_text('{"text": {')
-    message = refused(Pipeline(tmp_path))
-    assert message == f"{record}: damaged; remove it, and prepare the data again"
-
-
-def test_only_another_source_reruns_the_stages(tmp_path):
-    Pipeline(tmp_path)(source=["one"])
-    assert Pipeline(tmp_path)() == []
-    assert Pipeline(tmp_path)(source=["one"]) == []
-    assert Pipeline(tmp_path)(source=["other"]) == ["text", "case", "sums"]
 
 
 def test_a_limited_run_does_not_replace_a_full_one(tmp_path):
@@ -135,7 +120,7 @@ def test_a_failing_run_leaves_the_earlier_preparation_intact(tmp_path, error):
     assert Pipeline(tmp_path)() == []
 
 
-def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
+def test_an_interrupted_run_resumes_but_by_force_and_leaves_the_earlier_data(tmp_path):
     Pipeline(tmp_path)()
     fail(tmp_path, KeyboardInterrupt(), word="other")
     assert tree(tmp_path) == WHOLE
@@ -144,11 +129,6 @@ def test_an_interrupted_run_resumes_and_leaves_the_earlier_data(tmp_path):
     assert Pipeline(tmp_path, word="third")() == ["text", "case", "sums"]
     assert tree(tmp_path)["case"] == b"THIRDTHIRDTHIRD"
     assert sorted(path.name for path in tmp_path.glob(".*")) == [".lock", ".stages.json"]
-
-
-def test_force_discards_unfinished_work(tmp_path):
-    fail(tmp_path, KeyboardInterrupt())
-    assert Pipeline(tmp_path)() == ["sums"]
     fail(tmp_path, KeyboardInterrupt(), word="other")
     assert Pipeline(tmp_path, word="other", force=True)() == ["text", "case", "sums"]
 
@@ -158,6 +138,13 @@ def refused(run):
         run()
     assert "\n" not in str(caught.value)
     return str(caught.value)
+
+
+def test_a_damaged_record_is_reported(tmp_path):
+    record = tmp_path / ".stages.json"
+    record.write_text('{"text": {')
+    message = refused(Pipeline(tmp_path))
+    assert message == f"{record}: damaged; remove it, and prepare the data again"
 
 
 @pytest.mark.parametrize("theirs", ["text/a", "folds/deep/er"])

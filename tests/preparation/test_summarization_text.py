@@ -1,38 +1,33 @@
 """Text of CNN/DailyMail and Gigaword, from their published layouts."""
 
-import argparse
 import io
 from dataclasses import replace
 
 import pytest
 import summaries
-from archive_files import gzipped, lines, write_archive, write_folder
+from archive_files import gzipped, write_archive, write_folder
+from corpora import written_text
 from download_server import Server
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation import corpora
 from fairseq_posattn.preparation.corpora import cnn_dailymail
 from fairseq_posattn.preparation.corpora.cnn_dailymail import read_story, summary
+from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.download import Source, obtain_any
 from fairseq_posattn.scoring.rouge import sentences
 
-SPLITS, SIDES = ("train", "valid", "test"), ("source", "target")
+SIDES = ("source", "target")
 
 
 @pytest.fixture
 def write(tmp_path):
     """Write the text of a source; return ``{split: (sources, targets)}``."""
 
-    def write(source, corpus="cnn_dailymail", **given):
-        defaults = {"limit": None, "split_by_name": False, "splits": SPLITS}
-        options = argparse.Namespace(source=source, dest=tmp_path / "dest", **{**defaults, **given})
-        folder = tmp_path / "text"
-        folder.mkdir(exist_ok=True)
-        described = corpora.SUMMARIZATION[corpus]
-        options.dest.mkdir(exist_ok=True)
-        archive = obtain_any(described.alternatives, source, options.dest / "download")
-        described.write(described.read(archive, options), folder, described, options)
-        return {s: tuple(lines(folder / f"{s}.{side}") for side in SIDES) for s in options.splits}
+    def write(source, corpus="cnn_dailymail", splits=SPLITS, **given):
+        options = {"limit": None, "split_by_name": False, "splits": splits, **given}
+        text = written_text(corpora.SUMMARIZATION[corpus], source, tmp_path, **options)
+        return {split: tuple(text[f"{split}.{side}"] for side in SIDES) for split in splits}
 
     return write
 
@@ -80,8 +75,7 @@ def test_stories_have_a_maximum_length(monkeypatch):
 
 @pytest.fixture
 def unpacked(tmp_path):
-    files = {**summaries.stories(), **summaries.url_lists()}
-    return write_folder(tmp_path / "unpacked", files)
+    return write_folder(tmp_path / "unpacked", summaries.stories() | summaries.url_lists())
 
 
 @pytest.fixture
@@ -113,20 +107,14 @@ def test_parquet_files_equal_the_archives(write, packed, tmp_path):
     parquet = pytest.importorskip("pyarrow.parquet")
     folder = tmp_path / "parquet"
     folder.mkdir()
-
-    def write_rows(name, rows):
-        articles = map(summaries.article, rows)
-        highlights = map(summaries.highlights, rows)
-        table = {"article": [f"{article[0]} {article[2]} ." for article in articles]}
-        table["highlights"] = [f"{first} .\n{second}" for first, second in highlights]
+    train, valid, test = summaries.split_numbers().values()
+    files = {"train-00000-of-00002": train[:25], "train-00001-of-00002": train[25:]}
+    files |= {"validation-00000-of-00001": valid, "test-00000-of-00001": test}
+    for name, rows in files.items():
+        table = {"article": ["{} {} .".format(*summaries.article(row)[::2]) for row in rows]}
+        table["highlights"] = ["{} .\n{}".format(*summaries.highlights(row)) for row in rows]
         table["id"] = list(map(summaries.story_name, rows))
         parquet.write_table(pyarrow.table(table), folder / f"{name}.parquet")
-
-    numbers = summaries.split_numbers()
-    write_rows("train-00000-of-00002", numbers["train"][:25])
-    write_rows("train-00001-of-00002", numbers["train"][25:])
-    write_rows("validation-00000-of-00001", numbers["valid"])
-    write_rows("test-00000-of-00001", numbers["test"])
     assert write(folder) == write(packed)
 
     path = folder / "test-00000-of-00001.parquet"
@@ -157,8 +145,7 @@ def test_split_by_name_is_complete_and_deterministic(write, tmp_path):
     text = write(source, split_by_name=True)
     articles = [article for split in SPLITS for article in text[split][0]]
     assert len(set(articles)) == len(articles) == sum(summaries.COUNTS.values())
-    assert len(text["train"][0]) > len(articles) / 2
-    assert text["valid"][0] and text["test"][0]
+    assert len(text["train"][0]) > len(articles) / 2 and text["valid"][0] and text["test"][0]
     assert write(source, split_by_name=True) == text
 
 
@@ -166,12 +153,11 @@ def test_split_by_name_is_complete_and_deterministic(write, tmp_path):
 def server(monkeypatch):
     """Run a server instead of the mirrors, without files."""
     with Server() as server:
-
-        def here(source):
-            return Source(source.name, (server.url(source.name),))
-
         corpus = corpora.SUMMARIZATION["cnn_dailymail"]
-        alternatives = tuple(tuple(map(here, sources)) for sources in corpus.alternatives)
+        alternatives = tuple(
+            tuple(Source(source.name, (server.url(source.name),)) for source in sources)
+            for sources in corpus.alternatives
+        )
         files = {source.name: source for sources in alternatives for source in sources}
         monkeypatch.setattr(cnn_dailymail, "FILES", files)
         here_alone = replace(corpus, alternatives=alternatives)
@@ -199,23 +185,16 @@ def test_parquet_files_replace_archives_that_no_mirror_has(server, tmp_path):
 
 
 SIZES = {"train": 20, "valid": 4, "test": 3}
-ORG_DATA = {
-    split: (f"org_data/{name}.src.txt", f"org_data/{name}.tgt.txt")
-    for split, name in (("train", "train"), ("valid", "dev"), ("test", "test"))
-}
-SUMDATA = {
-    "train": ("sumdata/train/train.article.txt", "sumdata/train/train.title.txt"),
-    "valid": ("sumdata/train/valid.article.filter.txt", "sumdata/train/valid.title.filter.txt"),
-    "test": ("sumdata/Giga/input.txt", "sumdata/Giga/task1_ref0.txt"),
-}
+ORG_DATA = [f"org_data/{split}.{side}.txt" for split in SIZES for side in ("src", "tgt")]
+ORG_DATA[2:4] = "org_data/dev.src.txt", "org_data/dev.tgt.txt"
+SUMDATA = ["sumdata/train/train.article.txt", "sumdata/train/train.title.txt"]
+SUMDATA += ["sumdata/train/valid.article.filter.txt", "sumdata/train/valid.title.filter.txt"]
+SUMDATA += ["sumdata/Giga/input.txt", "sumdata/Giga/task1_ref0.txt"]
 
 
 def gigaword_files(names):
-    return {
-        name: text
-        for split, pair in names.items()
-        for name, text in zip(pair, summaries.gigaword(SIZES[split]), strict=True)
-    }
+    texts = [text for size in SIZES.values() for text in summaries.gigaword(size)]
+    return dict(zip(names, texts, strict=True))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import sys
 
 import pytest
@@ -62,13 +63,6 @@ def test_quoted_text_keeps_its_line_breaks_and_line_number(tmp_path):
     assert list(read_rows(path, ["text"])) == expected
 
 
-def test_spreadsheets_quote_for_commas(tmp_path):
-    assert read(tmp_path / "t.tsv", 'en\tde\n"one, two"\teins\nx\ty\n') == [
-        ("one, two", "eins"),
-        ("x", "y"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("rows", "plain", "quoted"),
     [
@@ -89,11 +83,11 @@ def test_doubtful_quotation_marks_get_a_warning(tmp_path, capsys, rows, plain, q
     [
         ("t.csv", '\ufeff"en", "de"\r\n"a, b", "c"\r\n', [("a, b", "c")]),
         ("t.csv.gz", "en,de\n a,b \n", [(" a", "b ")]),
+        ("t.tsv", 'en\tde\n"one, two"\teins\nx\ty\n', [("one, two", "eins"), ("x", "y")]),  # quoted
         ("t.tsv", " en \tde\r\na\rb\tc\n", [("a b", "c")]),  # a lone carriage return
         ("t.csv", "x,x,en,de\n1,2,a,b\n", [("a", "b")]),  # two others of one name
         ("t.tsv", "en,x\tde\na\tb\n", "t.tsv:2: no column 'en'; choose from 'en,x', 'de'"),
         ("t.tsv", "en,de\na,b,c\n", "t.tsv:2: 3 fields in a table of 2 columns; put quotation"),
-        ("t.csv", "en,de,en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.csv", "en,de, en\na,b,c\n", "t.csv:1: 2 columns are called 'en'; rename one"),
         ("t.json", '{"id": 1, "translation": {"en": "a", "de": "b"}}\n', [("a", "b")]),
         ("t.jsonl", '\n{"translation": "x", "de": "b", "en": "a"}\n', [("a", "b")]),
@@ -104,10 +98,9 @@ def test_names_of_columns_and_delimiters(tmp_path, monkeypatch, name, content, e
     monkeypatch.chdir(tmp_path)
     if isinstance(expected, list):
         assert read(tmp_path / name, content) == expected
-        return
-    with pytest.raises(UsageError) as caught:
-        read(tmp_path / name, content)
-    assert str(caught.value).startswith(f"{tmp_path}/{expected}")
+    else:
+        with pytest.raises(UsageError, match=f"^{re.escape(f'{tmp_path}/{expected}')}"):
+            read(tmp_path / name, content)
 
 
 @pytest.fixture
@@ -115,12 +108,16 @@ def parquet(tmp_path):
     """Return the path of a Parquet file of translations, as they are often published."""
     pyarrow, parquet = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
     rows = [{"en": en, "de": de} for en, de in SPEECH]
-    path = tmp_path / "t.parquet"
-    parquet.write_table(pyarrow.table({"translation": rows, "mood": [0, 1, 1]}), path)
-    return path
+    parquet.write_table(
+        pyarrow.table({"translation": rows, "mood": [0, 1, 1]}), tmp_path / "t.parquet"
+    )
+    return tmp_path / "t.parquet"
 
 
 def test_parquet_files_are_tables(parquet):
+    import pyarrow
+    from pyarrow.parquet import write_table
+
     assert [tuple(values) for _, values in read_rows(parquet, ("en", "de"))] == SPEECH
     assert list(read_rows(parquet, ("mood",)))[1] == (f"{parquet}: row 2", [1])
     with pytest.raises(UsageError, match="row 1: no column 'fr'; choose from 'en', 'de'"):
@@ -128,12 +125,6 @@ def test_parquet_files_are_tables(parquet):
     parquet.write_bytes(parquet.read_bytes()[:-9])
     with pytest.raises(UsageError, match=r"t\.parquet: not a whole parquet file \("):
         list(read_rows(parquet, ("en", "de")))
-
-
-def test_a_parquet_column_whose_name_occurs_twice_is_refused(parquet):
-    import pyarrow
-    from pyarrow.parquet import write_table
-
     write_table(pyarrow.table([["a"], ["b"], ["c"]], names=["de", "en", "en"]), parquet)
     with pytest.raises(UsageError, match="2 columns are called 'en'; rename one"):
         list(read_rows(parquet, ("en", "de")))

@@ -2,8 +2,6 @@
 
 import io
 import itertools
-from argparse import Namespace
-from dataclasses import replace
 
 import corpora
 import pytest
@@ -11,7 +9,6 @@ from archive_files import gzipped, tarred, write_folder, zipped
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.corpora import TRANSLATION, iwslt14, tatoeba
-from fairseq_posattn.preparation.download import obtain_any
 
 
 @pytest.fixture
@@ -19,16 +16,9 @@ def text_of(tmp_path):
     """Return a function that writes and returns the text of a source."""
 
     def text_of(name, source, **given):
-        defaults = {"jobs": 1, "limit": None, "news_commentary": "v9"}
-        defaults |= {"keep_hyphens": False, "max_words": None}
-        folder = tmp_path / "text"
-        folder.mkdir(exist_ok=True)
-        corpus = TRANSLATION[name]
-        options = Namespace(source=source, dest=tmp_path, **{**defaults, **given})
-        corpus = replace(corpus, **corpus.changes(options))
-        archive = obtain_any(corpus.alternatives, source, tmp_path / "download")
-        corpus.write(corpus.read(archive, options), folder, corpus, options)
-        return {path.name: path.read_text("utf-8").splitlines() for path in folder.iterdir()}
+        options = {"jobs": 1, "limit": None, "max_words": None}
+        options |= {"news_commentary": "v9", "keep_hyphens": False, **given}
+        return corpora.written_text(TRANSLATION[name], source, tmp_path, **options)
 
     return text_of
 
@@ -135,14 +125,14 @@ def test_wmt14_newstests_of_either_direction_are_read(text_of, tmp_path):
 
 
 def test_wmt14_normalizes_all_but_the_test_set(text_of, tmp_path):
-    archives = corpora.wmt14()
-    quoted = "„US-Präsident’s Haus“"
-    archives["dev.tgz"]["dev/newstest2013.de"] = corpora.lines([f"{quoted}\u200b", *["Satz"] * 6])
-    source = unpacked_wmt14(tmp_path / "source", archives)
-    europarl, test = ["„US-Präsident.“", *["Satz"] * 99], [quoted, *["Satz"] * 4]
-    files = {"training/europarl-v7.de-en.de": corpora.lines(europarl)}
-    files["test-full/newstest2014-deen-ref.de.sgm"] = corpora.segments(test)
-    text = text_of("wmt14_en_de", write_folder(source, files))
+    quoted, rest = "„US-Präsident’s Haus“", ["Satz"]
+    files = {
+        "training/europarl-v7.de-en.de": corpora.lines(["„US-Präsident.“", *rest * 99]),
+        "dev/newstest2013.de": corpora.lines([f"{quoted}\u200b", *rest * 6]),
+        "test-full/newstest2014-deen-ref.de.sgm": corpora.segments([quoted, *rest * 4]),
+    }
+    source = write_folder(unpacked_wmt14(tmp_path / "source"), files)
+    text = text_of("wmt14_en_de", source)
     assert text["train.de"][0] == "&quot; US @-@ Präsident &quot; ."
     assert text["valid.de"][0] == "&quot; US @-@ Präsident &apos; s Haus &quot;"
     assert text["test.de"][0] == "„ US @-@ Präsident &apos; s Haus “"
@@ -164,8 +154,7 @@ def test_joined_sentences_of_multi30k_are_tested(text_of, tmp_path):
     source = write_folder(tmp_path / "source", corpora.multi30k())
     text = text_of("multi30k_length", source)["test.en"]
     single = text_of("multi30k", source)["test.en"]
-    pairs = [" ".join(single[:2]), " ".join(single[2:])]
-    assert text == [*single, *pairs, " ".join(single)]
+    assert text == [*single, " ".join(single[:2]), " ".join(single[2:]), " ".join(single)]
 
 
 def tatoeba_source(folder, lines):

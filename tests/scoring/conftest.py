@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from fairseq_posattn.scoring import significance
 from fairseq_posattn.scoring.commands.score import score
 
 
@@ -16,3 +17,10 @@ def as_json(capsys):
         return json.loads(capsys.readouterr().out)
 
     return as_json
+
+
+@pytest.fixture
+def few_draws(monkeypatch):
+    """Draw 200 samples for intervals and tests, where no value of them is tested."""
+    monkeypatch.setattr(significance, "SAMPLES", 200)
+    monkeypatch.setattr(significance, "TRIALS", 200)

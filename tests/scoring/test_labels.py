@@ -11,6 +11,8 @@ from fairseq_posattn.scoring.labels import accuracy, macro_f1, mcnemar, numeric_
 from fairseq_posattn.scoring.result import metric_of
 from fairseq_posattn.scoring.significance import Group, compare
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 CLASSES = ("bad", "so so", "good")
 
 
@@ -86,7 +88,7 @@ def test_a_run_is_compared_with_a_baseline(files, labels, write, as_json):
     assert low < result["accuracy"] < high
     assert 0 < result["p"] < 1 and 0 < result["p_mcnemar"] < 1
     tested = result["significance"]
-    assert "bs:1000" in tested["tests"]
+    assert "bs:200" in tested["tests"]
     assert tested["macro_f1"]["baseline"] + tested["macro_f1"]["difference"] == result["macro_f1"]
 
 
@@ -105,14 +107,11 @@ def test_several_runs_are_a_group(files, labels, write, as_json):
     assert not result["warnings"]
 
 
-def test_scores_are_printed(files, capsys):
+def test_scores_are_printed_and_unknown_labels_warned_of(files, labels, write, capsys, as_json):
     assert score("labels", files) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["accuracy", "macro_f1", "in", "60"]
     assert "95% bootstrap interval" in lines[2]
-
-
-def test_unknown_labels_give_a_warning(files, labels, write, as_json):
     files[1] = write("other", ["nice", *labels[1:]])
     warnings = as_json("labels", files)["warnings"]
     assert warnings == ["1 predicted labels are not among the correct ones: 'nice'"]
@@ -131,16 +130,13 @@ def number_scores(x, y):
     return {name: Group(metric_of(name), [each]).mean for name, each in kept.items()}
 
 
-def test_scores_of_numbers_equal_scipy():
+def test_scores_of_numbers_equal_scipy_and_a_constant_has_correlation_zero():
     x = noisy(1, 2)
     errors = [one - other for one, other in zip(x, RIGHT, strict=True)]
     mse, mae = fmean(error**2 for error in errors), fmean(map(abs, errors))
     expected = {"pearson": pearsonr(x, RIGHT).statistic, "mse": mse, "rmse": mse**0.5, "mae": mae}
     expected["spearman"] = spearmanr(x, RIGHT).statistic  # of ties, too
     assert number_scores(x, RIGHT) == pytest.approx(expected)
-
-
-def test_a_constant_has_correlation_zero():
     result = number_scores([3.0] * 4, [1.0, 2.0, 3.0, 4.0])
     assert (result["pearson"], result["spearman"], result["mae"]) == (0, 0, 1)
     # In sums of six such rows, rounding makes both variances negative.

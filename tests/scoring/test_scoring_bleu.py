@@ -14,6 +14,8 @@ from fairseq_posattn.scoring.bleu import (
 from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.outputs import Pairs
 
+pytestmark = pytest.mark.usefixtures("few_draws")
+
 # Moses tokens: a hyphen, a quotation and an apostrophe are set apart or escaped.
 TOKENIZED = Pairs(
     ["The well-known man &quot; spoke &quot; , he didn &apos;t sing .", "It is 5 o&apos;clock ."],
@@ -43,10 +45,7 @@ def test_tokenised_forms_score_tokens():
         hypotheses, references = sides
         expected = sacrebleu.corpus_bleu(hypotheses, [references], tokenize="none", force=True)
         assert bleu_of(TOKENIZED, form) == expected.score
-
-
-def test_compounds_are_split_at_hyphens_within_words_once():
-    split = bleu.split_compounds
+    split = bleu.split_compounds  # at hyphens within words, once
     assert split(["rich-text - a-b-c -x"]) == ["rich ##AT##-##AT## text - a ##AT##-##AT## b-c -x"]
     assert split(["rich @-@ text @-@ based"]) == split(["rich-text-based"])
     apart = Pairs(["a rich @-@ text file , new"], ["the rich @-@ text file , new"])
@@ -115,8 +114,10 @@ def test_chrf_is_first_without_a_tokenizer(write, capsys):
     assert [line.split()[0] for line in lines if " against " in line] == ["chrF2", "BLEU", "TER"]
     assert "guessed by script" in output.err
     assert "language th: TER counts words between spaces" in output.err
-    assert run("bleu", [*sides, "--language", "de"]) == 0
+    assert run("bleu", [*sides, "--language", "de", "--baseline", path]) == 0
     output = capsys.readouterr()
+    lines = output.out.splitlines()
+    assert [line.split()[0] for line in lines if " against " in line] == ["BLEU", "chrF2", "TER"]
     assert output.out.startswith("BLEU ") and "report chrF2" not in output.out
     assert "TER" not in output.err
 
@@ -127,34 +128,26 @@ def files(write):
     return [word for name in names for word in (f"--{name}", write(name, getattr(TOKENIZED, name)))]
 
 
-def test_the_printed_text_has_every_form(files, capsys):
-    assert run("bleu", [*files, "--detokenize", "en"]) == 0
+def test_every_form_is_printed_or_those_selected(files, write, capsys, as_json):
+    """Check that --forms omits chrF2 and TER, with a baseline too, and plain text the tokenised."""
+    options = [*files, "--detokenize", "en"]
+    assert run("bleu", options) == 0
     *scores, characters, edits, explained, counts = capsys.readouterr().out.splitlines()
     assert characters.startswith("chrF2 ") and "nc:6" in characters
     assert edits.startswith("TER ") and "tok:tercom" in edits
     assert explained == "in brackets the 95% bootstrap interval over sentences"
     assert [line.split()[:2] for line in scores] == [["BLEU", form] for form in FORMS[:-1]]
     assert counts == "2 hypotheses"
-
-
-def test_plain_text_is_printed_without_tokenised_forms(write, capsys, as_json):
-    path = write("text", ["Yes, he said (again). It's fine, isn't it?"] * 3)
-    given = ["--hypotheses", path, "--references", path, "--language", "en"]
-    assert run("bleu", given) == 0
+    for baseline in ([], ["--baseline", files[1]]):
+        assert run("bleu", [*options, "--forms", "sacrebleu", *baseline]) == 0
+        words = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+        assert words == ["BLEU", "in", *(["BLEU", "tested"] if baseline else []), "2"]
+    plain = write("text", ["Yes, he said (again). It's fine, isn't it?"] * 3)
+    options = ["--hypotheses", plain, "--references", plain, "--language", "en"]
+    assert run("bleu", options) == 0
     output = capsys.readouterr()
     assert "tokenised" not in output.out and not output.err
-    forms = as_json("bleu", given)["forms"]
-    assert list(forms) == ["sacrebleu", "tokenised", "tokenised-lowercase"]
-
-
-def test_only_selected_forms_are_printed(files, capsys):
-    """Check that chrF2 and TER are omitted, with a baseline too."""
-    options = ["--detokenize", "en", "--forms", "sacrebleu"]
-    for baseline in ([], ["--baseline", files[1]]):
-        assert run("bleu", [*files, *options, *baseline]) == 0
-        lines = capsys.readouterr().out.splitlines()
-        words = [line.split()[0] for line in lines]
-        assert words == ["BLEU", "in", *(["BLEU", "tested"] if baseline else []), "2"]
+    assert list(as_json("bleu", options)["forms"]) == list(FORMS[:-1])
 
 
 def test_json_gives_the_first_form_as_bleu(files, as_json):
@@ -172,9 +165,11 @@ def test_json_gives_the_first_form_as_bleu(files, as_json):
 
 
 @pytest.mark.parametrize("options", [[], ["--language", "en"], ["--detokenize", "en"]])
-def test_escaped_tokens_score_like_running_text(files, as_json, options):
+def test_escaped_tokens_score_like_running_text(files, capsys, options):
     """Check that the parts of "&apos;" do not count as matching words."""
-    result = as_json("bleu", [*files, *options])
+    assert run("bleu", [*files, *options, "--json"]) == 0
+    output = capsys.readouterr()
+    result = json.loads(output.out)
     right = sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     wrong = sacrebleu.corpus_bleu(TOKENIZED.hypotheses, [TOKENIZED.references], force=True).score
     assert result["bleu"] == pytest.approx(right)
@@ -183,15 +178,9 @@ def test_escaped_tokens_score_like_running_text(files, as_json, options):
     expected = [score(RUNNING.hypotheses, [RUNNING.references]).score for score in others]
     assert [result["chrf2"], result["ter"]] == pytest.approx(expected)
     assert result["signatures"]["bleu"] == result["signature"]
-
-
-def test_json_has_the_warnings_that_are_shown(files, capsys, as_json):
-    assert run("bleu", [*files, "--json"]) == 0
-    output = capsys.readouterr()
-    (warning,) = json.loads(output.out)["warnings"]
-    assert output.err == f"warning: {warning}\n"
-    assert "detokenized as English for sacrebleu and chrF2" in warning
-    assert as_json("bleu", [*files, "--language", "en"])["warnings"] == []
+    assert output.err == "".join(f"warning: {warning}\n" for warning in result["warnings"])
+    assert len(result["warnings"]) == (0 if options else 1)
+    assert options or "detokenized as English for sacrebleu and chrF2" in output.err
 
 
 def test_tokens_beside_running_text_give_a_warning(files, write, as_json):

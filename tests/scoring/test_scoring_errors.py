@@ -66,8 +66,22 @@ def test_an_endless_line_is_refused(tmp_path, capsys, kind):
     assert f"{path}:1: a line of more than 16,777,216 bytes" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [[], ["--generated", "a", "--hypotheses", "b"]])
-def test_one_text_must_be_given(arguments, capsys):
+ONE_TEXT = "either --generated FILE or --hypotheses FILE"
+INCREASING = "give increasing numbers such as 10,20,40"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", ONE_TEXT),
+        ("--generated a --hypotheses b", ONE_TEXT),
+        ("--generated a --by-length 20,10", INCREASING),
+        ("--generated a --by-length 0,10", INCREASING),
+        ("--generated a --by-length x", INCREASING),
+        ("--generated a --sources b", "--sources and --plot need --by-length"),
+    ],
+)
+def test_wrong_options_are_refused(arguments, message, capsys):
     with pytest.raises(SystemExit):
-        main(["bleu", *arguments])
-    assert "either --generated FILE or --hypotheses FILE" in capsys.readouterr().err
+        main(["bleu", *arguments.split()])
+    assert message in capsys.readouterr().err

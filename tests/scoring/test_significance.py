@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy
 import pytest
-from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.metrics import BLEU, TER
 from sacrebleu.significance import PairedTest
 
 from fairseq_posattn.common.errors import UsageError
@@ -22,6 +22,7 @@ from fairseq_posattn.scoring.significance import (
     of_sentences,
 )
 
+ENGLISH = ["--language", "en"]
 WORDS = ["a", "man", "in", "red", "hat", "is", "looking", "at", "the", "woman", "with", "dog"]
 
 
@@ -46,7 +47,7 @@ def by_metric(metric, references, *systems):
 @pytest.mark.slow
 def test_p_equals_sacrebleu(texts):
     references, system, baseline = texts
-    for metric, name in ((BLEU(force=True), "BLEU"), (CHRF(), "chrF2"), (TER(), "TER")):
+    for metric, name in ((BLEU(force=True), "BLEU"), (TER(), "TER")):
         result = compare(*by_metric(metric, references, system, baseline))
         systems = [("baseline", baseline), ("system", system)]
         for kind, ours in (("bs", "p"), ("ar", "p_randomisation")):
@@ -91,15 +92,13 @@ def test_sentences_are_resampled_in_pairs():
     assert result.p_randomisation == pytest.approx((exchanged > gained.mean()).mean(), abs=0.03)
 
 
-def test_mean_and_deviation_are_over_runs():
+def test_mean_and_deviation_are_over_runs_of_which_one_fewer_is_drawn():
     group = of_scores([10, 20], [30, 40], [20, 30])
     assert group.scores == [15, 35, 25]
     assert (group.mean, group.deviation) == (25, 10)
+    assert group.explanation.startswith("mean ± standard deviation of 3 runs, in brackets")
     assert of_scores([10, 20]).deviation is None
-
-
-def test_one_run_fewer_is_drawn_than_given():
-    """Check equal sentences, so that only runs differ: two of 10, 11 and 12 are drawn."""
+    # Sentences are equal, so that only runs differ: two of 10, 11 and 12 are drawn.
     low, high = of_scores([10] * 5, [11] * 5, [12] * 5).interval
     assert (low, high) == (10, 12)  # with one chance in nine each; of three, one in 27
     # One of the two runs is drawn: the result is 0 or 10, never the mean 5.
@@ -150,18 +149,6 @@ def test_p_is_corrected_for_the_number_of_tests():
     assert corrected([0.6, 0.7])[0][0] == 1
 
 
-def test_scores_of_a_comparison_are_corrected(files, capsys, as_json):
-    arguments = [*files, "--jobs", "1"]
-    tested = as_json("rouge", arguments)["significance"]
-    tested.pop("tests")
-    ps = [one["p"] for one in tested.values()]
-    found = [(one["p_holm"], one["p_benjamini_hochberg"]) for one in tested.values()]
-    assert found == corrected(ps) and found[0][0] >= ps[0]
-    assert score("rouge", arguments) == 0
-    line = f"(Holm; Benjamini and Hochberg): ROUGE-1 {found[0][0]:.4f} and {found[0][1]:.4f}, ROU"
-    assert f"bootstrap p corrected for 3 tests {line}" in capsys.readouterr().out
-
-
 @pytest.fixture
 def files(texts, write):
     flags = []
@@ -170,90 +157,42 @@ def files(texts, write):
     return flags
 
 
-ENGLISH = ["--language", "en"]
-
-
-@pytest.mark.slow
-def test_bleu_is_compared_with_a_baseline(files, texts, write, capsys, as_json):
-    result = as_json("bleu", [*files, *ENGLISH])
-    expected = compare(*by_metric(BLEU(force=True), *texts))
-    assert result["p"] == expected.p == result["significance"]["bleu"]["p"]
-    assert result["baseline"] == expected.baseline
-    assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
-    assert result["significance"]["ter"]["difference"] < 0
-    assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in result["significance"]["tests"]
-    assert score("bleu", [*files, *ENGLISH]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines if " against " in line] == ["BLEU", "chrF2", "TER"]
-    # The output of fairseq-generate scores the same.
-    arguments = []
-    for flag, lines in zip(("--generated", "--baseline"), texts[1:], strict=True):
-        rows = [f"T-{number}\t{line}" for number, line in enumerate(texts[0])]
-        rows += [f"H-{number}\t-1\t{line}" for number, line in enumerate(lines)]
-        arguments += [flag, write(flag[2:], rows)]
-    assert as_json("bleu", [*arguments, *ENGLISH]) == result
-
-
 @pytest.fixture
-def groups(texts, write):
-    """Return the flags for two runs of each system, and the runs."""
-    references = texts[0]
-    runs = [damaged(references, share, seed) for seed, share in enumerate((0.2, 0.22, 0.3, 0.33))]
-    paths = [write(f"run{number}", run) for number, run in enumerate(runs)]
-    flags = ["--hypotheses", *paths[:2], "--baseline", paths[2], "--baseline", paths[3]]
-    return [*flags, "--references", write("references", references)], runs
+def statistics_of(tmp_path):
+    """Return ``statistics_of(kind, arguments)``: the statistics that a score writes."""
+
+    def statistics_of(kind, arguments):
+        assert score(kind, [*arguments, "--statistics", str(tmp_path / "statistics")]) == 0
+        return read_statistics(tmp_path / "statistics")
+
+    return statistics_of
 
 
-@pytest.mark.slow
-def test_runs_of_translation_are_groups(groups, texts, capsys, as_json):
-    flags, runs = groups
-    result = as_json("bleu", [*flags, *ENGLISH])
-    values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
-    assert result["bleu"] == pytest.approx((values[0] + values[1]) / 2)
-    assert result["baseline"] == pytest.approx((values[2] + values[3]) / 2)
-    assert (result["runs"], result["baseline_runs"], result["sentences"]) == (2, 2, 40)
-    assert result["p"] < 0.05 and result["significance"]["ter"]["difference"] < 0
-    assert result["significance"]["tests"].startswith("sentences and runs, ")
-    assert result["counts"]["scored"] == 80
-    assert score("bleu", [*flags, "--language", "en"]) == 0
-    assert "mean ± standard deviation of 2 runs" in capsys.readouterr().out
+def check_p(significance, *kept):
+    """Check that statistics of a system and a baseline give the p of a comparison."""
+    assert kept[0].test_set == kept[1].test_set
+    assert {*kept[0].metrics} == {*kept[1].metrics} == significance.keys()
+    for name, result in significance.items():
+        groups = [Group(metric_of(name), [one.metrics[name]]) for one in kept]
+        assert compare(*groups).p == result["p"]
 
 
-def test_runs_of_summaries_are_groups(groups, as_json):
-    result = as_json("rouge", [*groups[0], "--jobs", "1"])
-    assert result["rougeL_deviation"] > 0 and result["p"] < 0.05
-    assert result["rouge1"] == pytest.approx(result["baseline"] + result["difference"])
-    assert set(result["significance"]) == {"rouge1", "rouge2", "rougeL", "tests"}
-    assert result["intervals"]["rouge1"] == result["interval"]
-
-
-@pytest.mark.slow
-def test_stored_statistics_give_the_same_p(files, tmp_path, capsys, as_json):
-    for kind in ("bleu", "rouge"):
-        kept = []
-        for name in ("hypotheses", "baseline"):
-            path = tmp_path / f"{kind} {name}"
-            text = ["--hypotheses", files[files.index(f"--{name}") + 1], *files[:2]]
-            assert score(kind, [*text, "--statistics", str(path)]) == 0
-            kept.append(read_statistics(path))
-        capsys.readouterr()
-        expected = as_json(kind, files)["significance"]
-        assert kept[0].test_set == kept[1].test_set
-        assert {*kept[0].metrics, "tests"} == expected.keys()
-        for name, result in expected.items():
-            if name != "tests":
-                groups = [Group(metric_of(name), [one.metrics[name]]) for one in kept]
-                assert compare(*groups).p == result["p"]
-
-
-OTHERS = ["", "[]", '{"test set": "x"}', '{"test set": "x", "metrics": {}}']
-OTHERS += ['{"test set": "x", "metrics": {"bleu": [[1]], "ter": [[1], [2]]}}']
-
-
-@pytest.mark.parametrize("content", OTHERS)
-def test_other_files_are_no_statistics(write, content):
-    with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
-        read_statistics(Path(write("kept", content)))
+def test_scores_of_a_comparison_are_corrected(
+    files, statistics_of, few_draws, tmp_path, capsys, as_json
+):
+    arguments = [*files, "--jobs", "1"]
+    texts = ([*files[:2], "--hypotheses", files[place]] for place in (3, 5))
+    kept = [statistics_of("rouge", text) for text in texts]
+    assert score("rouge", arguments) == 0
+    printed = capsys.readouterr().out
+    tested = as_json("rouge", arguments)["significance"]
+    tested.pop("tests")
+    check_p(tested, *kept)
+    ps = [(one["p_holm"], one["p_benjamini_hochberg"]) for one in tested.values()]
+    assert ps == corrected([one["p"] for one in tested.values()])
+    assert ps[0][0] >= tested["rouge1"]["p"]
+    line = f"(Holm; Benjamini and Hochberg): ROUGE-1 {ps[0][0]:.4f} and {ps[0][1]:.4f}, ROU"
+    assert f"bootstrap p corrected for 3 tests {line}" in printed
 
 
 @pytest.fixture
@@ -271,9 +210,27 @@ def comet(texts, write):
 
 
 @pytest.mark.slow
-def test_scores_of_comet_stand_beside_bleu(files, texts, comet, capsys, as_json):
-    arguments = [*files, "--comet", comet, *ENGLISH]
-    result = as_json("bleu", arguments)
+def test_bleu_and_comet_are_compared_with_a_baseline(
+    texts, comet, files, statistics_of, write, capsys, as_json
+):
+    generated = []
+    for name, lines in zip(("hypotheses", "baseline"), texts[1:], strict=True):
+        rows = [f"T-{number}\t{line}" for number, line in enumerate(texts[0])]
+        rows += [f"H-{number}\t-1\t{line}" for number, line in enumerate(lines)]
+        generated.append(write(f"generated {name}", rows))
+    system, baseline = (["--generated", path, "--comet", comet, *ENGLISH] for path in generated)
+    kept = [statistics_of("bleu", arguments) for arguments in (system, baseline)]
+    capsys.readouterr()
+    result = as_json("bleu", [*system, "--baseline", generated[1]])
+    tests = result["significance"].pop("tests")
+    assert "by sacreBLEU, whose bootstrap has one side, bs:1000" in tests
+    check_p(result["significance"], *kept)
+    groups = by_metric(BLEU(force=True), *texts)
+    assert [one.metrics["bleu"] for one in kept] == [group.runs[0] for group in groups]
+    assert result["p"] == result["significance"]["bleu"]["p"]
+    assert result["baseline"] == groups[1].mean
+    assert result["bleu"] == pytest.approx(result["baseline"] + result["difference"])
+    assert result["significance"]["ter"]["difference"] < 0
     ours, theirs = (100 * numpy.mean([len(o.split()) / 12 for o in lines]) for lines in texts[1:])
     assert result["comet"] == pytest.approx(ours)
     assert result["signatures"]["comet"] == f"comet|scores:{comet}"
@@ -281,3 +238,44 @@ def test_scores_of_comet_stand_beside_bleu(files, texts, comet, capsys, as_json)
     other = [*files[:-1], files[1]]  # the references as baseline have no scores
     assert score("bleu", [*other, "--comet", comet, *ENGLISH]) == 1
     assert "none of its 2 systems has the translations that begin with" in capsys.readouterr().err
+
+
+@pytest.fixture
+def groups(texts, write):
+    """Return the flags for two runs of each system, and the runs."""
+    references = texts[0]
+    runs = [damaged(references, share, seed) for seed, share in enumerate((0.2, 0.22, 0.3, 0.33))]
+    paths = [write(f"run{number}", run) for number, run in enumerate(runs)]
+    flags = ["--hypotheses", *paths[:2], "--baseline", paths[2], "--baseline", paths[3]]
+    return [*flags, "--references", write("references", references)], runs
+
+
+@pytest.mark.slow
+def test_runs_of_translation_are_groups(groups, texts, as_json):
+    flags, runs = groups
+    result = as_json("bleu", [*flags, *ENGLISH])
+    values = [BLEU().corpus_score(run, [texts[0]]).score for run in runs]
+    assert result["bleu"] == pytest.approx((values[0] + values[1]) / 2)
+    assert result["baseline"] == pytest.approx((values[2] + values[3]) / 2)
+    assert (result["runs"], result["baseline_runs"], result["sentences"]) == (2, 2, 40)
+    assert result["p"] < 0.05 and result["significance"]["ter"]["difference"] < 0
+    assert result["significance"]["tests"].startswith("sentences and runs, ")
+    assert result["counts"]["scored"] == 80
+
+
+def test_runs_of_summaries_are_groups(groups, few_draws, as_json):
+    result = as_json("rouge", [*groups[0], "--jobs", "1"])
+    assert result["rougeL_deviation"] > 0 and result["p"] < 0.05
+    assert result["rouge1"] == pytest.approx(result["baseline"] + result["difference"])
+    assert set(result["significance"]) == {"rouge1", "rouge2", "rougeL", "tests"}
+    assert result["intervals"]["rouge1"] == result["interval"]
+
+
+OTHERS = ["", "[]", '{"test set": "x"}', '{"test set": "x", "metrics": {}}']
+OTHERS += ['{"test set": "x", "metrics": {"bleu": [[1]], "ter": [[1], [2]]}}']
+
+
+@pytest.mark.parametrize("content", OTHERS)
+def test_other_files_are_no_statistics(write, content):
+    with pytest.raises(UsageError, match="kept: not a file of --statistics; score the run again"):
+        read_statistics(Path(write("kept", content)))

@@ -47,10 +47,7 @@ def test_what_is_no_name_gets_a_suggestion(name, nearest):
         known_language(name)
 
 
-def test_hyphens_separate_the_languages_of_a_file():
-    assert file_code("zh-Hant-TW") == "zh_Hant_TW"
-
-
 def test_languages_without_rules_of_moses_are_named():
+    assert file_code("zh-Hant-TW") == "zh_Hant_TW"  # hyphens separate the languages of a file
     assert rules_warning("deu_AT") is rules_warning("zh_TW") is None
     assert "bbj: Moses has no rules" in rules_warning("bbj")

@@ -2,8 +2,8 @@
 
 import io
 from argparse import Namespace
-from dataclasses import replace
 
+import corpora
 import pytest
 from archive_files import write_folder
 
@@ -66,23 +66,21 @@ def test_one_line_replaces_all_line_separators():
 
 @pytest.mark.parametrize("separator", SEPARATORS)
 def test_prepared_pairs_and_examples_keep_their_lines(tmp_path, separator):
-    sides = {"de": f"ein{separator}mann\nzwei\ndrei\n", "en": f"a man\ntwo\nth{separator}ree\n"}
-    splits = ("train", "valid", "test")
-    files = {"txt": f"1\tone{separator}two\n2\tb c\n", **sides}
-    source, folder = tmp_path / "source", tmp_path / "text"
+    files = {"de": f"ein{separator}mann\nzwei\ndrei\n", "en": f"a man\ntwo\nth{separator}ree\n"}
+    files |= {"txt": f"1\tone{separator}two\n2\tb c\n"}
+    source, splits = tmp_path / "source", ("train", "valid", "test")
     for split in splits:
         write_folder(source, {f"{split}.{suffix}": text for suffix, text in files.items()})
-    options = Namespace(source=source, dest=tmp_path, jobs=1, limit=None, seed=1)
-    options.template = options.language_model = None
-    options.cased, options.valid_fraction = False, 0.5
-    corpus = CLASSIFICATION["ag_news"]
-    readers = corpus.read(open_archive(source), options)
+    options = {"jobs": 1, "limit": None, "seed": 1, "cased": False, "valid_fraction": 0.5}
+    options |= {"template": None, "language_model": None}
+    given, corpus = Namespace(dest=tmp_path, **options), CLASSIFICATION["ag_news"]
+    readers = corpus.read(open_archive(source), given)
     readers = {split: readers.get(split, readers["train"]) for split in splits}
-    ClassificationPreparation(corpus, options).write_text(readers, tmp_path)
-    multi30k = TRANSLATION["multi30k"]
-    multi30k = replace(multi30k, **multi30k.changes(options))
-    multi30k.write(multi30k.read(open_archive(source), options), folder, multi30k, options)
+    ClassificationPreparation(corpus, given).write_text(readers, tmp_path)
+    corpora.written_text(TRANSLATION["multi30k"], source, tmp_path, **options)
+    expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
+    expected["input0"] = ["one two", "b c"]
     for split in splits:  # read with all separators that Python knows
-        expected = {"de": ["ein mann", "zwei", "drei"], "en": ["a man", "two", "th ree"]}
-        for kind, texts in (expected | {"input0": ["one two", "b c"]}).items():
-            assert (folder / f"{split}.{kind}").read_text(encoding="utf-8").splitlines() == texts
+        for kind, texts in expected.items():
+            path = tmp_path / "text" / f"{split}.{kind}"
+            assert path.read_text(encoding="utf-8").splitlines() == texts

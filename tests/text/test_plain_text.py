@@ -3,9 +3,10 @@
 import json
 import os
 
+import corpora
 import preprocessing
 import pytest
-from archive_files import lines
+from archive_files import lines, tree
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.preparation.commands.prepare import prepare
@@ -24,16 +25,12 @@ def captions(split, language):
     return [CAPTIONS[language].format(number) for number in range(SPLITS[split])]
 
 
-def write(path, texts):
-    path.write_text("".join(f"{line}\n" for line in texts), encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def multi30k(tmp_path_factory):
     source, dest = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("prepared")
     for split in SPLITS:
         for language in CAPTIONS:
-            write(source / f"{split}.{language}", captions(split, language))
+            (source / f"{split}.{language}").write_bytes(corpora.lines(captions(split, language)))
     words = ["multi30k", "--source", source, "--dest", dest, "--jobs", "1"]
     with preprocessing.in_this_process():
         assert prepare("translation", list(map(str, [*words, "--bpe-operations", "40"]))) == 0
@@ -61,11 +58,9 @@ def test_words_are_detokenized(multi30k):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("subwords", ["subword_nmt", "none"])
-def test_subwords_of_custom_text_equal_the_preparations(tmp_path, fairseq_here, subwords):
+def test_subwords_of_custom_text_equal_the_preparations(tmp_path, fairseq_here, write, subwords):
     texts = [f"L'été\u00a0n° {number} «\u202fça va\u202f»  !" for number in range(40)]
-    for side in ("fr", "en"):
-        write(tmp_path / f"train.{side}", texts)
-    train = [str(tmp_path / f"train.{side}") for side in ("fr", "en")]
+    train = [write(f"train.{side}", texts) for side in ("fr", "en")]
     words = ["own", "--dest", str(tmp_path / "data"), "--jobs", "1", "--subwords", subwords]
     words += ["--train", *train, "--test", *train, "--source-lang", "fr", "--target-lang", "en"]
     size, prefix = ([], "") if subwords == "none" else (["--bpe-operations", "9"], "bpe.")
@@ -116,23 +111,11 @@ def test_wordpiece_without_cased_in_its_manifest_follows_lower(tmp_path):
 PAIRS = {"word_rule": "moses-escaped", "languages": ("de", "en")}
 
 
-@pytest.fixture
-def copied(tmp_path):
-    """Return a function that copies companions of data and returns the names of the copies."""
-
-    def copy(rules, *names):
-        data, saved = tmp_path / "data", tmp_path / "saved"
-        saved.mkdir()
-        for name in names:
-            (data / name).parent.mkdir(parents=True, exist_ok=True)
-            (data / name).write_text(name)
-        manifest.write(data, rules)
-        copy_companions(data, saved)
-        files = [path for path in saved.rglob("*") if path.is_file()]
-        assert all(path.read_text() for path in files)
-        return {str(path.relative_to(saved)) for path in files}
-
-    return copy
+def write_data(folder, rules, names):
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    manifest.write(folder, rules)
 
 
 @pytest.mark.parametrize(
@@ -148,12 +131,19 @@ def copied(tmp_path):
     ],
 )  # fmt: skip
 def test_manifest_dictionaries_and_codes_are_copied_beside_a_checkpoint(
-    copied, rules, names, expected
+    tmp_path, rules, names, expected
 ):
-    assert copied(rules, *names) == expected
+    write_data(tmp_path / "data", rules, names)
+    (tmp_path / "saved").mkdir()
+    copy_companions(tmp_path / "data", tmp_path / "saved")
+    copies = tree(tmp_path / "saved")
+    assert copies.keys() == expected and all(copies.values())
 
 
-def test_missing_codes_leave_no_manifest(copied, tmp_path):
+def test_missing_codes_leave_no_manifest(tmp_path):
+    rules = Manifest("own", "translation", subwords="sentencepiece", **PAIRS)
+    write_data(tmp_path / "data", rules, ["dict.de.txt"])
+    (tmp_path / "saved").mkdir()
     with pytest.raises(UsageError, match="spm.model"):
-        copied(Manifest("own", "translation", subwords="sentencepiece", **PAIRS), "dict.de.txt")
+        copy_companions(tmp_path / "data", tmp_path / "saved")
     assert not (tmp_path / "saved/preparation.json").exists()

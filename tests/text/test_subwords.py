@@ -110,6 +110,13 @@ def test_wordpieces_equal_those_of_bert(tmp_path, line, cased, expected):
     assert WordPieceEncoder(vocabulary(tmp_path / "vocab.txt"), cased)(line) == expected
 
 
+@pytest.mark.parametrize("encoded", [("a", "b"), (*BERT_SYMBOLS, "a", "", "b")])
+def test_malformed_vocabularies_are_refused(tmp_path, encoded):
+    path = vocabulary(tmp_path / "vocab.txt", encoded)
+    with pytest.raises(UsageError, match=f"^{path}: no vocabulary of WordPiece"):
+        subwords.read_vocabulary(path)
+
+
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory):
     path = tmp_path_factory.mktemp("wordpiece") / "vocab.txt"
@@ -138,16 +145,9 @@ def test_every_process_learns_the_same(learned, codes, tmp_path):
         "learn_wordpiece(text, 60, False, sys.argv[1]); learn_bpe(text(), 60, sys.argv[2])"
     )
     paths = [tmp_path / "vocab", tmp_path / "codes"]
-    for threads in ("1", "2", "2"):
+    for threads in ("1", "2"):
         environment = {**os.environ, "TOKENIZERS_PARALLELISM": "true", "RAYON_NUM_THREADS": threads}
         command = [sys.executable, "-c", program, *paths, *sys.path]
         subprocess.run(command, check=True, env=environment)
         assert paths[0].read_bytes() == learned.read_bytes()
         assert paths[1].read_bytes() == codes.read_bytes()
-
-
-@pytest.mark.parametrize("encoded", [("a", "b"), (*BERT_SYMBOLS, "a", "", "b")])
-def test_malformed_vocabularies_are_refused(tmp_path, encoded):
-    path = vocabulary(tmp_path / "vocab.txt", encoded)
-    with pytest.raises(UsageError, match=f"^{path}: no vocabulary of WordPiece"):
-        subwords.read_vocabulary(path)

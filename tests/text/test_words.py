@@ -59,11 +59,8 @@ def test_split_text_is_read_as_published_and_plain_text_tokenized(name):
     assert [RULES[name](text) for text in PARTED] == [PUBLISHED[name](text) for text in PARTED]
     assert RULES[name]("A witty, seductive movie.") == "A witty , seductive movie ."
     assert RULES[name]("It's not what I'd call good!") == "It 's not what I 'd call good !"
-
-
-def test_plain_text_is_tokenized_before_it_is_split():
-    words = RULES["treebank-split"]("A well-known dog's here.")
-    assert words == "A well - known dog ' s here ."
+    split = RULES["treebank-split"]("A well-known dog's here.")  # tokenized first
+    assert split == "A well - known dog ' s here ."
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -88,53 +85,40 @@ def test_text_is_split_into_sentences(text, sentences):
     assert split_sentences(text) == ([text] if sentences == [...] else sentences)
 
 
-def test_a_word_needs_occurrences_or_a_vector():
+def test_a_word_needs_occurrences_or_a_vector_and_fairseq_reads_them_in_order(tmp_path):
     train = Counter({"often": 3, "rare": 1, "known": 1})
     others = Counter({"often": 1, "known": 9, "unseen": 2, "unseen-known": 1})
     chosen = choose_words(train, others, {"known", "unseen-known"}, min_count=2)
     assert chosen == {"often": 3, "known": 1, "unseen-known": 0}
-
-
-def test_fairseq_reads_the_dictionary_in_its_order(tmp_path):
     counts = Counter({"b": 1, "</s>": 5, "<unk>": 2, "\xe9": 4, "a": 1})
-    counts = choose_words(counts, {}, set(), 1)
-    write_dictionary(tmp_path / "dict.txt", counts)
+    write_dictionary(tmp_path / "dict.txt", choose_words(counts, {}, set(), 1))
     dictionary = Dictionary.load(str(tmp_path / "dict.txt"))
     assert dictionary.symbols[dictionary.nspecial :] == ["\xe9", "a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("language", "line", "expected"),
-    [
-        ("en", "I can't, he'd say.", "I can &apos;t , he &apos;d say ."),
-        ("en", 'R&D: "x < y" [1|2]', "R &amp; D : &quot; x &lt; y &quot; &#91; 1 &#124; 2 &#93;"),
-        ("de", "Das ist z. B. der 3. Oktober.", "Das ist z. B. der 3. Oktober ."),
-        ("en", "", ""),
-    ],
-)
-def test_text_is_tokenized_and_escaped(language, line, expected):
-    assert Tokenizer(language)(line) == expected
+ESCAPED = "R &amp; D : &quot; x &lt; y &quot; &#91; 1 &#124; 2 &#93;"
 
 
 @pytest.mark.parametrize(
-    ("language", "line", "expected"),
+    ("language", "options", "line", "expected"),
     [
+        ("en", "", "I can't, he'd say.", "I can &apos;t , he &apos;d say ."),
+        ("en", "", 'R&D: "x < y" [1|2]', ESCAPED),
+        ("de", "", "Das ist z. B. der 3. Oktober.", "Das ist z. B. der 3. Oktober ."),
+        ("en", "", "", ""),
         # German puts the full stop behind the quotation mark; English the other way round.
-        ("de", "„Ich will sterben.“", "&quot; Ich will sterben &quot; ."),
-        ("en", "“No”, he said—“never”.", "&quot; No , &quot; he said - &quot; never . &quot;"),
-        ("en", "it’s 50 % … « so »", "it &apos;s 50 % ... &quot; so &quot;"),
-        ("de", "10\u00a0000 Euro", "10,000 Euro"),
-        ("de", "Ein\u00admal", "Ein mal"),  # a soft hyphen
+        ("de", "normalize", "„Ich will sterben.“", "&quot; Ich will sterben &quot; ."),
+        ("en", "normalize", "“No”, he said—“so”.",
+         "&quot; No , &quot; he said - &quot; so . &quot;"),
+        ("en", "normalize", "it’s 50 % … « so »", "it &apos;s 50 % ... &quot; so &quot;"),
+        ("de", "normalize", "10\u00a0000 Euro", "10,000 Euro"),
+        ("de", "normalize", "Ein\u00admal", "Ein mal"),  # a soft hyphen
+        ("de", "split_hyphens", "der US-Präsident, 1990-2000 -- well-",
+         "der US @-@ Präsident , 1990 @-@ 2000 -- well-"),
     ],
-)
-def test_punctuation_is_normalized(language, line, expected):
-    assert Tokenizer(language, normalize=True)(line) == expected
-
-
-def test_hyphens_are_split_on_request():
-    line = "re-election of the US-Präsident, 1990-2000 -- well-"
-    split = "re @-@ election of the US @-@ Präsident , 1990 @-@ 2000 -- well-"
-    assert Tokenizer("de", split_hyphens=True)(line) == split
+)  # fmt: skip
+def test_text_is_tokenized_escaped_and_normalized(language, options, line, expected):
+    assert Tokenizer(language, **dict.fromkeys(options.split(), True))(line) == expected
 
 
 @pytest.mark.parametrize(

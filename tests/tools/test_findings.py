@@ -76,16 +76,18 @@ def test_incomparable_rows_are_left_out(results_of):
     assert findings.find(results_of(*rows)) == []
 
 
-def test_the_number_of_folds_is_shown(results_of):
-    compared = {
-        **{"with": "transformer", "sentences": 3775, "runs": [1, 1], "folds": 2},
-        "tests": "the same sentences",
-        "metrics": {"accuracy": {"difference": 4.009, "interval": [1, 7], "p": 0.01}},
+def compared(sentences, **measured):
+    """Return a comparison with plain attention, of the accuracy."""
+    return {
+        **{"with": "transformer", "sentences": sentences, "runs": [1, 1], "tests": "sentences"},
+        "metrics": {"accuracy": {"interval": [1, 7], "p": 0.01, **measured}},
     }
-    rows = [
-        row("transformer", 80, 82, data="cr", seeds=[1], folds=[0, 1]),
-        row("cspan", 84, 86, data="cr", seeds=[1], folds=[0, 1], compared=compared),
-    ]
+
+
+def test_the_number_of_folds_is_shown(results_of):
+    folds = {"data": "cr", "seeds": [1], "folds": [0, 1]}
+    tested = compared(3775, difference=4.009) | {"folds": 2}
+    rows = row("transformer", 80, 82, **folds), row("cspan", 84, 86, **folds, compared=tested)
     (finding,) = findings.find(results_of(*rows))
     assert finding.number == "3,775 sentences, 1 run of 2 folds"
     assert finding.size == "**+4.01** (p = 0.010)"
@@ -132,10 +134,8 @@ def test_differences_by_length_are_of_one_table(results_of):
 
     plain = made("Transformer", [30, 30.1, 30.2], [10, 10.1, 10.2])
     results = results_of(plain, made("RoPE", [30, 30.2, 30.3], [20, 20.1, 20.2]))
-    line = findings.by_length(results)
-    assert re.fullmatch(
-        r"- \*\*RoPE\*\*: \+0.07 \(.*\) at 0 to 9 words, \*\*\+10.00\*\*.*words\.", line
-    )
+    line = r"- \*\*RoPE\*\*: \+0.07 \(.*\) at 0 to 9 words, \*\*\+10.00\*\*.*words\."
+    assert re.fullmatch(line, findings.by_length(results))
     assert findings.find(results) == []
 
 
@@ -149,26 +149,19 @@ def test_verdicts_are_corrected_for_the_number_of_tests(results_of):
     others = [row("mtsa", 95, 95.1, 95.2), row("dman", 89, 91, 90.5), row("cspan", 89, 91, 90.6)]
     results = results_of(plain, close, *others)
     found = {one.mechanism: one for one in findings.find(results)}
-    assert [one.verdict for one in found.values()] == [
-        *("uncorrected", "better", "undecided", "undecided")
-    ]
+    verdicts = ["uncorrected", "better", "undecided", "undecided"]
+    assert [one.verdict for one in found.values()] == verdicts
     assert found["MPSAN"].size.startswith("+0.24 (p = 0.0")
-    short = findings.in_short(results).splitlines()
-    assert short[0] == "- **MPSAN**: significant only if not corrected on trec +0.24."
-    assert (
-        short[-1].startswith("2 of 4 tested differences have p < 0.05")
-        and ": 1 by Benjamini" in short[-1]
-    )
+    first, *_, last = findings.in_short(results).splitlines()
+    assert first == "- **MPSAN**: significant only if not corrected on trec +0.24."
+    assert last.startswith("2 of 4 tested differences have p < 0.05") and ": 1 by Benjam" in last
 
 
 def test_claims_have_the_papers_own_baselines(results_of):
-    compared = {
-        **{"with": "transformer", "sentences": 500, "runs": [3, 3], "tests": "sentences"},
-        "metrics": {"accuracy": {"difference": -0.02, "interval": [-1, 1], "p": 0.9}},
-    }
+    tested = compared(500, difference=-0.02, p=0.9)
     results = results_of(
         row("transformer", 95, 95.1, 95.2),
-        row("mtsa", 95, 95.1, 95.15, compared=compared),
+        row("mtsa", 95, 95.1, 95.15, compared=tested),
         row("multi_head", 90, 90.1, 90.2),
         row("transformer_xl", 50, data="snli"),
         row("da_transformer", 49, data="snli"),
@@ -228,6 +221,6 @@ def test_different_verdicts_on_the_same_data_name_the_models(results_of):
 def test_models_of_two_tables_count_once(results_of):
     rows = [row("transformer", 90, 91), row("dman", 95, 96)]
     others = [{**one, "table": "Masks: trec"} for one in rows]
-    assert len(findings.find(results_of(*rows, *others))) == 1
-    others[1]["scores"] = {"accuracy": [95, 97]}
-    assert len(findings.find(results_of(*rows, *others))) == 2
+    for scores, count in (([95, 96], 1), ([95, 97], 2)):
+        others[1]["scores"] = {"accuracy": scores}
+        assert len(findings.find(results_of(*rows, *others))) == count

@@ -31,7 +31,8 @@ ROW = {
     **{"hardware": "2 x GPU", "versions": {"torch": "2.13.0", "fairseq_posattn": None}},
     "parameters": 107000000,
 }
-UNMEASURED = {"table": ROW["table"], "row": "Transformer", "paper": ROW["paper"], "scores": {}}
+OTHER = {"row": "Transformer"}
+UNMEASURED = {"table": ROW["table"], **OTHER, "paper": ROW["paper"], "scores": {}}
 
 
 def unpadded(text):
@@ -44,12 +45,13 @@ def fill_numbers(capsys):
     """Run the command on a checkout; return its output or error."""
 
     def fill_numbers(root, *arguments, refused=False):
+        words = [*map(str, arguments)], "fill_numbers", root
         if refused:
             with pytest.raises(UsageError) as error:
-                main([*map(str, arguments)], "fill_numbers", root)
+                main(*words)
             assert "\n" not in str(error.value)
             return str(error.value)
-        assert main([*map(str, arguments)], "fill_numbers", root) == 0
+        assert main(*words) == 0
         return capsys.readouterr().out
 
     return fill_numbers
@@ -119,17 +121,14 @@ def test_a_wrong_mark_is_one_line(fill_numbers, checkout, text, mentions):
     assert (root / "README.md").read_text() == text
 
 
-def test_unmeasured_blocks_say_so(tmp_path):
+def test_unmeasured_blocks_say_so_and_tables_of_several_files_are_joined(tmp_path):
     results = Results(tmp_path, tmp_path)
     for name in measurements.PLACES:
         assert write(name, results) == "Not measured yet."
-
-
-def test_tables_of_several_files_are_joined_by_their_header(tmp_path):
-    table = "|  a | b |\n|----|--:|\n| {} | 1 |\n"
+    table = "|  a | b |\n|----|--:|\n| {} | 1 |\n"  # the header once
     (tmp_path / "training_cpu.md").write_text(table.format("one"))
     (tmp_path / "training_cpu_intel.md").write_text(f"{table.format('two')}\nA note.\n")
-    text = unpadded(write("speed of training", Results(tmp_path, tmp_path)))
+    text = unpadded(write("speed of training", results))
     assert text == "| a | b |\n|-|-|\n| one | 1 |\n| two | 1 |\n\nA note."
 
 
@@ -204,22 +203,16 @@ def test_folds_are_a_run_and_a_table_of_no_recipe_is_shown(section):
 
 def test_the_choice_of_learning_rates_is_stated_once(section):
     tuning = {"seeds": [1], "updates": 1600, "metric": "lowest validation loss", "chosen": 0.003}
-    tuning["tried"] = {"0.003": 4.5, "0.006": None}
-    rows = [
-        {**ROW, "row": row, "tuning": tuning} for row in ("DMAN (released form)", "Transformer")
-    ]
-    text = section(*rows)
+    tuned = {**ROW, "tuning": {**tuning, "tried": {"0.003": 4.5, "0.006": None}}}
+    text = section(tuned, {**tuned, **OTHER})
     assert " | learning rate | runs | parameters |\n" in text
     assert "| 0.003 | 2 | 107,000,000 |\n" in text
-    tuned = "Learning rates chosen from 0.003, 0.006 by lowest validation loss after 1,600 updates"
-    assert text.count(f"{tuned} (seed 1). ") == 1
+    how = "Learning rates chosen from 0.003, 0.006 by lowest validation loss after 1,600 updates"
+    assert text.count(f"{how} (seed 1). ") == 1
 
 
 COMPARED = {
-    "with": "Transformer",
-    "sentences": 1951,
-    "runs": [2, 2],
-    "tests": "sentences and runs",
+    **{"with": "Transformer", "sentences": 1951, "runs": [2, 2], "tests": "sentences and runs"},
     "metrics": {
         "rouge1": {"difference": 1.0, "interval": [0.2, 1.8], "p": 0.012},
         "rougeL": {"difference": -0.5, "interval": [-1.2, 0.2], "p": 0.34},
@@ -229,7 +222,7 @@ COMPARED = {
 
 def test_differences_are_from_the_baseline(section):
     scores = {"rouge1": [37.0, 38.0], "rouge2": [19.0, 19.0], "rougeL": [35.4, 35.6]}
-    baseline = {**ROW, "row": "Transformer", "scores": scores}
+    baseline = {**ROW, **OTHER, "scores": scores}
     table = section({**ROW, "compared": COMPARED}, baseline)
     assert "| ours | best | difference | runs | parameters |" in table
     assert "| **+1.00** (p = 0.012) / - / -0.50 (p = 0.34) / - | 2 |" in table
@@ -243,17 +236,12 @@ def test_differences_are_from_the_baseline(section):
     assert "n = 2 runs, tested over runs, Welch's t-test" in table
 
 
-def test_single_runs_and_missing_scores_are_not_compared(section):
+def test_single_runs_missing_scores_and_locality_are_not_compared(section):
     single = {**ROW, "seeds": [1], "scores": {"rouge1": [38.0]}}
-    rows = [{**single, "row": name} for name in ("DMAN (released form)", "Transformer")]
-    assert "Differences of single runs are not tested. " in section(*rows)
+    assert "Differences of single runs are not tested. " in section(single, {**single, **OTHER})
     without = {**ROW, "scores": {}, "compared": COMPARED}
-    assert "p = 0.34" not in section(without, {**ROW, "row": "Transformer"})
-
-
-def test_locality_is_not_compared(section):
-    """A comparison of two windows would mean nothing."""
-    rows = [
+    assert "p = 0.34" not in section(without, {**ROW, **OTHER})
+    rows = [  # a comparison of two windows would mean nothing
         {**ROW, "table": "Attention: here", "row": name, "paper": {"layer 1": None}}
         | {"scores": {"layer 1": [nearest, nearest + 1]}}
         for name, nearest in (("DMAN 1", 50.0), ("DMAN 2", 70.0))

@@ -50,9 +50,7 @@ def test_faults_survive_only_where_no_test_looks(tmp_path, monkeypatch, capsys):
     (tmp_path / "fairseq_posattn").mkdir()
     module = tmp_path / "fairseq_posattn/sums.py"
     module.write_text("def add(a, b):\n    return a + b\n\n\ndef less(a, b):\n    return a < b\n")
-    test = (
-        "from sums import add, less\n\ndef test_both():\n    assert add(1, 1) == 2 and less(1, 2)"
-    )
+    test = "from sums import *\n\ndef test_both():\n    assert add(1, 1) == 2 and less(1, 2)"
     (tmp_path / "test_sums.py").write_text(test)
     (tmp_path / "conftest.py").write_text("import sys\nsys.path.insert(0, 'fairseq_posattn')\n")
     monkeypatch.setattr(plant_faults, "ROOT", tmp_path)
