@@ -83,7 +83,7 @@ def world(numbers, corpus, train_arguments, user_dir, write_sentence_data, tmp_p
         "validate": [corpus, *search[:-2], "--task", "translation"],
         "hydra_train": ["--config-dir", folder, "--config-name", "tiny"],
     }
-    return SimpleNamespace(paths=paths, good=good, user_dir=user_dir)
+    return SimpleNamespace(paths=paths, good=good)
 
 
 SKIP = "--skip-invalid-size-inputs-valid-test"
@@ -181,20 +181,22 @@ def replace_names(world, text):
 @pytest.fixture(scope="module")
 def finished(world, numbers):
     """Run the commands of the selected tests; return exit code, output and errors by number."""
-    folder = world.paths["FOLDER"] / "runs"
+    folder, ends = world.paths["FOLDER"] / "runs", {}
     folder.mkdir()
-    commands = []
-    for number in numbers:
-        command, mistake, _ = MISTAKES[number]
-        arguments, stdin = arguments_of(world, command, mistake)
-        save_dir = folder / f"save_{number}"
-        if command == "hydra_train":
-            arguments += [f"checkpoint.save_dir={save_dir}"]
-        arguments = [argument.replace("SAVE_DIR", str(save_dir)) for argument in arguments]
-        program = "train" if command == "classify" else command
-        commands.append((program, arguments, stdin))
-    ends = forked_commands.run_all(world.user_dir, commands, folder)
-    return dict(zip(numbers, ends, strict=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(folder)  # Hydra writes there
+        for number in numbers:
+            command, mistake, _ = MISTAKES[number]
+            arguments, stdin = arguments_of(world, command, mistake)
+            save_dir = folder / f"save_{number}"
+            if command == "hydra_train":
+                arguments += [f"checkpoint.save_dir={save_dir}"]
+            arguments = [argument.replace("SAVE_DIR", str(save_dir)) for argument in arguments]
+            program = "train" if command == "classify" else command
+            output, errors = (folder / f"{number}.{end}" for end in ("out", "err"))
+            code = forked_commands.run(program, arguments, output, errors=errors, stdin=stdin)
+            ends[number] = code, output.read_text(), errors.read_text()
+    return ends
 
 
 @pytest.mark.parametrize(

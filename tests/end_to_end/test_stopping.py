@@ -5,13 +5,11 @@ import os
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import forked_commands
 import pytest
+import torch
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of
 
@@ -120,6 +118,12 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
     assert ("Traceback" in log.read_text()) == (number == signal.SIGINT)
 
 
+def with_two_devices(*without):
+    """Let fairseq spawn two processes; each starts processes that load data."""
+    torch.cuda.device_count = lambda: 2
+    forked_commands.leave_out(*without)
+
+
 @pytest.mark.parametrize(
     "without, workers, code, name",
     [
@@ -137,17 +141,13 @@ def test_sigterm_to_the_first_process_stops_the_spawned_ones(
     They may then end before they have saved.
     """
     flags = (*ENDLESS, "--disable-validation", "--update-freq", "1", "--num-workers", workers)
-    training = Training(tmp_path, flags=flags)
-    program = Path(__file__).with_name("forked_commands.py")
-    flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
-    arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
-    log = tmp_path / "log"
-    with open(log, "w") as output:
-        words = [sys.executable, str(program), ",".join(without), *map(str, arguments)]
-        process = subprocess.Popen(words, stdout=output, stderr=output)
+    flags += ("--distributed-world-size", "2", "--distributed-backend", "gloo")
+    flags += ("--ddp-backend", "legacy_ddp")
+    before = functools.partial(with_two_devices, *without)
+    [process], [log] = Training(tmp_path, flags=flags, before=before).start(tmp_path / "saved")
     wait_for(log, "epoch 001:      2 /")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == code, log.read_text()
+    process.terminate()
+    assert ends_of([process]) == [code], log.read_text()
     assert "training on 2 devices" in log.read_text()
     wait_for(log, f"{name}: stopping after this update")
     if not without:

@@ -260,9 +260,7 @@ def test_unsatisfiable_constraints_affect_no_other_line(tmp_path, user_dir):
     (tmp_path / "text").write_text("a b\ta b\na b\tC C C C C C\nb a\n")
     flags = [FIXTURE / "data", "--path", FIXTURE / "checkpoint.pt", "--cpu", "--beam", "2"]
     flags += ["--user-dir", user_dir, "--buffer-size", "3", "--max-len-b", "4", "--constraints"]
-    commands = [("interactive", flags, tmp_path / "text")]
-    [(code, output, errors)] = forked_commands.run_all(user_dir, commands, tmp_path)
-    assert code == 0, errors
+    output = forked_commands.output_of("interactive", *flags, stdin=tmp_path / "text")
     assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
 
     log = tmp_path / "fairseq.log"

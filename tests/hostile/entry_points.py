@@ -10,6 +10,7 @@ import runpy
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import forked_commands
@@ -108,7 +109,8 @@ def _try_all(entry, paths, data, folder):
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")
-    os._exit(exit_code(ENTRIES[entry], path=path, data=data, folder=folder))
+    call = partial(ENTRIES[entry], path=path, data=data, folder=folder)
+    os._exit(forked_commands.exit_code(call))
 
 
 def run(function, *arguments):
@@ -137,21 +139,6 @@ def fork_for_each(items, prepare, folder):
     os._exit(0)
 
 
-def exit_code(call, **places):
-    """Return the exit code of a call; print errors as Python does."""
-    code = 0
-    try:
-        call(**places)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
-
-
 def replace(path, file):
     """Make ``path`` a link to another file."""
     Path(path).unlink(missing_ok=True)
@@ -160,11 +147,8 @@ def replace(path, file):
 
 def limit(log):
     """Let this process write to ``log``, and take no more than some memory."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    log.unlink(missing_ok=True)
+    forked_commands.redirect(os.devnull, log, log)
     limits = [memory_now(0) + MEMORY] * 2
     resource.setrlimit(resource.RLIMIT_AS, limits)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -7,9 +7,11 @@ when it is read.
 import os
 import pickle
 import shutil
+from functools import partial
 from pathlib import Path
 
 import entry_points
+import forked_commands
 from entry_points import GENERATION, TRAINING, fairseq_command, posattn
 from hostile_checkpoints import touch
 
@@ -152,7 +154,8 @@ def _try_all(kind, reader, folder):
             setattr(module, name, after(try_each, getattr(module, name)))  # its flags are parsed
     else:
         try_each()
-    os._exit(entry_points.exit_code(call, path=path, data=world, folder=folder))
+    call = partial(call, path=path, data=world, folder=folder)
+    os._exit(forked_commands.exit_code(call))
 
 
 def after(first, function):

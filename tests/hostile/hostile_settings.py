@@ -24,11 +24,16 @@ def code(canary):
     return f"[open({str(canary)!r}, 'w')] and [(512, 3)]"
 
 
+SMALL = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"), 4)
+SMALL |= dict.fromkeys(("encoder_layers", "decoder_layers"), "[(4, 3)]")
+
+
 def architecture(name, **settings):
     """Add settings that a model of fairseq evaluates, in its older and its present form."""
 
     def as_arguments(state, canary, folder):
-        values = {key: value(canary) for key, value in settings.items()}
+        values = dict(SMALL) if name.startswith("fconv") else {}
+        values |= {key: value(canary) for key, value in settings.items()}
         task = {"task": "translation", "data": state["cfg"]["task"]["data"]}
         task |= {"max_source_positions": 16, "max_target_positions": 16}
         task |= {"source_lang": "de", "target_lang": "en", "criterion": "cross_entropy"}
