@@ -95,11 +95,7 @@ def test_good_settings_pass(settings, changed):
         (TRAIN, {"max_tokens": None}, "size of a batch is missing: give --max-tokens or --batch"),
         (TRAIN, {"optimizer": None}, "--optimizer is missing"),
         (TRAIN, {"eval_bleu": True, "eval_bleu_remove_bpe": "bpe"}, "remove-bpe bpe: unknown; giv"),
-        (
-            TRAIN,
-            {"eval_bleu_detok": "mose"},
-            "--eval-bleu-detok mose: unknown; .* are moses",
-        ),
+        (TRAIN, {"eval_bleu_detok": "mose"}, "--eval-bleu-detok mose: unknown; .* are moses"),
         *((TRAIN, {"adam_betas": text}, "--adam-betas .*: two numbers") for text in BETAS),
         (TRAIN, {"adaptive_softmax_cutoff": [9]}, "it needs --criterion adaptive_loss, not label"),
         (TRAIN, {"num_batch_buckets": 4}, "--num-batch-buckets: .* NumPy 1"),

@@ -159,18 +159,14 @@ def test_shards_are_loaded(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("save_dir", "fix"),
-    [("", "give another --save-dir"), ("new", "start from another checkpoint")],
+    ("save_dir", "fix"), [("", "give another --save-dir"), ("new", "start from another checkpoint")]
 )
 def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_dir, fix):
     path, flags = saved(tmp_path / "old.pt"), ["--save-dir", str(tmp_path / save_dir)]
     cfg = config(*flags, "--encoder-sublayers=rope,ffn")
     trainer = SimpleNamespace(cfg=cfg, task=SimpleNamespace(cfg=cfg.task))
     message = f"was trained with .*; train with its settings, or {fix}"
-    with (
-        pytest.raises(UsageError, match=message),
-        report_difference_in_training(trainer, path),
-    ):
+    with pytest.raises(UsageError, match=message), report_difference_in_training(trainer, path):
         try:
             raise RuntimeError('Missing key(s) in state_dict: "a.weight"')
         except RuntimeError:
