@@ -129,20 +129,6 @@ def assert_same_model(checkpoint, other):
         torch.testing.assert_close(state["model"][name], weight, rtol=1e-4, atol=1e-5, msg=name)
 
 
-@pytest.mark.nightly
-def test_two_machines_resume_a_run_of_one_process(flags, one, tmp_path):
-    """Their updates cross the end of an epoch, where one process has a batch less."""
-    place = read_checkpoint(checkpoint_of(one, 2))["extra_state"]["train_iterator"]
-    assert (place["epoch"], place["iterations_in_epoch"]) == (1, 8)
-    assert place["num_batches"] in (9, 11)
-    meeting = ["--nodes", "2", "--rendezvous", f"localhost:{free_port()}", "--workers", "1"]
-    begun = ["--restore-file", checkpoint_of(one, 2), "--save-dir", tmp_path]
-    machines = [start("torchrun.sh", *meeting, *flags, *begun) for _ in range(2)]
-    outputs = [finish(machine) for machine in machines]
-    assert ["@ 2 updates" in output for output in outputs].count(True) == 1
-    assert_same_model(tmp_path / "checkpoint_last.pt", one)
-
-
 def processes_under(ancestor):
     """Return the ids of all descendants of a process."""
     parents = {}

@@ -189,26 +189,12 @@ def test_validation_writes_the_predictions(classifier, classes, user_dir, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "texts, complaint",
-    [
-        ([("a", "b"), ("a", " ")], "text 2: the sentence is empty"),
-        (["a"], "text 1: the model needs a pair of sentences, not 1"),
-    ],
-)
-def test_bad_texts_are_named(classifier, texts, complaint):
-    with pytest.raises(UsageError, match=f"^{complaint}"):
-        prediction.load(classifier[0])(texts)
-
-
-@pytest.mark.parametrize(
     "line, reason",
-    [
-        (b"a\n", "of sentences, not 1"),
-        (b"a\tb\tc\n", "of sentences, not 3"),
-        (b"\xff\ta\n", "not UTF-8"),
-    ],
+    [(b"a\n", "sentences, not 1"), (b"a\tb\tc\n", "sentences, not 3"), (b"\xff\ta\n", "UTF-8")],
 )
 def test_a_bad_line_is_named_and_answered_with_nothing(classifier, line, reason):
+    with pytest.raises(UsageError, match="^text 2: the sentence is empty"):
+        prediction.load(classifier[0])([("a", "b"), ("a", " ")])
     lines = [b"a\tb\n", b"\n", b"a\t\n", b" \tb\n", b"c\td\r\n", line, b"a\tb\n"]
     predictor = prediction.load(classifier[0])
     (found,) = predictor.read_groups([lines], "x.txt")

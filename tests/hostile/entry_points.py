@@ -60,6 +60,8 @@ TRAINING = [
 ]
 GENERATION = ["{data}", "--path", "{path}", "--batch-size", "8", "--num-workers", "0"]
 
+VALIDATION = ["--task", "translation", "--valid-subset", "test"]
+
 TRANSLATION = {
     "train --restore-file": fairseq_command(
         "train", *TRAINING, "--max-update", "601", "--restore-file", "{path}"
@@ -69,16 +71,13 @@ TRANSLATION = {
     ),
     "generate": fairseq_command("generate", *GENERATION),
     "interactive": fairseq_command("interactive", *GENERATION, "--buffer-size", "8"),
-    "validate": fairseq_command(
-        "validate", *GENERATION, "--task", "translation", "--valid-subset", "test"
-    ),
+    "validate": fairseq_command("validate", *GENERATION, *VALIDATION),
     "average": posattn("average", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"),
     "analysis": posattn(*("analysis", "locality", "{path}", "--data", "{data}", "--split", "test")),
     "from_pretrained": from_pretrained,
 }
-CLASSIFICATION = {
-    "predict": posattn("predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none")
-}
+PREDICTION = ["predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"]
+CLASSIFICATION = {"predict": posattn(*PREDICTION)}
 ENTRIES = TRANSLATION | CLASSIFICATION
 
 

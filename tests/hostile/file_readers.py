@@ -57,14 +57,9 @@ READERS = {
             ),
         ),
     },
-    "codes": {
-        "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}"))
-    },
+    "codes": {"interactive": ("file", interactive("--bpe=subword_nmt", "--bpe-codes={path}"))},
     "sentencepiece": {
-        "interactive": (
-            "file",
-            interactive("--bpe", "sentencepiece", "--sentencepiece-model", "{path}"),
-        )
+        "interactive": ("file", interactive("--bpe=sentencepiece", "--sentencepiece-model={path}"))
     },
     "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
     "text": {

@@ -82,9 +82,8 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
         answers = list(clients.map(lambda text: client.translate(text, "de", "en"), source * 3))
     assert answers == EXPECTED * 3
     with urllib.request.urlopen(f"{url}/metrics") as response:
-        metrics = dict(
-            line.split() for line in response.read().decode().splitlines() if "#" not in line
-        )
+        lines = response.read().decode().splitlines()
+    metrics = dict(line.split() for line in lines if "#" not in line)
     batches, lines = (int(metrics[f"posattn_{name}_total"]) for name in ("batches", "lines"))
     assert batches < lines == len(answers)
     assert int(metrics["posattn_waiting"]) == 0
@@ -93,10 +92,8 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
 def test_lists_lines_and_alternatives(url, source, translator):
     fields = {"q": [source[0], f"{source[1]}\n\n{source[2]}", ""], "source": "deu", "target": "en"}
     status, answer = post(url, fields | {"alternatives": 2})
-    assert (status, answer["translatedText"]) == (
-        200,
-        [EXPECTED[0], f"{EXPECTED[1]}\n\n{EXPECTED[2]}", ""],
-    )
+    translated = [EXPECTED[0], f"{EXPECTED[1]}\n\n{EXPECTED[2]}", ""]
+    assert (status, answer["translatedText"]) == (200, translated)
     assert [len(others) for others in answer["alternatives"]] == [2, 2, 0]
     assert EXPECTED[0] not in answer["alternatives"][0]
     _, answer = post(url, {"q": source[0], "source": "auto", "target": "en"})

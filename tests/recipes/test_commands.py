@@ -217,6 +217,8 @@ TEXTS = "--hypotheses /data/text/test.source --references /data/text/test.target
         ("dman/wmt14_base", f"{DMAN}|--gpus|0", "train", "12288 --update-freq 24 --cpu", True),
         ("mpsan/table1_sst", "--rows|MPSAN", "test", "--results-path /out/sst5/mpsan_", True),
         ("da_transformer/figure3_ratings", "", "test", "--results-path", True),
+        ("da_transformer/figure3_ratings", "", "train", "--hierarchical", True),
+        ("da_transformer/figure3_ratings", "", "train", "--maximize-best-checkpoint", False),
         ("mtsa/table4_roles", "", "test", "--results-path", False),
         ("da_transformer/table5_mind", "--rows|NRMS", "test", "--results-path", False),
     ],
@@ -274,9 +276,8 @@ def test_each_row_can_be_chosen(plan_of, name):
     rows = RECIPES[name].rows
     for row in (rows[-1], *(row for row in rows if "," in row.name)):
         assert plan_of(name, "--rows", row.name).rows == (row,)
-    assert (
-        plan_of(name, "--rows", ",".join(row.name.upper() for row in rows[::-1])).rows == rows[::-1]
-    )
+    names = ",".join(row.name.upper() for row in rows[::-1])
+    assert plan_of(name, "--rows", names).rows == rows[::-1]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -285,9 +286,8 @@ def test_each_recipe_takes_seeds_and_devices(runs_of, capsys, name):
         runs_of(name, "--help")
     printed = capsys.readouterr().out
     assert "%%" not in printed and "%(" not in printed
-    assert {"--seed", "--seeds", "--gpus", "--cpu"} <= set(
-        re.findall(r"^  (--[a-z]+)", printed, re.M)
-    )
+    flags = set(re.findall(r"^  (--[a-z]+)", printed, re.M))
+    assert {"--seed", "--seeds", "--gpus", "--cpu"} <= flags
     rows = RECIPES[name].rows
     row = next(row for row in rows if not row.lead and not row.baseline)
     chosen = ["--rows", row.name, "--folds", 1] if name in CLASSIFICATION else ["--rows", row.name]

@@ -69,9 +69,8 @@ def test_the_example_is_in_the_documentation_and_names_all_keys(capsys):
     assert printed.startswith(custom.EXAMPLE) and len(custom.EXAMPLE.splitlines()) == 10
     shown = "".join(f"    {line}\n" for line in custom.EXAMPLE.splitlines())
     assert shown in (ROOT / "docs/recipes.md").read_text()
-    assert re.findall(r"^#   (\w+): ", printed, re.M) == list(
-        custom.CustomTable.__dataclass_fields__
-    )
+    keys = re.findall(r"^#   (\w+): ", printed, re.M)
+    assert keys == list(custom.CustomTable.__dataclass_fields__)
 
 
 ALIBI = "--arch dman_iwslt_de_en --encoder-sublayers alibi,ffn"
@@ -123,9 +122,7 @@ def test_a_mistake_is_one_line_with_its_place(text, other, line, message):
 @pytest.mark.parametrize("content", [b"", b"[a]", b"text", b"\xff"])
 def test_another_file_is_one_line(content):
     Path("own.yaml").write_bytes(content)
-    with pytest.raises(
-        UsageError, match=r"^own\.yaml(:1)?: (it has no keys|the text is not UTF-8)"
-    ):
+    with pytest.raises(UsageError, match=r"^own\.yaml(:1)?: (it has no key|the text is not UTF-8)"):
         find("own.yaml")
 
 
@@ -180,14 +177,12 @@ def test_rows_train_on_the_data_with_their_flags(folder):
     more = "seeds: 2\nuser_dir: mine\nmax_tokens: 100\nbatches: 3\nscoring: bleu --language en\n"
     plan = plan_of(FILE + more, "--gpus", "1")
     runs = plan.runs()
-    assert [run.name for run in runs] == [
-        *("Transformer", "ALiBi", "Transformer, seed 2", "ALiBi, seed 2")
-    ]
+    names = [run.name for run in runs]
+    assert names == ["Transformer", "ALiBi", "Transformer, seed 2", "ALiBi, seed 2"]
     train, generate, score = (words_of(runs[3], step) for step in range(3))
     assert train.startswith(f"fairseq-train {folder}/fr-en --user-dir {folder}/mine ")
-    assert (
-        f" --source-lang fr --target-lang en --seed 2 --optimizer adam --lr 1e-3 {ALIBI} " in train
-    )
+    languages = "--source-lang fr --target-lang en"
+    assert f" {languages} --seed 2 --optimizer adam --lr 1e-3 {ALIBI} " in train
     assert " --max-epoch 3 " in train and " --max-tokens 100 --update-freq 3 " in train
     assert f" --user-dir {folder}/mine " in generate and "--remove-bpe sentencepiece" in generate
     assert "checkpoint_best.pt --beam 5 " in generate
@@ -226,9 +221,8 @@ def test_data_with_labels_has_its_columns_and_folds(folder):
     assert plan.datasets[1].columns == ("input0", "label")
     pairs, fold = words_of(runs[0]), words_of(runs[1])
     assert "--max-positions 512 --shorten-method truncate" in pairs and "--max-pos" not in fold
-    assert (
-        "--validate-interval-updates 3 " in pairs and "--best-checkpoint-metric accuracy" in pairs
-    )
+    assert "--validate-interval-updates 3 " in pairs
+    assert "--best-checkpoint-metric accuracy" in pairs
     assert {entry.metrics for entry in plan.entries()} == {("accuracy", "macro_f1")}
 
 
