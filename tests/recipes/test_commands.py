@@ -403,11 +403,6 @@ def test_an_evenly_shared_update_has_the_same_folder(runs_of):
     assert "cspan-no-residual-1-" in flag_without_value
 
 
-def test_a_colon_in_a_flag_is_a_line_in_the_folder(runs_of):
-    (run,) = runs_of("dman/wmt14_base", "--rows", "Convolutional Transformer")
-    assert re.fullmatch(r".*-window_5-[0-9a-f]{8}", run.folder.parent.name)
-
-
 # --- Data and options --------------------------------------------------------------------------
 
 
