@@ -143,7 +143,7 @@ PLOT = ["parameters", "CHECKPOINT", "--json", "OUT.json"]
         ([*PLOT, "--output", "OUT.jpg"], "--output OUT.jpg: the name must end in .png or .pdf"),
         ([*PLOT, "--side", "decoder"], "--plot weights: needs DistanceAwareAttention, but the"),
         (["parameters", "CHECKPOINT"], "--output, --json: nothing to write"),
-        ([*PLOT[:2], "OTHER", *PLOT[2:]], "OTHER: layers, heads or mapping of DA differ from CH"),
+        ([*PLOT[:2], "OTHER", *PLOT[2:]], "OTHER: layers, heads or mapping of DA differ from"),
         (["cost", "CHECKPOINT"], "CHECKPOINT: not a classifier of this package, but a PosAttnTra"),
     ],
 )

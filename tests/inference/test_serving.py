@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import pytest
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
+from fairseq_posattn.inference.commands import serve
 from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested
 
 pytest.importorskip("uvicorn")
@@ -168,12 +169,11 @@ def test_texts_beyond_the_limit_of_waiting_ones_are_refused(translator):
     assert asyncio.run(fill()) == 429
 
 
-def test_what_cannot_be_served_is_one_line(url):
-    port = url.rpartition(":")[2]
-    twice = [*COMMAND[:4], str(CHECKPOINT), *COMMAND[4:]]
-    for command, words in (
-        ([*COMMAND, "--port", port], f"--port {port}: Address already in use; choose another"),
-        (twice, "both translate de-en; serve them on two ports"),
+def test_what_cannot_be_served_is_one_line(url, capsys):
+    words, port = COMMAND[4:], url.rpartition(":")[2]
+    for arguments, message in (
+        ([*words, "--port", port], f"--port {port}: Address already in use; choose another"),
+        ([str(CHECKPOINT), *words], "both translate de-en; serve them on two ports"),
     ):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 1 and words in done.stderr.splitlines()[-1]
+        assert serve.main(arguments) == 1
+        assert message in capsys.readouterr().err.splitlines()[-1]

@@ -126,48 +126,46 @@ def test_another_file_is_one_line(content):
         find("own.yaml")
 
 
+LINE, METRICS = "own.yaml:", "epochs: 3\nmetrics: [accuracy, f2]"
+
+
+def changed(text, other):
+    return CLASSIFIERS.replace(text, other)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("text", "other", "line", "message"),
+    ("text", "option", "message"),
     [
-        ("--lr 1e-3", "--lr 1e-3 --drpout 0.1", 3, "unrecognized arguments: --drpout"),
-        ("alibi,ffn", "alibi,fn", 6, "--encoder-sublayers alibi,fn: unknown sublayer 'fn'"),
-        ("epochs: 3", "epochs: 3\nmetrics: [accuracy, f2]", 3, "there is no metric 'f2'; known: l"),
+        (changed("1e-3", "1 --drpout 0.1"), (), f"{LINE}3: row 'Transformer': unrecognized argume"),
+        (
+            changed("alibi,ffn", "alibi,fn"),
+            (),
+            f"{LINE}6: row 'ALiBi': --encoder-sublayers alibi,fn",
+        ),
+        (changed("epochs: 3", METRICS), (), f"{LINE}3: there is no metric 'f2'; known: l"),
+        (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
+        (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
+        (f"{FILE}scoring: bleu --forms five", (), "own.yaml:7: argument --forms: invalid choice: "),
+        (FILE, ("--", "--drpout", "0.1"), "unrecognized arguments: --drpout"),
     ],
 )
-def test_fairseq_reads_all_flags_before_anything_is_trained(
-    text, other, line, message, forked_checks
-):
+def test_all_flags_are_read_before_anything_is_trained(text, option, message, forked_checks):
     Path("reviews/input0/dict.txt").write_text("a 1\n")
     Path("reviews/label/dict.txt").write_text("good 1\nbad 1\n")
-    for split in ("train", "valid"):
-        Path(f"reviews/input0/{split}.bin").touch()
-    plan = plan_of(CLASSIFIERS.replace(text, other))
-    with pytest.raises(UsageError, match=re.escape(f"own.yaml:{line}: ")) as refused:
-        custom.check(Path("own.yaml"), plan)
-    assert message in str(refused.value) and "\n" not in str(refused.value)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("more", "option", "message"),
-    [
-        ("decoding: --beem 3\n", (), "own.yaml:7: unrecognized arguments: --beem"),
-        ("scoring: bleu --by-length 9,3\n", (), "own.yaml:7: argument --by-length: 9,3: give incr"),
-        ("scoring: bleu --forms five\n", (), "own.yaml:7: argument --forms: invalid choice: "),
-        ("", ("--", "--drpout", "0.1"), "unrecognized arguments: --drpout"),
-    ],
-)
-def test_decoding_scoring_and_the_command_line_are_checked_too(
-    more, option, message, forked_checks
-):
     for side in ("fr", "en"):
         Path(f"fr-en/dict.{side}.txt").write_text("a 1\n")
-        for split in ("train", "valid", "test"):
-            Path(f"fr-en/{split}.fr-en.{side}.bin").touch()
-    plan = plan_of(FILE + more, *option)
-    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+    for split in ("train", "valid", "test"):
+        for name in (
+            f"reviews/input0/{split}",
+            f"fr-en/{split}.fr-en.fr",
+            f"fr-en/{split}.fr-en.en",
+        ):
+            Path(f"{name}.bin").touch()
+    plan = plan_of(text, *option)
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}") as refused:
         custom.check(Path("own.yaml"), plan)
+    assert "\n" not in str(refused.value)
 
 
 # --- Its runs ----------------------------------------------------------------------------------
