@@ -126,7 +126,7 @@ def test_another_file_is_one_line(content):
         find("own.yaml")
 
 
-LINE, METRICS = "own.yaml:", "epochs: 3\nmetrics: [accuracy, f2]"
+METRICS = "epochs: 3\nmetrics: [accuracy, f2]"
 
 
 def changed(text, other):
@@ -137,13 +137,9 @@ def changed(text, other):
 @pytest.mark.parametrize(
     ("text", "option", "message"),
     [
-        (changed("1e-3", "1 --drpout 0.1"), (), f"{LINE}3: row 'Transformer': unrecognized argume"),
-        (
-            changed("alibi,ffn", "alibi,fn"),
-            (),
-            f"{LINE}6: row 'ALiBi': --encoder-sublayers alibi,fn",
-        ),
-        (changed("epochs: 3", METRICS), (), f"{LINE}3: there is no metric 'f2'; known: l"),
+        (changed("1e-3", "1 --drpout 0.1"), (), "own.yaml:3: .* unrecognized arguments: --drpout"),
+        (changed("alibi,ffn", "alibi,fn"), (), "own.yaml:6: .* alibi,fn: unknown sublayer 'fn'"),
+        (changed("epochs: 3", METRICS), (), "own.yaml:3: there is no metric 'f2'; known: l"),
         (f"{FILE}decoding: --beem 3", (), "own.yaml:7: unrecognized arguments: --beem"),
         (f"{FILE}scoring: bleu --by-length 9,3", (), "own.yaml:7: argument --by-length: 9,3: give"),
         (f"{FILE}scoring: bleu --forms five", (), "own.yaml:7: argument --forms: invalid choice: "),
@@ -155,15 +151,11 @@ def test_all_flags_are_read_before_anything_is_trained(text, option, message, fo
     Path("reviews/label/dict.txt").write_text("good 1\nbad 1\n")
     for side in ("fr", "en"):
         Path(f"fr-en/dict.{side}.txt").write_text("a 1\n")
-    for split in ("train", "valid", "test"):
-        for name in (
-            f"reviews/input0/{split}",
-            f"fr-en/{split}.fr-en.fr",
-            f"fr-en/{split}.fr-en.en",
-        ):
-            Path(f"{name}.bin").touch()
+    for name in ("reviews/input0/{}.bin", "fr-en/{}.fr-en.fr.bin", "fr-en/{}.fr-en.en.bin"):
+        for split in ("train", "valid", "test"):
+            Path(name.format(split)).touch()
     plan = plan_of(text, *option)
-    with pytest.raises(UsageError, match=f"^{re.escape(message)}") as refused:
+    with pytest.raises(UsageError, match=f"^{message}") as refused:
         custom.check(Path("own.yaml"), plan)
     assert "\n" not in str(refused.value)
 
