@@ -4,6 +4,7 @@ import json
 import math
 import operator
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -101,11 +102,12 @@ def share_of(found, labels):
     return 100 * sum(map(operator.eq, found, labels)) / len(labels)
 
 
-def test_predicted_classes_have_the_validated_accuracy(classifier, classes, run):
+def test_predicted_classes_have_the_validated_accuracy(classifier, classes):
     checkpoint, metrics = classifier
     pairs, labels = classes
     text = "".join("\t".join(pair) + "\n" for pair in pairs)
-    found = run(sys.executable, PREDICT, checkpoint, stdin=text, cwd="/").splitlines()
+    words, options = [sys.executable, PREDICT, checkpoint], {"text": True, "cwd": "/"}
+    found = subprocess.check_output(words, input=text, **options).splitlines()
     names, probabilities = zip(*(line.split("\t") for line in found), strict=True)
     assert metrics["accuracy"] == round(share_of(names, labels), 2)
     assert all(1 / 3 <= float(one) <= 1 for one in probabilities)
