@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import forked_commands
+from kill_and_resume import MAKE
 
 ROOT = Path(__file__).parents[2]
 USER_DIR = str(ROOT / "fairseq_posattn")
@@ -47,17 +48,8 @@ def from_pretrained(path, data, folder):
     GeneratorHubInterface(found["args"], found["task"], found["models"]).translate(["a b"])
 
 
-TRAINING = [
-    *("{data}", "--arch", "posattn_transformer", "--share-all-embeddings"),
-    *("--encoder-sublayers", "dman,san,ffn", "--decoder-sublayers", "dman,san,cross,ffn"),
-    *("--encoder-layers", "1", "--encoder-attention-heads", "2", "--encoder-embed-dim", "12"),
-    *("--decoder-layers", "1", "--decoder-attention-heads", "2", "--encoder-ffn-embed-dim", "12"),
-    *("--decoder-embed-dim", "12", "--decoder-ffn-embed-dim", "12"),
-    *("--max-source-positions", "16", "--max-target-positions", "16"),
-    *("--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--lr", "1e-5"),
-    *("--max-tokens", "64", "--num-workers", "0", "--no-save"),
-    *("--disable-validation", "--save-dir", "{folder}/saved"),
-]
+TRAINING = ["{data}", *MAKE["TRANSLATION"], "--lr", "1e-5"]
+TRAINING += ["--no-save", "--save-dir", "{folder}/saved"]
 GENERATION = ["{data}", "--path", "{path}", "--batch-size", "8", "--num-workers", "0"]
 
 VALIDATION = ["--task", "translation", "--valid-subset", "test"]

@@ -8,26 +8,20 @@ import os
 import pickle
 import shutil
 from functools import partial
-from pathlib import Path
 
 import entry_points
 import forked_commands
 from entry_points import GENERATION, TRAINING, fairseq_command, posattn
 from hostile_checkpoints import touch
+from kill_and_resume import FIXTURES, MAKE
 
 LOAD = "load_model_ensemble_and_task"
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 TRANSLATION = "{data}/translation/data"
 MODEL = ["--path", "{data}/translation/checkpoint.pt", *GENERATION[3:]]
 TRAINING = [TRANSLATION, *TRAINING[1:], "--max-update", "1"]
-CLASSIFIER = [
-    *("{data}/classification/data", "--task", "sentence_prediction", "--num-classes", "2"),
-    *("--arch", "mpsan_classifier", "--encoder-embed-dim", "12", "--head-dim", "8"),
-    *("--criterion", "sentence_classification", "--optimizer", "adam", "--lr", "1e-3"),
-    *("--batch-size", "16", "--max-update", "1", "--num-workers", "0", "--no-save"),
-    *("--disable-validation", "--save-dir", "{folder}/saved"),
-]
+CLASSIFIER = ["{data}/classification/data", *MAKE["CLASSIFICATION"], "--encoder-embed-dim", "12"]
+CLASSIFIER += ["--max-update", "1", "--no-save", "--save-dir", "{folder}/saved"]
 
 
 def interactive(*arguments):
