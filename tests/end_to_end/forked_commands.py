@@ -131,6 +131,14 @@ def leave_out(*names):
     patching.around, patching.apply = around_others, apply_without
 
 
+def with_two_devices(*left_out):
+    """Let fairseq spawn two processes, without some patches, an argument ``before``."""
+    import torch
+
+    torch.cuda.device_count = lambda: 2
+    leave_out(*left_out)
+
+
 def set_variables(values):
     """Set environment variables, an argument ``before``: others are those of the first fork."""
     os.environ.update(values)

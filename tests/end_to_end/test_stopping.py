@@ -9,7 +9,6 @@ import time
 
 import forked_commands
 import pytest
-import torch
 from fairseq.trainer import Trainer
 from kill_and_resume import Training, differences, end_of, ends_of
 
@@ -118,12 +117,6 @@ def test_fairseq_ends_without_saving(tmp_path, number, code):
     assert ("Traceback" in log.read_text()) == (number == signal.SIGINT)
 
 
-def with_two_devices(*without):
-    """Let fairseq spawn two processes; each starts processes that load data."""
-    torch.cuda.device_count = lambda: 2
-    forked_commands.leave_out(*without)
-
-
 @pytest.mark.parametrize(
     "without, workers, code, name",
     [
@@ -143,7 +136,7 @@ def test_sigterm_to_the_first_process_stops_the_spawned_ones(
     flags = (*ENDLESS, "--disable-validation", "--update-freq", "1", "--num-workers", workers)
     flags += ("--distributed-world-size", "2", "--distributed-backend", "gloo")
     flags += ("--ddp-backend", "legacy_ddp")
-    before = functools.partial(with_two_devices, *without)
+    before = functools.partial(forked_commands.with_two_devices, *without)
     [process], [log] = Training(tmp_path, flags=flags, before=before).start(tmp_path / "saved")
     wait_for(log, "epoch 001:      2 /")
     process.terminate()
