@@ -142,11 +142,8 @@ def flags():
         parser = argparse.ArgumentParser(conflict_handler="resolve")
         if hasattr(kind, "add_args"):
             kind.add_args(parser)
-        names |= {
-            action.dest
-            for action in parser._actions
-            if action.type in (None, str) and action.nargs != 0
-        }
+        texts = (one for one in parser._actions if one.type in (None, str) and one.nargs != 0)
+        names |= {action.dest for action in texts}
     return names
 
 

@@ -1,5 +1,6 @@
 """Training by CUDA graphs equals training without; on a CPU a graph is a function run again."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -49,10 +50,8 @@ def make_trainer(monkeypatch):
 
     def batch(number, lengths):
         generator = torch.Generator().manual_seed(number)
-        pairs = [
-            [torch.randint(4, 24, (length,), generator=generator) for length in both]
-            for both in lengths
-        ]
+        draw = partial(torch.randint, 4, 24, generator=generator)
+        pairs = [[draw((length,)) for length in both] for both in lengths]
         samples = [{"id": n, "source": s, "target": t} for n, (s, t) in enumerate(pairs)]
         return collate(samples, words.pad(), words.eos(), left_pad_source=True)
 

@@ -234,9 +234,8 @@ def test_text_is_not_tokenized_without_a_manifest_or_by_another_tokenizer(folder
 @pytest.mark.parametrize("is_given", [True, False])
 def test_sacrebleu_selects_the_scorer(is_given):
     args = ["data", "--path", "model.pt", *["--sacrebleu"] * is_given]
-    cfg = convert_namespace_to_omegaconf(
-        options.parse_args_and_arch(options.get_generation_parser(), args)
-    )
+    args = options.parse_args_and_arch(options.get_generation_parser(), args)
+    cfg = convert_namespace_to_omegaconf(args)
     dictionary = Dictionary()
     main = partial(translate_shard, lambda cfg: scoring.build_scorer(cfg.scoring, dictionary))
     assert isinstance(main(cfg), SacrebleuScorer) == is_given

@@ -31,12 +31,7 @@ from small_trainings import save_checkpoint
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat import loading, resuming
-from fairseq_posattn.compat.checkpoints import (
-    EXTRA_BYTES,
-    Contents,
-    pickles,
-    read_checkpoint,
-)
+from fairseq_posattn.compat.checkpoints import EXTRA_BYTES, Contents, pickles, read_checkpoint
 from fairseq_posattn.compat.checkpoints.pickles import CheckpointError
 from fairseq_posattn.training.models import PosAttnTransformer
 

@@ -1,6 +1,8 @@
 """A resumed model keeps the options that it was trained with."""
 
 import argparse
+import copy
+import functools
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,8 +26,9 @@ DATA = Path(__file__).parents[1] / "fixtures" / "translation" / "data"
 TASK = SimpleNamespace(source_dictionary=Dictionary(), target_dictionary=Dictionary())
 
 
+@functools.cache
 def config(*flags, arch=ARCH):
-    """Return the config of a command line of fairseq-train."""
+    """Return the config of a command line of fairseq-train; a copy of it may be changed."""
     arguments = [str(DATA), "--arch", arch, "--encoder-layers", "1", "--decoder-layers", "1"]
     arguments += ["--max-tokens", "64", "--optimizer", "adam", "--cpu", *flags]
     args = options.parse_args_and_arch(options.get_training_parser(), arguments)
@@ -68,34 +71,34 @@ def test_overrides_have_precedence_and_models_without_a_preset_are_unchanged(tmp
     assert "attention_dropout" not in read(path)
 
 
-def trained_on(tmp_path, path, *flags, arch=ARCH):
+def trained_on(tmp_path, *flags, arch=ARCH, **files):
     """Return the model's settings after fairseq-train has added defaults."""
-    cfg = config("--save-dir", str(tmp_path / "saved"), *flags, arch=arch)
+    cfg = copy.deepcopy(config(*flags, arch=arch))
+    cfg.checkpoint.update({"save_dir": str(tmp_path / "saved"), **files})
     fairseq_cli.train.add_defaults(cfg)
     return cfg.model
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flag", ["--restore-file", "--finetune-from-model", "--continue-once"])
+@pytest.mark.parametrize("flag", ["restore_file", "finetune_from_model", "continue_once"])
 def test_restored_files_keep_missing_options(tmp_path, caplog, flag):
     path = saved(tmp_path / "old.pt", "attention_dropout")
     with caplog.at_level("INFO"):
-        cfg = trained_on(tmp_path, path, flag, path)
+        cfg = trained_on(tmp_path, **{flag: path})
     assert (cfg.attention_dropout, cfg.dropout) == (0, 0.3)
     assert f"{path} lacks attention_dropout, which stays 0.0" in caplog.text
-    cfg = trained_on(tmp_path, path, flag, path, "--attention-dropout=0.2")
+    cfg = trained_on(tmp_path, "--attention-dropout=0.2", **{flag: path})
     assert cfg.attention_dropout == 0.2
 
 
 @pytest.mark.slow
 def test_only_restored_files_keep_missing_options(tmp_path):
-    path = saved(tmp_path / "old.pt", "attention_dropout")
-    assert trained_on(tmp_path, path).attention_dropout == 0.1
+    assert trained_on(tmp_path).attention_dropout == 0.1
     (tmp_path / "saved").mkdir()  # what would be restored counts, and nothing else
-    last = saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
-    assert trained_on(tmp_path, last).attention_dropout == 0
+    saved(tmp_path / "saved" / "checkpoint_last.pt", "attention_dropout")
+    assert trained_on(tmp_path).attention_dropout == 0
     other = saved(tmp_path / "new.pt")
-    assert trained_on(tmp_path, last, "--restore-file", other).attention_dropout == 0.1
+    assert trained_on(tmp_path, restore_file=other).attention_dropout == 0.1
 
 
 RELEASED = {ARCH: {"heads_activation": "relu"}}
@@ -108,12 +111,12 @@ RELEASED["dman_summarization"]["share_all_embeddings"] = False
 def test_training_keeps_values_of_earlier_presets(tmp_path, caplog, arch):
     caplog.set_level("INFO")
     path = saved(tmp_path / "old.pt", arch=arch, **RELEASED[arch])
-    cfg = trained_on(tmp_path, path, "--restore-file", path, arch=arch)
+    cfg = trained_on(tmp_path, restore_file=path, arch=arch)
     assert {name: cfg[name] for name in RELEASED[arch]} == RELEASED[arch]
     for name, value in RELEASED[arch].items():
         assert f"{path} has an earlier default of {name}, which stays {value!r}" in caplog.text
     assert "was trained with" not in caplog.text
-    cfg = trained_on(tmp_path, path, arch=arch)  # without it, as the architecture has it today
+    cfg = trained_on(tmp_path, arch=arch)  # without it, as the architecture has it today
     assert not {name: cfg[name] for name in RELEASED[arch]}.items() & RELEASED[arch].items()
 
 
@@ -143,9 +146,9 @@ def test_a_trained_model_keeps_its_form(tmp_path, options, activations):
 def test_another_option_is_reported(tmp_path, caplog, arch):
     caplog.set_level("WARNING")  # commands of other tests leave another, or none
     path = saved(tmp_path / "new.pt", arch=arch)
-    trained_on(tmp_path, path, "--restore-file", path, "--attention-impl=reference", arch=arch)
+    trained_on(tmp_path, "--attention-impl=reference", restore_file=path, arch=arch)
     assert not caplog.records
-    trained_on(tmp_path, path, "--restore-file", path, "--activation-fn=gelu", arch=arch)
+    trained_on(tmp_path, "--activation-fn=gelu", restore_file=path, arch=arch)
     (message,) = caplog.messages
     assert message == f"{path} was trained with --activation-fn relu; training continues with gelu"
 
@@ -159,18 +162,14 @@ def test_shards_are_loaded(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("save_dir", "fix"),
-    [("", "give another --save-dir"), ("new", "start from another checkpoint")],
+    ("save_dir", "fix"), [("", "give another --save-dir"), ("new", "start from another checkpoint")]
 )
 def test_a_model_that_does_not_fit_is_reported_with_what_helps(tmp_path, save_dir, fix):
     path, flags = saved(tmp_path / "old.pt"), ["--save-dir", str(tmp_path / save_dir)]
     cfg = config(*flags, "--encoder-sublayers=rope,ffn")
     trainer = SimpleNamespace(cfg=cfg, task=SimpleNamespace(cfg=cfg.task))
     message = f"was trained with .*; train with its settings, or {fix}"
-    with (
-        pytest.raises(UsageError, match=message),
-        report_difference_in_training(trainer, path),
-    ):
+    with pytest.raises(UsageError, match=message), report_difference_in_training(trainer, path):
         try:
             raise RuntimeError('Missing key(s) in state_dict: "a.weight"')
         except RuntimeError:

@@ -160,8 +160,18 @@ def test_weights_that_do_not_fit_are_one_line(make_trainer, tmp_path, restore):
         make_trainer().load_checkpoint(path)
 
 
-def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer):
-    trainer = make_trainer(restore_file="checkpoint_7.pt")
-    with pytest.raises(UsageError, match="--restore-file: there is no file checkpoint_7.pt"):
-        checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
-    assert trainer.load_checkpoint("checkpoint_7.pt") is None  # fairseq starts from scratch
+def test_a_named_file_must_exist_else_training_starts_from_scratch(make_trainer, tmp_path):
+    saved, missing, name = tmp_path / "saved", str(tmp_path / "nowhere.pt"), "checkpoint_7.pt"
+    saved.mkdir()
+    (saved / name).touch()
+    (saved / "checkpoint_last.pt").symlink_to(missing)
+    for flags, option, file in (
+        ({"restore_file": str(tmp_path)}, "--restore-file", tmp_path),
+        ({"restore_file": name}, "--restore-file", f"{name}, but {saved}/{name} exists"),
+        ({"continue_once": missing}, "--continue-once", missing),
+        ({}, "--save-dir", f"{saved}/checkpoint_last.pt"),
+    ):
+        trainer = make_trainer(save_dir=str(saved), **flags)
+        with pytest.raises(UsageError, match=f"^{option}: there is no file {file}$"):
+            checkpoint_utils.load_checkpoint(trainer.cfg.checkpoint, trainer)
+    assert trainer.load_checkpoint(name) is None  # fairseq starts from scratch

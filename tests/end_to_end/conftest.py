@@ -1,10 +1,8 @@
-"""A tiny corpus, a tiny model and a way to run command lines, shared by the end-to-end tests."""
+"""A tiny corpus, a tiny model and generated data sets, shared by the end-to-end tests."""
 
 import functools
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import forked_commands
@@ -32,22 +30,6 @@ def fairseq_preprocess_here():
 def user_dir():
     """Return the argument of --user-dir."""
     return USER_DIR
-
-
-@pytest.fixture(scope="session")
-def run():
-    """Run a command line as a user would; return its output, or fail and show it."""
-
-    def run(command, *arguments, stdin="", exit_code=0, cwd=None):
-        beside_python = Path(sys.executable).parent / command
-        words = [beside_python if beside_python.exists() else command, *arguments]
-        words, output = [str(word) for word in words], {"stdout": subprocess.PIPE, "text": True}
-        finished = subprocess.run(words, input=stdin, cwd=cwd, stderr=subprocess.STDOUT, **output)
-        if finished.returncode != exit_code:
-            pytest.fail(f"{' '.join(words)}: exit code {finished.returncode}\n{finished.stdout}")
-        return finished.stdout
-
-    return run
 
 
 @pytest.fixture(scope="session")

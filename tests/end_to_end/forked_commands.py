@@ -1,8 +1,4 @@
-"""Run fairseq's commands in forked processes, which start at once and can be killed at any time.
-
-As a script, ``forked_commands.py LEFT_OUT ARGUMENTS``: fairseq-train as if on two GPUs, without
-some patches. It spawns a process for each GPU, and each starts processes that load data.
-"""
+"""Run fairseq's commands in forked processes, which start at once and can be killed at any time."""
 
 import atexit
 import io
@@ -13,7 +9,6 @@ import signal
 import socket
 import sys
 import tempfile
-from argparse import Namespace
 from contextlib import nullcontext
 from importlib.util import module_from_spec, spec_from_file_location
 from multiprocessing.connection import arbitrary_address
@@ -85,14 +80,16 @@ def as_if_started():
     multiprocessing.set_start_method(None, force=True)
 
 
-def start(command, arguments, log, *, stdin=os.devnull, die_at=None, before=None):
+def start(command, arguments, log, *, errors=None, stdin=os.devnull, die_at=None, before=None):
     """Start a command such as "train" with its output in the file ``log``; return the process.
 
     Args:
+        errors: file for standard error, if not ``log``.
         before: function of a module, called first in the process, before the plugin's import.
         die_at: moment, from 1, at which the process kills itself; see :func:`_kill_at`.
     """
-    words = command, [str(argument) for argument in arguments], str(log), str(stdin)
+    streams = str(stdin), str(log), str(errors or log)
+    words = command, [str(argument) for argument in arguments], streams
     preload = "preloaded" if before else "preloaded_plugin"
     return fork(_run, *words, die_at, before, preload=preload)
 
@@ -134,25 +131,30 @@ def leave_out(*names):
     patching.around, patching.apply = around_others, apply_without
 
 
+def with_two_devices(*left_out):
+    """Let fairseq spawn two processes, without some patches, an argument ``before``."""
+    import torch
+
+    torch.cuda.device_count = lambda: 2
+    leave_out(*left_out)
+
+
 def set_variables(values):
     """Set environment variables, an argument ``before``: others are those of the first fork."""
     os.environ.update(values)
 
 
-def _run(command, arguments, log, stdin, die_at, before):
+def _run(command, arguments, streams, die_at, before):
     as_if_started()
-    redirect(stdin, log, log)
+    redirect(*streams[:2], streams[1])
     if before is not None:
         before()
     if die_at is not None:
         _kill_at(die_at)
     sys.argv = [f"fairseq-{command}", *arguments]
     module = __import__(f"fairseq_cli.{command}", fromlist=["cli_main"])
-    try:
-        module.cli_main()
-    except Exception:
-        sys.excepthook(*sys.exc_info())
-        sys.exit(1)
+    redirect(*streams)  # warnings of the import are not among the errors
+    sys.exit(exit_code(module.cli_main))
 
 
 def _kill_at(moment):
@@ -208,45 +210,7 @@ def _kill_at(moment):
     Trainer.train_step = train_step
 
 
-def run_all(user_dir, commands, folder, at_once=2):
-    """Run commands in a folder, some at once; the plugin is imported once for all.
-
-    Takes (command, arguments, standard input), returns (exit code, output, standard error) of each.
-    """
-    commands = [(name, [*map(str, words)], str(stdin)) for name, words, stdin in commands]
-    process = fork(_run_all, str(user_dir), commands, str(folder), at_once)
-    process.join()
-    assert process.exitcode == 0, (folder / "log").read_text()
-    codes = map(int, (folder / "codes").read_text().split())
-    return [
-        (code, (folder / f"{number}.out").read_text(), (folder / f"{number}.err").read_text())
-        for number, code in enumerate(codes)
-    ]
-
-
-def _run_all(user_dir, commands, folder, at_once):
-    as_if_started()
-    os.chdir(folder)
-    redirect(os.devnull, "log", "log")
-    for name in {command for command, *_ in commands}:
-        __import__(f"fairseq_cli.{name}")
-    from fairseq import utils
-
-    utils.import_user_module(Namespace(user_dir=user_dir))
-    codes, running = {}, {}
-    while len(codes) < len(commands):
-        number = len(codes) + len(running)
-        if number < len(commands) and len(running) < at_once:
-            outputs = f"{number}.out", f"{number}.err"
-            running[fork_here(*commands[number], *outputs)] = number
-        else:
-            process, status = os.wait()
-            codes[running.pop(process)] = os.waitstatus_to_exitcode(status)
-    with open("codes", "w") as file:
-        print(*(codes[number] for number in range(len(commands))), file=file)
-
-
-def fork_here(command, arguments, stdin, *outputs):
+def fork_here(command, arguments, *streams):
     """Fork a command, with the interpreter's exit handling; return the process id."""
     sys.stdout.flush()
     process = os.fork()
@@ -255,26 +219,30 @@ def fork_here(command, arguments, stdin, *outputs):
     code = 1
     try:
         signal.alarm(120)
-        redirect(stdin, *outputs)
-        sys.argv = [f"fairseq-{command.replace('_', '-')}", *arguments]
-        code = _call(sys.modules[f"fairseq_cli.{command}"].cli_main)
+        redirect(*streams)
+        sys.argv = [f"fairseq-{command}", *arguments]
+        code = exit_code(sys.modules[f"fairseq_cli.{command}"].cli_main)
         atexit._run_exitfuncs()
         sys.stdout.flush()
     finally:
         os._exit(code)
 
 
-def _call(main):
+def exit_code(function):
+    """Return the exit code of a call; print errors as Python does."""
+    code = 0
     try:
-        main()
-    except SystemExit as exit_:
-        if isinstance(exit_.code, str):
-            print(exit_.code, file=sys.stderr)
-        return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+        function()
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            print(end.code, file=sys.stderr)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         sys.excepthook(*sys.exc_info())
-        return 1
-    return 0
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    return code
 
 
 def redirect(stdin, *outputs):
@@ -284,14 +252,3 @@ def redirect(stdin, *outputs):
     for stream, path in enumerate(outputs, start=1):
         is_open = isinstance(path, int)
         os.dup2(path if is_open else os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), stream)
-
-
-if __name__ == "__main__":
-    import torch
-
-    torch.cuda.device_count = lambda: 2  # the number of processes that fairseq spawns
-    leave_out(*sys.argv.pop(1).split(","))
-
-    from fairseq_cli.train import cli_main
-
-    cli_main()

@@ -16,7 +16,7 @@ from fairseq_posattn.compat.checkpoints import read_checkpoint
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures"
-FLAGS = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
+MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
 SAVING = ["--save-interval-updates", "1", "--keep-interval-updates", "1"]
 
 
@@ -65,7 +65,7 @@ class Training:
     def arguments(self, save_dir):
         user_dir = ["--user-dir", ROOT / "fairseq_posattn"]
         saving = [*SAVING, "--save-dir", save_dir]
-        validating = [flag for flag in FLAGS[self.task.upper()] if flag != "--disable-validation"]
+        validating = [flag for flag in MAKE[self.task.upper()] if flag != "--disable-validation"]
         return [FIXTURES / self.task / "data", *user_dir, *validating, *saving, *self.flags]
 
     def finish(self, save_dir):

@@ -5,25 +5,19 @@ import functools
 import os
 import re
 import resource
-import runpy
 import shutil
-from pathlib import Path
 
 import forked_commands
 import pytest
 import torch
 from fairseq import checkpoint_utils
-from kill_and_resume import ends_of
+from kill_and_resume import FIXTURES, MAKE, ends_of
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.inference import averaging, prediction
 from fairseq_posattn.inference.commands import average as command
 from fairseq_posattn.training.plugin import register
-
-# make_checkpoints.py made those of an older version.
-FIXTURES = Path(__file__).parents[1] / "fixtures"
-MAKE = runpy.run_path(str(FIXTURES / "make_checkpoints.py"), run_name="make_checkpoints")
 
 
 @pytest.fixture(scope="module")
@@ -221,6 +215,7 @@ def check_outputs(name, path, user_dir):
 
 @pytest.mark.parametrize("name", ["translation", "classification"])
 def test_outputs_of_older_checkpoints_are_unchanged(name, user_dir):
+    """make_checkpoints.py made them."""
     check_outputs(name, FIXTURES / name / "checkpoint.pt", user_dir)
 
 

@@ -85,28 +85,6 @@ def test_each_kind_of_data_trains_and_is_scored(tiny, tmp_path):
     assert "/seed1 was trained on other data than " in replaced
 
 
-def test_two_seeds_are_compared_with_the_baseline(tiny, tmp_path):
-    """The test is over examples, with the stored predictions, and over runs."""
-    printed = tiny(COMPARE, "mpsan,transformer", "trec", "--seeds", 2, "--parallel", 2)
-    assert "Difference from transformer: n = 20 sentences, 2 runs, tested over " in printed
-    rows = {row["row"]: row for row in measured_rows(tmp_path / "compare.json")}
-    result = rows["mpsan"]["compared"]["metrics"]["accuracy"]
-    means = [sum(row["scores"]["accuracy"]) / 2 for row in (rows["mpsan"], rows["transformer"])]
-    assert result["difference"] == pytest.approx(means[0] - means[1], abs=0.011)
-    assert result["interval"][0] <= result["difference"] <= result["interval"][1]
-
-
-def test_ratings_are_regressed(tiny, tmp_path):
-    """Inputs are documents of sentences; the best checkpoint has the least error."""
-    tiny("da_transformer/figure3_ratings", "DA-Transformer", "", "--epochs", 2)
-    (result,) = results(tmp_path)
-    assert result["scores"].keys() == {"loss", "rmse", "mae"}
-    flags = result["settings"]["train"].split()
-    assert {"--hierarchical", "rating_regression"} <= set(flags)
-    assert "--maximize-best-checkpoint-metric" not in flags
-    assert result["updates"] == 10
-
-
 def test_a_language_model_is_stored_in_the_checkpoint(recipe_run, tiny, tmp_path):
     """The checkpoint predicts without the folder of the language model."""
     name, row = "mtsa/table2_transfer", "Transfer + MTSA"

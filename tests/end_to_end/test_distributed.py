@@ -60,6 +60,22 @@ def finish(process, exit_code=0):
     return output
 
 
+@pytest.fixture
+def torchrun(monkeypatch, capsys):
+    """Return ``torchrun(*arguments)``: what torchrun.py prints, run in this process."""
+    monkeypatch.syspath_prepend(DISTRIBUTED)
+
+    def torchrun(*arguments, exit_code=0):
+        monkeypatch.setattr(sys, "argv", ["torchrun.py", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_path(str(DISTRIBUTED / "torchrun.py"), run_name="__main__")
+        printed = capsys.readouterr()
+        assert (ended.value.code or 0) == exit_code, printed
+        return printed.err + printed.out
+
+    return torchrun
+
+
 def run_worker(arguments, log):
     """Run the worker program as the only process of a run."""
     forked_commands.as_if_started()
@@ -111,20 +127,6 @@ def assert_same_model(checkpoint, other):
     assert updates == [5, 5]
     for name, weight in expected["model"].items():
         torch.testing.assert_close(state["model"][name], weight, rtol=1e-4, atol=1e-5, msg=name)
-
-
-@pytest.mark.nightly
-def test_two_machines_resume_a_run_of_one_process(flags, one, tmp_path):
-    """Their updates cross the end of an epoch, where one process has a batch less."""
-    place = read_checkpoint(checkpoint_of(one, 2))["extra_state"]["train_iterator"]
-    assert (place["epoch"], place["iterations_in_epoch"]) == (1, 8)
-    assert place["num_batches"] in (9, 11)
-    meeting = ["--nodes", "2", "--rendezvous", f"localhost:{free_port()}", "--workers", "1"]
-    begun = ["--restore-file", checkpoint_of(one, 2), "--save-dir", tmp_path]
-    machines = [start("torchrun.sh", *meeting, *flags, *begun) for _ in range(2)]
-    outputs = [finish(machine) for machine in machines]
-    assert ["@ 2 updates" in output for output in outputs].count(True) == 1
-    assert_same_model(tmp_path / "checkpoint_last.pt", one)
 
 
 def processes_under(ancestor):
@@ -251,11 +253,11 @@ def value(command, flag):
     ],
 )
 def test_the_batch_of_an_update_is_divided_among_the_workers(
-    nodes, workers, update_freq, max_tokens
+    torchrun, nodes, workers, update_freq, max_tokens
 ):
     where = ["--nodes", nodes, "--workers", workers, "--rendezvous", "first:29500"]
     flags = ["DATA", "--max-tokens=12288", "--lr", "1", "--update-freq", "24"]
-    said, command = finish(start("torchrun.sh", "--dry-run", *where, *flags)).splitlines()
+    said, command = torchrun("--dry-run", *where, *flags).splitlines()
     all_tokens = nodes * workers * update_freq * max_tokens
     size = f"{update_freq} batch(es) (--update-freq) x {max_tokens} tokens = {all_tokens} tokens"
     assert f"{nodes * workers} worker(s) x {size}" in said
@@ -263,10 +265,10 @@ def test_the_batch_of_an_update_is_divided_among_the_workers(
     assert value(shlex.split(command), "--nproc-per-node") == str(workers)
 
 
-def test_each_number_of_machines_has_its_line():
+def test_each_number_of_machines_has_its_line(torchrun):
     where = ["--nodes", "2:4", "--rendezvous", "first:29500", "--max-restarts", "5"]
     words = [*where, "--workers", "2", "DATA", "--batch-size", "8", "--update-freq", "8"]
-    *lines, command = finish(start("torchrun.sh", "--dry-run", *words)).splitlines()
+    *lines, command = torchrun("--dry-run", *words).splitlines()
     assert [re.findall(r"(\d+) (?:w|b|sentences =)", line) for line in lines] == [
         ["4", "2", "8"],
         ["6", "2", "5"],
@@ -276,9 +278,9 @@ def test_each_number_of_machines_has_its_line():
     assert "--nnodes 2:4 --max-restarts 5 " in command
 
 
-def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named():
+def test_batch_size_is_divided_like_max_tokens_and_long_sentences_are_named(torchrun):
     words = ["--workers", 4, "DATA", "--batch-size", 64, "--max-tokens", 999]
-    output = finish(start("torchrun.sh", "--dry-run", *words))
+    output = torchrun("--dry-run", *words)
     assert "warning: a sentence of more than 249 tokens" in output
     assert "4 worker(s) x 1 batch(es) (--update-freq) x 16 sentences = 64 sentences\n" in output
     assert "4 worker(s) x 1 batch(es) (--update-freq) x 249 tokens = 996 tokens" in output
@@ -330,6 +332,6 @@ def test_slurm_starts_torchrun_on_each_machine(tmp_path):
         ("--dry-run DATA --update-freq 4,2", "--update-freq 4,2"),
     ],
 )
-def test_a_bad_command_line_is_one_line(arguments, words):
-    (error,) = finish(start("torchrun.sh", *arguments.split()), exit_code=1).splitlines()
+def test_a_bad_command_line_is_one_line(torchrun, arguments, words):
+    (error,) = torchrun(*arguments.split(), exit_code=1).splitlines()
     assert error.startswith("torchrun: error: ") and words in error

@@ -2,16 +2,14 @@
 
 import os
 import re
-import runpy
 import subprocess
-import sys
 import tempfile
 from itertools import product
 from pathlib import Path
 
 import forked_commands
-import preprocessing
 import pytest
+from forked_recipes import run_python
 
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.manifest import NAME
@@ -35,26 +33,21 @@ class Training:
         return os.waitstatus_to_exitcode(status)
 
 
-def run_cli(words, folder, *outputs):
+def run_cli(words, *outputs):
     """``posattn WORDS`` in this process."""
-    forked_commands.as_if_started()
-    os.chdir(folder)
-    forked_commands.redirect(os.devnull, *outputs)
-    sys.argv = ["posattn", *words]
     if words[0] == "train":
         subprocess.Popen = Training
-    with preprocessing.in_this_process():
-        runpy.run_module("fairseq_posattn.cli", run_name="__main__", alter_sys=True)
+    run_python(["-m", "fairseq_posattn.cli", *words], *outputs)
 
 
 @pytest.fixture
-def posattn(tmp_path):
+def posattn(tmp_path, monkeypatch):
     """Run a command in the folder; return its output and its errors."""
+    monkeypatch.chdir(tmp_path)
 
     def posattn(*words, status=0):
         outputs = [Path(tempfile.mkstemp(dir=tmp_path)[1]) for _ in range(2)]
-        given = [*map(str, words)], str(tmp_path), *map(str, outputs)
-        process = forked_commands.fork(run_cli, *given)
+        process = forked_commands.fork(run_cli, [*map(str, words)], *map(str, outputs))
         process.join()
         printed, errors = (output.read_text() for output in outputs)
         assert process.exitcode == status, printed + errors

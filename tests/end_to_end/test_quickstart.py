@@ -8,7 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import forked_commands
 import pytest
+from forked_recipes import run_python
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +33,7 @@ SMALL = ("--pairs", "300", "--max-update", "6", "--warmup-updates", "3")
 @pytest.mark.parametrize(
     "options", [SMALL, pytest.param((), marks=pytest.mark.nightly)], ids=["small", "whole"]
 )
-def test_the_command_of_the_last_lines_translates(tmp_path, run, options):
+def test_the_command_of_the_last_lines_translates(tmp_path, write, monkeypatch, options):
     """The folder has files of an earlier run."""
     out = tmp_path / "with space"
     (out / "checkpoints").mkdir(parents=True)
@@ -43,7 +45,15 @@ def test_the_command_of_the_last_lines_translates(tmp_path, run, options):
     bleu = re.search(r"^BLEU sacrebleu +(\d+\.\d+) ", printed, re.M)
     assert "of 500 translations are exact" in printed
     (command,) = re.findall(r'echo "dreiundzwanzig" \| posattn (.*)', printed)
-    lines = run("posattn", *shlex.split(command), stdin="dreiundzwanzig\n", cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words, stdin = (
+        ["-m", "fairseq_posattn.cli", *shlex.split(command)],
+        write("text", ["dreiundzwanzig"]),
+    )
+    process = forked_commands.fork(run_python, words, "output", "errors", stdin)
+    process.join()
+    assert process.exitcode == 0, Path("errors").read_text()
+    lines = Path("output").read_text()
     assert printed.splitlines()[-1].strip() == r"posattn look with\ space/checkpoints --serve"
     assert set(lines.splitlines()[-1]) <= set(string.ascii_lowercase + " -")
     if options == SMALL:

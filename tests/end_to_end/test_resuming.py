@@ -20,6 +20,7 @@ PLATEAU = ("--lr-scheduler", "reduce_lr_on_plateau", "--lr-shrink", "0.5", "--lr
 PLATEAU += ("--warmup-updates", "0")
 ONLY_AT_THE_END = ("--save-interval-updates", "0")  # each save validates
 FP16 = ("--fp16", "--fp16-no-flatten-grads", "--fp16-init-scale", "4")  # what a CPU can do
+MEMORY = "memory-efficient-bf16"
 EMA = ("--store-ema", "--ema-decay", "0.9", "--ema-update-freq", "3")
 
 
@@ -75,11 +76,9 @@ def test_resuming_needs_the_patches(case, tmp_path):
         Training(Path(), "classification", (*PLATEAU, *FP16, "--patience", "30")),
         Training(Path(), flags=("--num-workers=2",)),
         Training(Path(), processes=2, flags=(*EMA, "--bf16")),
-        pytest.param(
-            Training(Path(), flags=("--memory-efficient-bf16",)), marks=pytest.mark.nightly
-        ),
+        pytest.param(Training(Path(), flags=(f"--{MEMORY}",)), marks=pytest.mark.nightly),
     ],
-    ids=["fp16 classifier", "fp32 workers", "bf16 two processes", "memory-efficient bf16"],
+    ids=["fp16 classifier", "fp32 workers", "bf16 two processes", MEMORY],
 )
 def test_a_training_killed_at_random_moments_resumes_exactly(training, tmp_path):
     """The moments are two, or ``POSATTN_KILLS``.

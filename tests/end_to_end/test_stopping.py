@@ -5,10 +5,7 @@ import os
 import resource
 import signal
 import socket
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import forked_commands
 import pytest
@@ -137,17 +134,13 @@ def test_sigterm_to_the_first_process_stops_the_spawned_ones(
     They may then end before they have saved.
     """
     flags = (*ENDLESS, "--disable-validation", "--update-freq", "1", "--num-workers", workers)
-    training = Training(tmp_path, flags=flags)
-    program = Path(__file__).with_name("forked_commands.py")
-    flags = ["--distributed-world-size", "2", "--distributed-backend", "gloo"]
-    arguments = [*training.arguments(tmp_path / "saved"), *flags, "--ddp-backend", "legacy_ddp"]
-    log = tmp_path / "log"
-    with open(log, "w") as output:
-        words = [sys.executable, str(program), ",".join(without), *map(str, arguments)]
-        process = subprocess.Popen(words, stdout=output, stderr=output)
+    flags += ("--distributed-world-size", "2", "--distributed-backend", "gloo")
+    flags += ("--ddp-backend", "legacy_ddp")
+    before = functools.partial(forked_commands.with_two_devices, *without)
+    [process], [log] = Training(tmp_path, flags=flags, before=before).start(tmp_path / "saved")
     wait_for(log, "epoch 001:      2 /")
-    process.send_signal(signal.SIGTERM)
-    assert process.wait() == code, log.read_text()
+    process.terminate()
+    assert ends_of([process]) == [code], log.read_text()
     assert "training on 2 devices" in log.read_text()
     wait_for(log, f"{name}: stopping after this update")
     if not without:
@@ -178,43 +171,16 @@ def test_a_full_disk_leaves_the_last_good_checkpoint(tmp_path):
     assert (saved / "checkpoint_last.pt").read_bytes() == content
 
 
-@pytest.fixture
-def refused(tmp_path):
-    """Return a function that trains with flags and returns the one-line error."""
-
-    def refused(*flags):
-        training = Training(tmp_path, flags=("--max-update", "4", *map(str, flags)))
-        [code], [log] = training.run(tmp_path / "saved")
-        assert code == 1, log
-        assert "Traceback" not in log and "begin training epoch" not in log
-        prefix, error = log.splitlines()[-1].split(": error: ", 1)
-        assert prefix == "fairseq_posattn"
-        return error
-
-    return refused
-
-
-def test_training_does_not_restart_if_a_checkpoint_is_missing(refused, tmp_path):
-    missing = tmp_path / "nowhere.pt"
-    assert refused("--restore-file", tmp_path) == f"--restore-file: there is no file {tmp_path}"
-    assert refused("--continue-once", missing) == f"--continue-once: there is no file {missing}"
-    last = tmp_path / "saved" / "checkpoint_last.pt"
-    last.symlink_to(missing)
-    assert refused() == f"--save-dir: there is no file {last}"
-    (tmp_path / "saved" / "checkpoint_7.pt").touch()
-    assert refused("--restore-file", "checkpoint_7.pt") == (
-        "--restore-file: there is no file checkpoint_7.pt, "
-        f"but {tmp_path}/saved/checkpoint_7.pt exists"
-    )
-
-
-def test_two_runs_do_not_share_a_folder(refused, tmp_path):
+def test_two_runs_do_not_share_a_folder(tmp_path):
     saved = tmp_path / "saved"
     [process], [log] = Training(tmp_path, flags=(*ENDLESS, "--num-workers", "2")).start(saved)
     wait_for(log, "epoch 001:      1 /")
     holder = f"process {process.pid} on {socket.gethostname()}"
-    assert refused() == (
-        f"--save-dir {saved} is in use by {holder}: wait for its end, or give another --save-dir"
+    [code], [refused] = Training(tmp_path).run(saved)
+    assert code == 1 and "Traceback" not in refused and "begin training epoch" not in refused
+    assert refused.splitlines()[-1] == (
+        f"fairseq_posattn: error: --save-dir {saved} is in use by {holder}: wait for its end, or "
+        "give another --save-dir"
     )
     (saved / "checkpoint_1_9.pt.tmp").touch()
     process.kill()

@@ -40,9 +40,8 @@ def folder(tmp_path_factory, train_arguments):
     folder = tmp_path_factory.mktemp("multi30k")
     (folder / "raw").mkdir()
     for split, part in SPLITS.items():
-        for language, lines in zip(
-            ("de", "en"), zip(*list(captions())[part], strict=True), strict=True
-        ):
+        sides = zip(*list(captions())[part], strict=True)
+        for language, lines in zip(("de", "en"), sides, strict=True):
             text = "".join(f"{line}\n" for line in lines)
             (folder / f"raw/{split}.{language}").write_text(text, encoding="utf-8")
     words = ["multi30k", "--source", folder / "raw", "--dest", folder / "data", "--jobs", "1"]
@@ -63,9 +62,8 @@ def by_fairseq(folder, user_dir, command, *options, paths=("checkpoint_last.pt",
     given = ["--path", models, "--user-dir", user_dir, "--cpu", *DECODING, *options]
     log = forked_commands.output_of(command, folder / "data", *given, **others)
     rows = [line[2:].split("\t") for line in log.splitlines() if line[:2] == "H-"]
-    return [
-        (pieces, float(score)) for _, score, pieces in sorted(rows, key=lambda row: int(row[0]))
-    ]
+    rows.sort(key=lambda row: int(row[0]))
+    return [(pieces, float(score)) for _, score, pieces in rows]
 
 
 def by_translate(folder, capsys, *options, paths=("checkpoint_last.pt",)):
@@ -153,15 +151,10 @@ def test_constraints_are_those_of_fairseq_interactive(way, folder, user_dir, tmp
     pieces = (folder / "data/text/bpe.test.de").read_text().splitlines()
     cut = BytePairEncoder(folder / "data/text/bpe.codes")
     raw, prepared = tmp_path / "raw", tmp_path / "prepared"
-    raw.write_text(
-        "".join("\t".join([line, *words]) + "\n" for line, words in zip(lines, wanted, strict=True))
-    )
-    prepared.write_text(
-        "".join(
-            "\t".join([line, *(cut(word.lower()) for word in words)]) + "\n"
-            for line, words in zip(pieces[:9], wanted, strict=True)
-        )
-    )
+    subwords = [[cut(word.lower()) for word in words] for words in wanted]
+    for path, texts, forced in ((raw, lines, wanted), (prepared, pieces[:9], subwords)):
+        rows = ["\t".join([text, *words]) for text, words in zip(texts, forced, strict=True)]
+        path.write_text("".join(f"{row}\n" for row in rows))
     options = ["--constraints", way]
     fairseqs = by_fairseq(
         *(folder, user_dir, "interactive", *options),
@@ -260,9 +253,7 @@ def test_unsatisfiable_constraints_affect_no_other_line(tmp_path, user_dir):
     (tmp_path / "text").write_text("a b\ta b\na b\tC C C C C C\nb a\n")
     flags = [FIXTURE / "data", "--path", FIXTURE / "checkpoint.pt", "--cpu", "--beam", "2"]
     flags += ["--user-dir", user_dir, "--buffer-size", "3", "--max-len-b", "4", "--constraints"]
-    commands = [("interactive", flags, tmp_path / "text")]
-    [(code, output, errors)] = forked_commands.run_all(user_dir, commands, tmp_path)
-    assert code == 0, errors
+    output = forked_commands.output_of("interactive", *flags, stdin=tmp_path / "text")
     assert [line[:3] for line in output.splitlines() if line.startswith("H-")] == ["H-0", "H-2"]
 
     log = tmp_path / "fairseq.log"

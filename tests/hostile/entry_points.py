@@ -10,9 +10,11 @@ import runpy
 import signal
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import forked_commands
+from kill_and_resume import MAKE
 
 ROOT = Path(__file__).parents[2]
 USER_DIR = str(ROOT / "fairseq_posattn")
@@ -46,18 +48,11 @@ def from_pretrained(path, data, folder):
     GeneratorHubInterface(found["args"], found["task"], found["models"]).translate(["a b"])
 
 
-TRAINING = [
-    *("{data}", "--arch", "posattn_transformer", "--share-all-embeddings"),
-    *("--encoder-sublayers", "dman,san,ffn", "--decoder-sublayers", "dman,san,cross,ffn"),
-    *("--encoder-layers", "1", "--encoder-attention-heads", "2", "--encoder-embed-dim", "12"),
-    *("--decoder-layers", "1", "--decoder-attention-heads", "2", "--encoder-ffn-embed-dim", "12"),
-    *("--decoder-embed-dim", "12", "--decoder-ffn-embed-dim", "12"),
-    *("--max-source-positions", "16", "--max-target-positions", "16"),
-    *("--criterion", "label_smoothed_cross_entropy", "--optimizer", "adam", "--lr", "1e-5"),
-    *("--max-tokens", "64", "--num-workers", "0", "--no-save"),
-    *("--disable-validation", "--save-dir", "{folder}/saved"),
-]
+TRAINING = ["{data}", *MAKE["TRANSLATION"], "--lr", "1e-5"]
+TRAINING += ["--no-save", "--save-dir", "{folder}/saved"]
 GENERATION = ["{data}", "--path", "{path}", "--batch-size", "8", "--num-workers", "0"]
+
+VALIDATION = ["--task", "translation", "--valid-subset", "test"]
 
 TRANSLATION = {
     "train --restore-file": fairseq_command(
@@ -68,16 +63,13 @@ TRANSLATION = {
     ),
     "generate": fairseq_command("generate", *GENERATION),
     "interactive": fairseq_command("interactive", *GENERATION, "--buffer-size", "8"),
-    "validate": fairseq_command(
-        "validate", *GENERATION, "--task", "translation", "--valid-subset", "test"
-    ),
+    "validate": fairseq_command("validate", *GENERATION, *VALIDATION),
     "average": posattn("average", "--inputs", "{path}", "{path}", "--output", "{folder}/mean.pt"),
     "analysis": posattn(*("analysis", "locality", "{path}", "--data", "{data}", "--split", "test")),
     "from_pretrained": from_pretrained,
 }
-CLASSIFICATION = {
-    "predict": posattn("predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none")
-}
+PREDICTION = ["predict", "{path}", "--data", "{data}", "--cpu", "--tokenizer", "none"]
+CLASSIFICATION = {"predict": posattn(*PREDICTION)}
 ENTRIES = TRANSLATION | CLASSIFICATION
 
 
@@ -108,7 +100,8 @@ def _try_all(entry, paths, data, folder):
     os.chdir(folder)
     os.environ["SECRET"] = "the secret"
     replace(path, data.parent / "checkpoint.pt")
-    os._exit(exit_code(ENTRIES[entry], path=path, data=data, folder=folder))
+    call = partial(ENTRIES[entry], path=path, data=data, folder=folder)
+    os._exit(forked_commands.exit_code(call))
 
 
 def run(function, *arguments):
@@ -137,21 +130,6 @@ def fork_for_each(items, prepare, folder):
     os._exit(0)
 
 
-def exit_code(call, **places):
-    """Return the exit code of a call; print errors as Python does."""
-    code = 0
-    try:
-        call(**places)
-    except SystemExit as end:
-        code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        code = 1
-    sys.stdout.flush()
-    sys.stderr.flush()
-    return code
-
-
 def replace(path, file):
     """Make ``path`` a link to another file."""
     Path(path).unlink(missing_ok=True)
@@ -160,11 +138,8 @@ def replace(path, file):
 
 def limit(log):
     """Let this process write to ``log``, and take no more than some memory."""
-    output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
+    log.unlink(missing_ok=True)
+    forked_commands.redirect(os.devnull, log, log)
     limits = [memory_now(0) + MEMORY] * 2
     resource.setrlimit(resource.RLIMIT_AS, limits)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -7,25 +7,21 @@ when it is read.
 import os
 import pickle
 import shutil
-from pathlib import Path
+from functools import partial
 
 import entry_points
+import forked_commands
 from entry_points import GENERATION, TRAINING, fairseq_command, posattn
 from hostile_checkpoints import touch
+from kill_and_resume import FIXTURES, MAKE
 
 LOAD = "load_model_ensemble_and_task"
-FIXTURES = Path(__file__).parents[1] / "fixtures"
 
 TRANSLATION = "{data}/translation/data"
 MODEL = ["--path", "{data}/translation/checkpoint.pt", *GENERATION[3:]]
 TRAINING = [TRANSLATION, *TRAINING[1:], "--max-update", "1"]
-CLASSIFIER = [
-    *("{data}/classification/data", "--task", "sentence_prediction", "--num-classes", "2"),
-    *("--arch", "mpsan_classifier", "--encoder-embed-dim", "12", "--head-dim", "8"),
-    *("--criterion", "sentence_classification", "--optimizer", "adam", "--lr", "1e-3"),
-    *("--batch-size", "16", "--max-update", "1", "--num-workers", "0", "--no-save"),
-    *("--disable-validation", "--save-dir", "{folder}/saved"),
-]
+CLASSIFIER = ["{data}/classification/data", *MAKE["CLASSIFICATION"], "--encoder-embed-dim", "12"]
+CLASSIFIER += ["--max-update", "1", "--no-save", "--save-dir", "{folder}/saved"]
 
 
 def interactive(*arguments):
@@ -55,14 +51,9 @@ READERS = {
             ),
         ),
     },
-    "codes": {
-        "interactive": ("file", interactive("--bpe", "subword_nmt", "--bpe-codes", "{path}"))
-    },
+    "codes": {"interactive": ("file", interactive("--bpe=subword_nmt", "--bpe-codes={path}"))},
     "sentencepiece": {
-        "interactive": (
-            "file",
-            interactive("--bpe", "sentencepiece", "--sentencepiece-model", "{path}"),
-        )
+        "interactive": ("file", interactive("--bpe=sentencepiece", "--sentencepiece-model={path}"))
     },
     "manifest": {"predict": ("classification/data/preparation.json", posattn(*PREDICT))},
     "text": {
@@ -152,7 +143,8 @@ def _try_all(kind, reader, folder):
             setattr(module, name, after(try_each, getattr(module, name)))  # its flags are parsed
     else:
         try_each()
-    os._exit(entry_points.exit_code(call, path=path, data=world, folder=folder))
+    call = partial(call, path=path, data=world, folder=folder)
+    os._exit(forked_commands.exit_code(call))
 
 
 def after(first, function):

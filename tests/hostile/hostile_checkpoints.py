@@ -65,6 +65,11 @@ def glob(name):
     return f"c{module}\n{function}\n".encode()
 
 
+def call(name, arguments, memo=b""):
+    """Return a call of a function by its name, which instructions of the memo may follow."""
+    return glob(name) + memo + b"(" + arguments + b"tR"
+
+
 def string(text):
     encoded = text.encode()
     return b"X" + struct.pack("<I", len(encoded)) + encoded
@@ -87,8 +92,8 @@ def storage(length):
 
 def tensor(length, shape, stride):
     sizes, strides = (b"(" + b"".join(map(number, part)) + b"t" for part in (shape, stride))
-    arguments = storage(length) + number(0) + sizes + strides + b"\x89" + ORDERED + b"t"
-    return glob("torch._utils._rebuild_tensor_v2") + b"(" + arguments + b"R"
+    arguments = storage(length) + number(0) + sizes + strides + b"\x89" + ORDERED
+    return call("torch._utils._rebuild_tensor_v2", arguments)
 
 
 ORDERED = glob("collections.OrderedDict") + b")R"
@@ -106,13 +111,11 @@ def command(canary):
 
 
 def dtype(name):
-    return glob("numpy.dtype") + b"(" + string(name) + b"\x89\x88tR"
+    return call("numpy.dtype", string(name) + b"\x89\x88")
 
 
 def raw_bytes(content):
-    return (
-        glob("_codecs.encode") + b"(" + string(content.decode("latin1")) + string("latin1") + b"tR"
-    )
+    return call("_codecs.encode", string(content.decode("latin1")) + string("latin1"))
 
 
 def beside(value):
@@ -121,10 +124,10 @@ def beside(value):
 
 
 def array_of(kind, content, shape=1):
-    begun = glob("numpy._core.multiarray._reconstruct") + b"("
-    begun += glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b") + b"tR"
+    """Return an array as NumPy pickles it."""
+    empty = glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b")
     state = b"(" + number(1) + b"(" + number(shape) + b"t" + kind + b"\x89" + content + b"tb"
-    return beside(begun + state)
+    return call("numpy._core.multiarray._reconstruct", empty) + state
 
 
 def other_pickle(canary):
@@ -144,14 +147,7 @@ def repeated(value, call, times=300):
 
 
 def encode(codec):
-    return glob("_codecs.encode") + b"(h\x01" + string(codec) + b"tR"
-
-
-def array_from_memo():
-    kind = dtype("u1")
-    first = glob("numpy._core.multiarray._reconstruct") + b"("
-    first += glob("numpy.ndarray") + b"(" + number(0) + b"t" + raw_bytes(b"b") + b"tR"
-    return first + b"(" + number(1) + b"(" + number(10 << 20) + b"t" + kind + b"\x89h\x01tb"
+    return call("_codecs.encode", b"h\x01" + string(codec))
 
 
 LONG = string("a" * (10 << 20))
@@ -159,28 +155,26 @@ EQUAL_HASHES = b"".join(
     b"\x8a\x0a" + (((1 << 61) - 1) * k).to_bytes(10, "little", signed=True) + b"N"
     for k in range(1, 40_001)
 )
-EIGHT = raw_bytes(b"A" * 8)
+EIGHT, HUNDRED = raw_bytes(b"A" * 8), raw_bytes(b"a" * 99)
 WITH_FIELDS = b"(" + number(3) + string("<") + b"N(" + string("a") + b"t}" + string("a")
 WITH_FIELDS += dtype("O8") + number(0) + b"\x86s" + number(8) + number(8) + number(0) + b"tb"
 PICKLES = {
     # an instruction that imports and calls in one
     "instance": lambda canary: b"(S'touch " + str(canary).encode() + b"'\nios\nsystem\n.",
-    "from_memo": lambda canary: pickled(
-        glob("posix.system") + b"q\x01h\x01(" + command(canary) + b"tR"
-    ),
+    "from_memo": lambda canary: pickled(call("posix.system", command(canary), b"q\x01h\x01")),
     "name_made_of_parts": lambda canary: (
         b"\x80\x04\x8c\x05posix\x94\x8c\x06system\x94\x93(" + command(canary) + b"tR."
     ),
     # a function by way of one that is allowed
-    "chained_globals": lambda canary: pickled(
-        glob("torch._utils.os.system") + b"(" + command(canary) + b"tR"
-    ),
+    "chained_globals": lambda canary: pickled(call("torch._utils.os.system", command(canary))),
     "load_of_storage": lambda canary: pickled(
-        glob("torch.storage._load_from_bytes") + b"(" + other_pickle(canary) + b"tR"
+        call("torch.storage._load_from_bytes", other_pickle(canary))
     ),
     "rebuilt_by_any_function": lambda canary: model(
-        glob("torch._tensor._rebuild_from_type_v2")
-        + (b"(" + glob("posix.system") + glob("torch.Tensor") + command(canary) + b"\x85}tR")
+        call(
+            "torch._tensor._rebuild_from_type_v2",
+            glob("posix.system") + glob("torch.Tensor") + command(canary) + b"\x85}",
+        )
     ),
     # attributes in the place of methods
     "methods_of_an_ordered_dictionary": lambda canary: pickled(
@@ -193,54 +187,49 @@ PICKLES = {
     "deep_tuple_as_key": lambda canary: key(b"N" + b"\x85" * 1_000_000),
     "tuple_of_itself_twice_as_key": lambda canary: key(b"N" + b"q\x01h\x01\x86" * 40),
     "tuple_in_a_set": lambda canary: beside(
-        glob("builtins.set") + b"(](N" + b"q\x01h\x01\x86" * 40 + b"etR"
+        call("builtins.set", b"](N" + b"q\x01h\x01\x86" * 40 + b"e")
     ),
     "equal_hashes": lambda canary: beside(b"}(" + EQUAL_HASHES + b"u"),
     # copied, or built from few bytes each
     "string_encoded_often": lambda canary: repeated(LONG, encode("latin1")),
-    "codec_that_doubles": lambda canary: repeated(
-        raw_bytes(b"a" * 99), encode("hex") + b"q\x01", 40
-    ),
+    "codec_that_doubles": lambda canary: repeated(HUNDRED, encode("hex") + b"q\x01", 40),
     "arrays_of_the_same_bytes": lambda canary: repeated(
-        raw_bytes(b"a" * (10 << 20)), array_from_memo()
+        raw_bytes(b"a" * (10 << 20)), array_of(dtype("u1"), b"h\x01", 10 << 20)
     ),
     "set_of_what_grows": lambda canary: repeated(
         b"]q\x02\x85q\x01h\x02(" + b"K\x01" * 300_000 + b"e", glob("builtins.set") + b"h\x01R"
     ),
     # arrays of references to objects, which point anywhere
     "objects_from_bytes": lambda canary: beside(
-        glob("numpy.ndarray") + b"((" + number(1) + b"t" + dtype("O8") + EIGHT + b"tR"
+        call("numpy.ndarray", b"(" + number(1) + b"t" + dtype("O8") + EIGHT)
     ),
-    "objects_from_bytes_reconstructed": lambda canary: array_of(dtype("O8"), EIGHT),
-    "array_larger_than_its_bytes": lambda canary: array_of(dtype("f8"), EIGHT, shape=1 << 40),
-    "kind_with_fields": lambda canary: array_of(dtype("f8") + WITH_FIELDS, EIGHT),
-    "item_set_in_a_tensor": lambda canary: model(
-        tensor(6, [6], [1]) + number(5) + number(1) + b"s"
-    ),
+    "objects_from_bytes_reconstructed": lambda canary: beside(array_of(dtype("O8"), EIGHT)),
+    "array_larger_than_its_bytes": lambda canary: beside(array_of(dtype("f8"), EIGHT, 1 << 40)),
+    "kind_with_fields": lambda canary: beside(array_of(dtype("f8") + WITH_FIELDS, EIGHT)),
+    "item_set_in_a_tensor": lambda canary: model(tensor(6, [6], [1]) + number(5) + b"K\x01s"),
     "storage_shorter_than_declared": lambda canary: model(tensor(600, [600], [1])),
     "stride_beyond_the_storage": lambda canary: model(tensor(6, [2, 3], [1000, 1])),
     "one_number_for_a_trillion": lambda canary: model(tensor(6, [10**12], [0])),
     "storage_that_fills_the_memory": lambda canary: model(tensor(1 << 40, [1], [1])),
-    "empty_tensor_by_size": lambda canary: model(
-        glob("torch.FloatTensor") + b"(" + number(1 << 36) + b"tR"
-    ),
-    "bytes_by_size": lambda canary: model(
-        glob("builtins.bytearray") + b"(" + number(1 << 36) + b"tR"
-    ),
+    "empty_tensor_by_size": lambda canary: model(call("torch.FloatTensor", number(1 << 36))),
+    "bytes_by_size": lambda canary: model(call("builtins.bytearray", number(1 << 36))),
 }
+
+
+def pickles(content, write, path, base, canary):
+    write(path, content(canary))
+
+
+def dumped(protocol, canary):
+    return pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol)
+
+
 for _name, _content in PICKLES.items():
-    CHECKPOINTS[_name] = lambda path, base, canary, content=_content: with_pickle(
-        path, content(canary)
-    )
-
-
-def dumped(protocol, write, path, base, canary):
-    write(path, pickle.dumps({"model": {}, "x": touch(canary)}, protocol=protocol))
-
-
+    CHECKPOINTS[_name] = partial(pickles, _content, with_pickle)
 for _protocol in range(6):
-    CHECKPOINTS[f"zip_protocol_{_protocol}"] = partial(dumped, _protocol, with_pickle)
-    CHECKPOINTS[f"raw_protocol_{_protocol}"] = partial(dumped, _protocol, Path.write_bytes)
+    _content = partial(dumped, _protocol)
+    CHECKPOINTS[f"zip_protocol_{_protocol}"] = partial(pickles, _content, with_pickle)
+    CHECKPOINTS[f"raw_protocol_{_protocol}"] = partial(pickles, _content, Path.write_bytes)
 
 
 # --- Changes of a good checkpoint -----------------------------------------------------------------
@@ -287,10 +276,14 @@ STATES = {
         | {"extra_state": state["extra_state"] | {"metrics": [("x", [(0, "loss", "time", {})])]}}
     ),
 }
+
+
+def changed(change, path, base, canary):
+    torch.save(change(good(base), canary), path)
+
+
 for _name, _change in STATES.items():
-    CHECKPOINTS[_name] = lambda path, base, canary, change=_change: torch.save(
-        change(good(base), canary), path
-    )
+    CHECKPOINTS[_name] = partial(changed, _change)
 
 
 @collected
@@ -346,9 +339,9 @@ def bomb(path, base, canary):
 @collected
 def pickle_in_capitals(path, base, canary):
     """Write a name that PyTorch finds in either case."""
-    body = pickled(b"}" + string("x") + glob("builtins.bytearray") + b"(" + number(3 * 10**9))
+    body = pickled(b"}" + string("x") + call("builtins.bytearray", number(3 * 10**9)) + b"s")
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/DATA.PKL", body[:-1] + b"tRs.")
+        archive.writestr("archive/DATA.PKL", body)
         archive.writestr("archive/version", "3\n")
 
 

@@ -24,11 +24,16 @@ def code(canary):
     return f"[open({str(canary)!r}, 'w')] and [(512, 3)]"
 
 
+SMALL = dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim", "decoder_out_embed_dim"), 4)
+SMALL |= dict.fromkeys(("encoder_layers", "decoder_layers"), "[(4, 3)]")
+
+
 def architecture(name, **settings):
     """Add settings that a model of fairseq evaluates, in its older and its present form."""
 
     def as_arguments(state, canary, folder):
-        values = {key: value(canary) for key, value in settings.items()}
+        values = dict(SMALL) if name.startswith("fconv") else {}
+        values |= {key: value(canary) for key, value in settings.items()}
         task = {"task": "translation", "data": state["cfg"]["task"]["data"]}
         task |= {"max_source_positions": 16, "max_target_positions": 16}
         task |= {"source_lang": "de", "target_lang": "en", "criterion": "cross_entropy"}
@@ -62,6 +67,10 @@ architecture("transformer_lm", character_filters=code, character_embeddings=lamb
 architecture("fconv_lm", decoder_layers=code)
 
 
+WIDTHS, LEARNED = (
+    ("encoder_embed", "decoder_embed", "decoder_output"),
+    {"encoder_learned_pos": True},
+)
 TEN_TIMES = ",".join(["*a{0}"] * 10)
 # Ten lines of references to the line before: a billion words, for a YAML parser.
 YAML_BOMB = f"a0: &a0 [{','.join('x' * 10)}]\n" + "".join(
@@ -104,17 +113,11 @@ def values(canary, folder):
         "embeddings_elsewhere": {"model": embeddings},  # they are in the checkpoint
         "embeddings_elsewhere_of_classifier": {"model": {"encoder_embed_path": pipe}},
         "layers": {"model": {"encoder_layers": 10**7}},
-        "features": {
-            "model": dict.fromkeys(
-                ("encoder_embed_dim", "decoder_embed_dim", "decoder_output_dim"), 10**6
-            )
-        },
+        "features": {"model": {f"{one}_dim": 10**6 for one in WIDTHS}},
         "features_of_ffn": {"model": {"encoder_ffn_embed_dim": 10**10}},
         "heads": {"model": {"encoder_attention_heads": 10**9}},
         "positions": {"model": {"max_source_positions": 10**9}},
-        "learned_positions": {
-            "model": {"max_source_positions": 10**9, "encoder_learned_pos": True}
-        },
+        "learned_positions": {"model": {"max_source_positions": 10**9} | LEARNED},
         "beyond_all_numbers": {"model": {"encoder_layers": 10**70}},
         "layers_in_words": {"model": {"encoder_sublayers": "san," * 10**6 + "ffn"}},
         "positions_in_a_string": {"model": {"max_source_positions": "1000000000"}},

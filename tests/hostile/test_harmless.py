@@ -1,18 +1,15 @@
 """Harmless checkpoints with unusual features are still read."""
 
-import sys
 from pathlib import Path
 
 import entry_points
+import forked_commands
 import pytest
 import torch
 from fairseq import checkpoint_utils
 
 from fairseq_posattn.compat.checkpoints import read_checkpoint
 from fairseq_posattn.training import plugin
-
-sys.path.append(str(Path(__file__).parents[1] / "end_to_end"))
-import forked_commands  # noqa: E402
 
 plugin.register()
 

@@ -1,6 +1,5 @@
 """No file runs code, crashes the interpreter or fills the memory, wherever it is given."""
 
-import functools
 import re
 import shutil
 from pathlib import Path
@@ -19,50 +18,55 @@ TOO_MUCH = 700 << 20
 HARMLESS = {*SETTINGS, "metrics_by_any_name", "two_indexes", "alignment_of_storages"}
 
 
-EVERY = 7
-TRAINING_ALONE = "metrics_by_any_name"
+EVERY = 14
 
 
-def chosen(entry, paths):
-    """Return the files that an entry reads: all entries load by one function.
+def chosen(entry, names):
+    """Return the names of the files that an entry reads: all entries load by one function.
 
     One of them reads all files; the others share them. One reads the settings of its models, too.
     """
+    names = [name for name in names if entry == "predict" or not name.endswith("of_classifier")]
     if entry == "generate":
-        return paths
+        return names
     first = list(entry_points.ENTRIES).index(entry)
-    names = {*list(paths)[first % EVERY :: EVERY], TRAINING_ALONE}
-    if entry == "predict":
-        names |= {name for name in SETTINGS if name.endswith("of_classifier")}
-    return {name: path for name, path in paths.items() if name in names}
+    return [
+        name
+        for place, name in enumerate(names)
+        if place % EVERY == first
+        or name == "metrics_by_any_name"  # which only training needs
+        or name.endswith("of_classifier")
+    ]
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
-    """Return ``hostile(kind)``: a folder of hostile files, and their paths by name."""
+    """Return ``hostile(kind, names)``: a folder of hostile files, and paths by these names."""
+    folders = {}
 
-    @functools.cache
-    def hostile(kind):
-        folder = tmp_path_factory.mktemp(kind)
-        canary = folder / "canary"
-        prepare(canary, folder)
-        settings = {
-            name: edit
-            for name, edit in SETTINGS.items()
-            if kind == "classification" or not name.endswith("of_classifier")
-        }
-        paths = {name: folder / f"{name}.pt" for name in (*CHECKPOINTS, *settings)}
-        for name, write in CHECKPOINTS.items():
-            write(paths[name], FIXTURES / kind / "checkpoint.pt", canary)
-        for name, edit in settings.items():
-            base = "classification" if name.endswith("of_classifier") else "translation"
-            state = torch.load(FIXTURES / base / "checkpoint.pt", weights_only=True)
-            edit(state, canary, folder)
-            torch.save(state, paths[name])
-        assert not canary.exists()
+    def hostile(kind, names):
+        folder = folders.get(kind)
+        if not folder:
+            folder = folders[kind] = tmp_path_factory.mktemp(kind)
+            prepare(folder / "canary", folder)
+        paths = {name: folder / f"{name}.pt" for name in names}
+        for name, path in paths.items():
+            if not path.exists():
+                write(name, kind, path, folder / "canary")
+        assert not (folder / "canary").exists()
         return folder, paths
 
     return hostile
+
+
+def write(name, kind, path, canary):
+    if name in CHECKPOINTS:
+        CHECKPOINTS[name](path, FIXTURES / kind / "checkpoint.pt", canary)
+        return
+    base = "classification" if name.endswith("of_classifier") else "translation"
+    state = torch.load(FIXTURES / base / "checkpoint.pt", weights_only=True)
+    SETTINGS[name](state, canary, canary.parent)
+    torch.save(state, path)
 
 
 @pytest.mark.parametrize(
@@ -72,9 +76,9 @@ def hostile(tmp_path_factory):
 )
 def test_no_checkpoint_does_harm(entry, is_whole, hostile, tmp_path):
     kind = "translation" if entry in entry_points.TRANSLATION else "classification"
-    folder, paths = hostile(kind)
-    paths, canary = paths if is_whole else chosen(entry, paths), folder / "canary"
-    canary.unlink(missing_ok=True)  # of another entry
+    names = [*CHECKPOINTS, *SETTINGS]
+    folder, paths = hostile(kind, names if is_whole else chosen(entry, names))
+    canary = folder / "canary"
 
     data = tmp_path / "data"  # with dictionaries of both, so that each model is built
     shutil.copytree(FIXTURES / kind / "data", data)

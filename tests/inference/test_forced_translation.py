@@ -17,9 +17,8 @@ def test_translations_begin_with_their_prefixes_in_any_batch(source):
     translator = load(min_len=4, nbest=5)
     prefixes = ["B A C B", "", "C C", " ", *[""] * (len(source) - 4)]
     together = translator(source, prefixes=prefixes)
-    alone = [
-        translator(text, prefixes=prefix) for text, prefix in zip(source, prefixes, strict=True)
-    ]
+    pairs = zip(source, prefixes, strict=True)
+    alone = [translator(text, prefixes=prefix) for text, prefix in pairs]
     assert [result.text for result in together] == [result.text for result in alone]
     for result, prefix in zip(together, prefixes, strict=True):
         assert len(result.hypotheses) > 1
@@ -66,9 +65,7 @@ def test_unsatisfiable_conditions_affect_no_other_line(source):
 
 
 def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monkeypatch):
-    monkeypatch.setattr(
-        plain_text, "splitter", lambda folder, rules, language: f"{{}} {language}".format
-    )
+    monkeypatch.setattr(plain_text, "splitter", lambda *rules: f"{{}} {rules[-1]}".format)
     translator = load(data=plain_data, constraints="unordered")
     line = translator.lines.encode("a", "B", ["C"])
     target = translator.task.target_dictionary
@@ -92,9 +89,8 @@ def test_prefixes_of_another_number_give_one_line_errors(lines, complaint, write
     assert command("--input", text, "--prefixes", prefixes) == 1
     output = capsys.readouterr()
     assert output.out.splitlines() == EXPECTED[: min(lines, 2)]
-    assert output.err.splitlines()[-1] == (
-        f"posattn translate: error: {prefixes}: has {complaint} than {text}"
-    )
+    error = f"posattn translate: error: {prefixes}: has {complaint} than {text}"
+    assert output.err.splitlines()[-1] == error
 
 
 def test_unsatisfied_conditions_are_reported_with_line_and_words(write, capsys, source):

@@ -95,10 +95,8 @@ def test_lines_come_in_groups_as_they_arrive(descriptor, tmp_path):
 
 
 def words_of(predictor, sentences):
-    return [
-        [predictor.dictionary[token] for token in sequence]
-        for sequence in predictor.encode(sentences)
-    ]
+    rows = predictor.encode(sentences)
+    return [[predictor.dictionary[token] for token in row] for row in rows]
 
 
 def test_long_texts_are_shortened_or_refused_like_in_training():

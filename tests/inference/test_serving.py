@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import pytest
 from small_translator import CHECKPOINT, EXPECTED, FIXTURE
 
+from fairseq_posattn.inference.commands import serve
 from fairseq_posattn.inference.serving import Batches, Limits, Refused, _requested
 
 pytest.importorskip("uvicorn")
@@ -82,9 +83,8 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
         answers = list(clients.map(lambda text: client.translate(text, "de", "en"), source * 3))
     assert answers == EXPECTED * 3
     with urllib.request.urlopen(f"{url}/metrics") as response:
-        metrics = dict(
-            line.split() for line in response.read().decode().splitlines() if "#" not in line
-        )
+        lines = response.read().decode().splitlines()
+    metrics = dict(line.split() for line in lines if "#" not in line)
     batches, lines = (int(metrics[f"posattn_{name}_total"]) for name in ("batches", "lines"))
     assert batches < lines == len(answers)
     assert int(metrics["posattn_waiting"]) == 0
@@ -93,10 +93,8 @@ def test_clients_at_once_get_what_the_translator_answers(url, source):
 def test_lists_lines_and_alternatives(url, source, translator):
     fields = {"q": [source[0], f"{source[1]}\n\n{source[2]}", ""], "source": "deu", "target": "en"}
     status, answer = post(url, fields | {"alternatives": 2})
-    assert (status, answer["translatedText"]) == (
-        200,
-        [EXPECTED[0], f"{EXPECTED[1]}\n\n{EXPECTED[2]}", ""],
-    )
+    translated = [EXPECTED[0], f"{EXPECTED[1]}\n\n{EXPECTED[2]}", ""]
+    assert (status, answer["translatedText"]) == (200, translated)
     assert [len(others) for others in answer["alternatives"]] == [2, 2, 0]
     assert EXPECTED[0] not in answer["alternatives"][0]
     _, answer = post(url, {"q": source[0], "source": "auto", "target": "en"})
@@ -171,12 +169,11 @@ def test_texts_beyond_the_limit_of_waiting_ones_are_refused(translator):
     assert asyncio.run(fill()) == 429
 
 
-def test_what_cannot_be_served_is_one_line(url):
-    port = url.rpartition(":")[2]
-    twice = [*COMMAND[:4], str(CHECKPOINT), *COMMAND[4:]]
-    for command, words in (
-        ([*COMMAND, "--port", port], f"--port {port}: Address already in use; choose another"),
-        (twice, "both translate de-en; serve them on two ports"),
+def test_what_cannot_be_served_is_one_line(url, capsys):
+    words, port = COMMAND[4:], url.rpartition(":")[2]
+    for arguments, message in (
+        ([*words, "--port", port], f"--port {port}: Address already in use; choose another"),
+        ([str(CHECKPOINT), *words], "both translate de-en; serve them on two ports"),
     ):
-        done = subprocess.run(command, capture_output=True, text=True)
-        assert done.returncode == 1 and words in done.stderr.splitlines()[-1]
+        assert serve.main(arguments) == 1
+        assert message in capsys.readouterr().err.splitlines()[-1]

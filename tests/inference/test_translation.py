@@ -69,10 +69,8 @@ def test_int8_changes_scores_and_no_translation(source, translator, write, capsy
     path = write("text", "\n".join(source))
     assert command("--input", path, "--int8") == 0
     assert capsys.readouterr().out.splitlines() == EXPECTED
-    before, rounded = (
-        [result.hypotheses[0].score for result in model(source)]
-        for model in (translator, load(int8=True))
-    )
+    models = translator, load(int8=True)
+    before, rounded = ([one.hypotheses[0].score for one in model(source)] for model in models)
     assert rounded != before == pytest.approx(rounded, abs=0.2)
     layers = [one for one in translator.models[0].modules() if isinstance(one, torch.nn.Linear)]
     assert quantize_linear_layers(copy.deepcopy(translator.models[0])) == len(layers) > 10
@@ -154,9 +152,8 @@ def test_json_has_the_scores_of_all_hypotheses(write, capsys, source):
     assert attention["source"] == [*source[0].split(), "</s>"]
     assert attention["target"] == EXPECTED[0].split()
     assert all(weight == round(weight, 4) for row in attention["weights"] for weight in row)
-    assert [sum(row) for row in attention["weights"]] == pytest.approx(
-        [1.0] * len(attention["target"]), abs=1e-3
-    )
+    sums = [sum(row) for row in attention["weights"]]
+    assert sums == pytest.approx([1.0] * len(attention["target"]), abs=1e-3)
     assert blank == {"text": "", "hypotheses": []}
 
 
@@ -247,9 +244,7 @@ def test_unknown_tokens_are_not_written_on_request(unkpen):
 )
 def test_the_default_search_is_that_of_fairseq_except_for_summaries(main, changed, monkeypatch):
     passed = []
-    monkeypatch.setattr(
-        translation, "load", lambda *args, **options: passed.append(options) or 1 / 0
-    )
+    monkeypatch.setattr(translation, "load", lambda *_, **given: passed.append(given) or 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main([str(CHECKPOINT), "--cpu", "--input", os.devnull])
     ours = {"device": "cpu", "attention": None, "int8": False}
@@ -289,9 +284,8 @@ def test_fairseqs_transformer_returns_attention(source):
     cfg = convert_namespace_to_omegaconf(args).model
     model = trained.task.build_model(cfg).eval()
     stock = replace(trained, model=model, config=cfg)
-    translator = translation.translator_of(
-        [stock], device="cpu", attention="pieces", max_len_b=6, min_len=3
-    )
+    options = {"device": "cpu", "attention": "pieces", "max_len_b": 6, "min_len": 3}
+    translator = translation.translator_of([stock], **options)
     for text, result in zip(source[:3], translator(source[:3]), strict=True):
         weights = result.hypotheses[0].alignment.weights
         assert weights.shape == (len(result.hypotheses[0].pieces.split()), len(text.split()) + 1)

@@ -72,9 +72,8 @@ def predicted(run, number):
 
 def generated(run, number):
     Path("data/text/test.en").write_text("".join(f"{line}\n" for line in REFERENCES))
-    hypotheses = [
-        " ".join(line.split()[: 8 - number - place % 2]) for place, line in enumerate(REFERENCES)
-    ]
+    lengths = (8 - number - place % 2 for place in range(len(REFERENCES)))
+    hypotheses = [" ".join(WORDS[start : start + length]) for start, length in enumerate(lengths)]
     lines = []
     for place, (line, hypothesis) in enumerate(zip(REFERENCES, hypotheses, strict=True)):
         lines += [f"S-{place}\tx", f"T-{place}\t{line}", f"H-{place}\t-1\t{hypothesis}"]
@@ -187,10 +186,7 @@ def test_a_false_or_missing_number_is_found(capsys, name, old, new, found):
         (lambda members: members | {"../x": b""}, "table.tar.gz is refused: '../x' is a link or"),
         (lambda members: {"x": b""}, "table.tar.gz is no archive of --bundle: "),
         (lambda members: members | {"table.json": b"[]"}, "table.json is no result of a recipe"),
-        (
-            replaced("table.json", b'"rows"', b'"row"'),
-            "is no archive of --bundle: KeyError: 'rows'",
-        ),
+        (replaced("table.json", b'"rows"', b'"row"'), "no archive of --bundle: KeyError: 'rows'"),
         (replaced("table.json", b'"A"', b'"\\u001b[2J"'), "table.tar.gz: row is "),
         (
             replaced("rows/0/seed1/result.json", b"--forms sacrebleu", b"--statistics /tmp/x"),

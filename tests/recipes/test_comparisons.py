@@ -26,10 +26,8 @@ def row(name, *scores, **more):
 
 def kept(*runs, test_set="a", names=("rouge1",)):
     """Return statistics of runs from the scores of their sentences, the same for all names."""
-    return [
-        Kept(test_set, {name: [[float(score), 1.0] for score in run] for name in names})
-        for run in runs
-    ]
+    scores = [[[float(score), 1.0] for score in run] for run in runs]
+    return [Kept(test_set, dict.fromkeys(names, run)) for run in scores]
 
 
 def test_the_baseline_is_plain_attention_or_the_first_row():
