@@ -198,7 +198,7 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
         assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
 
 
-@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS, [0.3]), ("dman", 0.0)])
+@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS[:-1], [0.3]), ("dman", 0.0)])
 def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
     torch.compiler.reset()
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=dropout_p)
