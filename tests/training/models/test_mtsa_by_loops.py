@@ -84,6 +84,11 @@ VARIANTS = ["--mtsa-masks=others", "--mtsa-masks=none", "--mtsa-scores=source2to
 VARIANTS += ["--mtsa-scores=token2token", "--mtsa-source=input --mtsa-source-layers=0"]
 CASES = [(data, training, "") for data in SETS for training in (True, False)]
 CASES += [("cr", False, flags) for flags in VARIANTS]
+CASES += [("snli", False, "--pair-features=distance")]
+FEATURES = {
+    "difference": lambda a, b: torch.cat([a, b, a - b, a * b], dim=-1),
+    "distance": lambda a, b: torch.cat([(a - b).abs(), a * b], dim=-1),
+}
 
 
 def encode(model, tokens, activation, masks, drawn, row):
@@ -135,7 +140,7 @@ def classify(model, features, activation, highway, drawn):
     return dropped_linear("6" if highway else "4", x)
 
 
-def classifier_dropouts(sides, highway, p, attention):
+def classifier_dropouts(sides, highway, p, attention, width):
     """Return probability and shape of each dropout in the order of the forward pass."""
     in_heads, places = (2, HEADS, T, D), {}
     each = factor_dropout(attention)
@@ -147,7 +152,7 @@ def classifier_dropouts(sides, highway, p, attention):
         places[side, "tokens"] = each, in_heads
         places[side, "attention.fusion_gate.gate"] = p, (2, HEADS, T, 2 * D)
         places[side, "pooling.hidden"] = places[side, "pooling.output"] = p, (2, T, C)
-    places["head", "1"] = p, (2, C * len(sides) ** 2)
+    places["head", "1"] = p, (2, width)
     for name in ("4.gate", "4.map", "6") if highway else ("4",):
         places["head", name] = p, (2, LAYER)
     return places
@@ -173,16 +178,16 @@ def test_the_classifier_equals_the_reference(data, training, variant, monkeypatc
     output = classifier_builder.scores(model.model, *batches.values())
     options = activation, built.cfg.mtsa_masks
     p, attention = (p, attention) if training else (0, 0)
-    drawn = dropout_factors(draws, classifier_dropouts(sides, highway, p, attention))
-    vectors = []
+    (head,) = model.model.classification_heads.values()
+    places = classifier_dropouts(sides, highway, p, attention, head.layers[1].in_features)
+    drawn, vectors = dropout_factors(draws, places), []
     for side, batch in batches.items():
         rows = [
             encode(model, batch[row, :length], *options, lambda n, s=side: drawn[s, n], row)
             for row, length in enumerate(LENGTHS[side])
         ]
         vectors.append(torch.stack(rows))
-    a, b = vectors[0], vectors[-1]
-    features = torch.cat([a, b, a - b, a * b], dim=-1) if highway else a
+    features = FEATURES[built.cfg.pair_features](*vectors) if highway else vectors[0]
     model.check(output, classify(model, features, activation, highway, drawn))
 
 
