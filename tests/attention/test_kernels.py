@@ -90,7 +90,7 @@ def test_every_mapping_of_da(mapping):
 @pytest.mark.slow
 @pytest.mark.parametrize("token_scale", SCALES)
 def test_every_scale_of_mtsa(token_scale):
-    """Those of source2token weights in the cases are the identity."""
+    """The cases have the identity as scale of source2token scores."""
     scales = {"token_scale": token_scale, "source_scale": "log_sigmoid"}
     check("mtsa", 40, key_padding_mask=padding_of(BATCH, 40), mask=None, **scales)
 
