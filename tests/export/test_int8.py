@@ -50,11 +50,10 @@ def test_labels_stay_with_their_lines_when_blank_ones_are_left_out(write):
         command.read_examples(text, write("labels", "1\n2\n3\n"))
 
 
-@pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_summarization"])
 @torch.no_grad()
-def test_only_linear_layers_are_quantized(arch, translator, tmp_path):
+def test_only_linear_layers_are_quantized(translator, tmp_path):
     """Errors stay small against the spread of logits; the model itself is unchanged."""
-    path, _ = translator(arch, *TINY_TRANSFORMER, "--share-all-embeddings")
+    path, _ = translator("dman_summarization", *TINY_TRANSFORMER)
     model = export(path, tmp_path / "out").model
     source, target = sentences(7, 1, 12), sentences(9, 4, 2, seed=1)
     before = model(source, decoder_input_ids=target).logits
@@ -62,18 +61,6 @@ def test_only_linear_layers_are_quantized(arch, translator, tmp_path):
     assert torch.equal(model(source, decoder_input_ids=target).logits, before)
     error = (rounded - before).pow(2).mean().sqrt() / before.std()
     assert 1e-4 < error < 0.2
-
-
-def test_stock_models_translate_in_int8(translator):
-    """Scores differ slightly."""
-    path, _ = translator("transformer_iwslt_de_en", *TINY_TRANSFORMER, "--share-all-embeddings")
-    lines = ["word1 word2 word3", "word4"]
-    scores = [
-        torch.tensor([found.hypotheses[0].score for found in model(lines)])
-        for model in (translation.load(path, int8=int8, max_len_b=5) for int8 in (False, True))
-    ]
-    assert not torch.equal(*scores)
-    torch.testing.assert_close(*scores, atol=0.5, rtol=0.2)
 
 
 def test_translations_are_measured_beside_the_models(tmp_path, write, capsys):

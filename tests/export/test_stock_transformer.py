@@ -85,7 +85,9 @@ def test_other_models_stay_and_the_messages_say_why(flag, translator, tmp_path, 
     assert translation.load(path, device="cpu", max_len_b=5)("word1 word2").hypotheses
     assert command.main([str(path), str(tmp_path / "out")], prog="posattn export") == 1
     kind = type(model).__name__
-    assert f"{path}: a {kind} cannot be exported: {UNREAD[flag]}" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert f"{path}: a {kind} cannot be exported: {UNREAD[flag]}" in error
+    assert "'posattn translate --int8'" in error and not list(tmp_path.glob("*out*"))
     with pytest.raises(ValueError, match=f"of {kind} has no layers of sublayers: {UNREAD[flag]}"):
         open_view(str(path))
 

@@ -26,13 +26,14 @@ assert "fairseq_posattn.training.models" not in sys.modules
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, pipeline
 
-folder, lines = sys.argv[1], sys.stdin.read().splitlines()
+given = json.load(sys.stdin)
 common = {"max_steps": 30, "learning_rate": 0.01, "report_to": [], "use_cpu": True}
 common["disable_tqdm"] = True
 """
 TRANSLATE = """
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
+folder, lines = given["translation"]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSeq2SeqLM.from_pretrained(folder)
 
@@ -51,6 +52,7 @@ from transformers import (
     AutoModelForSequenceClassification, DataCollatorWithPadding, Trainer, TrainingArguments,
 )
 
+folder, lines = given["classification"]
 answers = [found["label"] for found in pipeline("text-classification", folder)(lines)]
 tokenizer = AutoTokenizer.from_pretrained(folder)
 model = AutoModelForSequenceClassification.from_pretrained(folder)
@@ -81,26 +83,29 @@ def output_of(words, text=""):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind, code", [("classification", CLASSIFY), ("translation", TRANSLATE)])
-def test_an_exported_model_answers_and_trains(kind, code, tmp_path):
+def test_exported_models_answer_and_train(tmp_path):
     """All checks share one process; most of its time is importing."""
     from fairseq_posattn.export.checkpoint import export
     from fairseq_posattn.inference import prediction, translation
 
-    fixture, folder = FIXTURES / kind, tmp_path / "exported"
-    given = str(fixture / "checkpoint.pt"), str(fixture / "data")
-    export(given[0], folder, given[1])
-    if kind == "translation":
-        lines = ["a b c", "d", "h g f e d c", "a a a"]
-        expected = [one.text for one in translation.load(*given, device="cpu")(lines)]
-    else:
-        lines = (fixture / "sentences.txt").read_text().splitlines()
-        expected = [one.label for one in prediction.load(*given, device="cpu")(lines)]
-    words = [sys.executable, "-c", WITHOUT + code + TRAIN, str(folder)]
-    result = json.loads(output_of(words, "\n".join(lines)).splitlines()[-1])
-    assert result["answers"] == expected
-    assert result["after"] < 0.5 * result["before"]
-    assert result["same"]
+    sentences = (FIXTURES / "classification/sentences.txt").read_text().splitlines()
+    given, expected = {}, []
+    for kind, load, answer, lines in (
+        ("classification", prediction.load, "label", sentences),
+        ("translation", translation.load, "text", ["a b c", "d", "h g f e d c", "a a a"]),
+    ):
+        checkpoint, data = (str(FIXTURES / kind / name) for name in ("checkpoint.pt", "data"))
+        export(checkpoint, tmp_path / kind, data)
+        given[kind] = str(tmp_path / kind), lines
+        model = load(checkpoint, data, device="cpu")
+        expected.append([getattr(one, answer) for one in model(lines)])
+    program = WITHOUT + CLASSIFY + TRAIN + TRANSLATE + TRAIN
+    printed = output_of([sys.executable, "-c", program], json.dumps(given)).splitlines()
+    results = [json.loads(line) for line in printed if line.startswith('{"answers"')]
+    assert [result["answers"] for result in results] == expected
+    for result in results:
+        assert result["after"] < 0.5 * result["before"]
+        assert result["same"]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from fairseq.data import Dictionary
+from classifier_builder import dictionary_of
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.inference import prediction
@@ -21,13 +21,6 @@ register()
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SIZES = {"embed_dim": 16, "ffn_embed_dim": 16, "layers": 2, "attention_heads": 2}
-
-
-def dictionary_of(words):
-    dictionary = Dictionary()
-    dictionary.encode_line(words)
-    dictionary.finalize()
-    return dictionary
 
 
 def transformer(task, encoder, decoder, **flags):
@@ -45,7 +38,7 @@ def build():
     """Return ``build("dman,san,ffn")``: an encoder of two layers and its places."""
 
     def build(encoder, decoder="san,cross,ffn", side="encoder", **flags):
-        dictionary = dictionary_of("a b c d e f g h i j")
+        dictionary = dictionary_of(*"abcdefghij")
         task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
         chosen = getattr(transformer(task, encoder, decoder, **flags)[0], side)
         names = {"encoder": encoder, "decoder": decoder}[side].split(",")
@@ -61,7 +54,9 @@ def translator(tmp_path):
     def build(source="a b c d e", target="A B C D E", **flags):
         languages = {name: flags.pop(name, "xx") for name in ("source_lang", "target_lang")}
         settings = TranslationConfig(data=str(tmp_path), **languages)
-        task = TranslationTask(settings, dictionary_of(source), dictionary_of(target))
+        task = TranslationTask(
+            settings, *(dictionary_of(*text.split()) for text in (source, target))
+        )
         encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
         model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
         trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)

@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from fairseq_posattn.attention.declare import IMPLEMENTATIONS
 from fairseq_posattn.model.mechanisms import MECHANISMS, LayerDescription
@@ -21,13 +20,3 @@ def test_a_mechanism_without_the_implementation_chooses_its_own(name, named):
     has_kernels = name in ("dman", "da", "mtsa", "alibi", "t5", "kerple")
     has = {"reference": True, "sdpa": name not in ("rpr", "cope"), "triton": has_kernels}[named]
     assert mechanism.impl == (named if has else "auto")
-
-
-def test_named_kernels_are_not_replaced_on_a_cpu(monkeypatch):
-    """DMAN has kernels, which need a GPU; plain attention has none."""
-    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
-    config = MechanismConfig(attention_impl="triton")
-    hidden, vectors = torch.zeros(1, 3, 32), [torch.zeros(1, 2, 3, 16)] * 3
-    assert MECHANISMS["san"](config, LAYER)(hidden, *vectors).shape == (1, 2, 3, 16)
-    with pytest.raises(ValueError, match="impl='triton' needs .*; choose one of: auto, reference"):
-        MECHANISMS["dman"](config, LAYER)(hidden, *vectors)

@@ -59,16 +59,6 @@ def test_documents_are_split_after_words_that_end_a_sentence(separator):
     assert split.number.tolist() == [0, 1, 2, 3, 0]
 
 
-def test_vectors_of_sentences_are_arranged_by_document():
-    split = split_documents(torch.tensor([[4, SEP, 5, 6], [7, PAD, PAD, PAD]]), PAD, SEP)
-    vectors = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], requires_grad=True)
-    rows, padding = split.gather(vectors)
-    assert rows.tolist() == [[[1, 2], [3, 4]], [[5, 6], [0, 0]]]
-    assert padding.tolist() == [[False, False], [False, True]]
-    rows.sum().backward()
-    assert vectors.grad.eq(1).all()
-
-
 def test_a_document_without_words_is_refused():
     with pytest.raises(UsageError, match="nothing but sentence separators"):
         split_documents(torch.tensor([[4, 5], [SEP, SEP]]), PAD, SEP)

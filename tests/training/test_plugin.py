@@ -41,18 +41,17 @@ def test_another_copy_of_the_package_does_not_patch_again():
 
 
 # As --user-dir FOLDER, other tests start commands.
-IMPORTS = [
-    f"import_user_module(Namespace(user_dir='{USER_DIR}/'))",
-    "for _ in range(2): import_user_module(Namespace(user_dir='fairseq_posattn'))",
-    "import fairseq_posattn",
-]
+BY_USER_DIR = f"""
+for user_dir in ("fairseq_posattn", "{USER_DIR}/"):
+    import_user_module(Namespace(user_dir=user_dir))
+"""
 AFTER_FAIRSEQ = f"""
 import os
 from argparse import Namespace
 import fairseq.models
 from fairseq.utils import import_user_module
 print("imported", flush=True)
-for way in {IMPORTS}:
+for way in {[BY_USER_DIR, "import fairseq_posattn"]}:
     child = os.fork()
     if child == 0:
         exec(way)

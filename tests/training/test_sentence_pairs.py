@@ -1,5 +1,8 @@
 """The task of sentence pairs: batches, shuffling, malformed data; checks of fairseq's task."""
 
+import copy
+import functools
+
 import numpy
 import pytest
 import torch
@@ -18,7 +21,17 @@ INPUTS = {
 CLASSES = {**INPUTS, "label": ["yes", "no", "maybe"]}
 SCORES = {**INPUTS, "score": ["4.5", "1", "3"]}
 STOCK, PAIRS = "sentence_prediction", "sentence_pair_prediction"
+RATINGS = "--criterion rating_regression --num-classes 1"
+RELATEDNESS = "--criterion relatedness --num-classes 5"
+NUMBERS = "--criterion sentence_prediction --regression-target --num-classes 5"
 OF_CLASSES = ["--criterion", "sentence_classification", "--num-classes", "3"]
+
+
+@functools.cache
+def settings_of(task, flags):
+    words = ["data", "--task", task, "--arch", "roberta_base", *OF_CLASSES, *flags.split()]
+    args = options.parse_args_and_arch(options.get_training_parser(), words)
+    return convert_namespace_to_omegaconf(args)
 
 
 @pytest.fixture
@@ -29,9 +42,9 @@ def load_task(write_sentence_data, tmp_path):
         data = tmp_path / "data"
         if not data.exists():
             write_sentence_data(data, splits)
-        words = [str(data), "--task", task, "--arch", "roberta_base", *OF_CLASSES, *flags.split()]
-        args = options.parse_args_and_arch(options.get_training_parser(), words)
-        task = tasks.setup_task(convert_namespace_to_omegaconf(args).task)
+        settings = copy.deepcopy(settings_of(task, flags)).task
+        settings.data = str(data)
+        task = tasks.setup_task(settings)
         task.checks_rows = True  # set by the plugin's models
         return task
 
@@ -68,16 +81,9 @@ def test_max_tokens_counts_the_longer_sentence(load_task):
     assert [rows.tolist() for rows in batches] == [[0], [1, 2]]
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [
-        "relatedness --num-classes 5",
-        "rating_regression --num-classes 1",
-        "sentence_prediction --num-classes 1 --regression-target",
-    ],
-)
+@pytest.mark.parametrize("flags", [RELATEDNESS, RATINGS, NUMBERS.replace("5", "1")])
 def test_scores_are_float64_which_half_precision_leaves_unchanged(load_task, flags):
-    target = batch(load_task({"train": SCORES}, f"--criterion {flags}"), [0, 1, 2])["target"]
+    target = batch(load_task({"train": SCORES}, flags), [0, 1, 2])["target"]
     assert (target.tolist(), target.dtype) == ([4.5, 1, 3], torch.float64)
 
 
@@ -103,9 +109,6 @@ EMPTY = {"input1": ["one", "", "three"]}
 CUT = "--max-positions 3 --shorten-method truncate --shorten-data-split-list"
 THIRD = "label/valid: row 1: its label is number 3 of label/dict.txt"
 NUMBER = "label/valid.label:2: a number should stand here, not "
-RATINGS = "rating_regression --num-classes 1"
-RELATEDNESS = "relatedness --num-classes 5"
-NUMBERS = "sentence_prediction --regression-target --num-classes 5"
 
 
 @pytest.fixture
@@ -125,42 +128,38 @@ def load_error(load_task, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("task", [STOCK, PAIRS])
 @pytest.mark.parametrize(
-    ("changed", "flags", "message"),
+    ("task", "changed", "flags", "message"),
     [
-        ({"input1": ["no", "no"]}, "", "input1/valid has 2 rows and input0/valid has 3: "),
-        ({"input0": ["one", "", "three"]}, "", "input0/valid: row 2 is empty"),
-        (EMPTY, "", "input1/valid: row 2 is empty"),
-        ({}, f"{CUT} train", "input"),  # only the training set is cut
-        ({"label": ["no", "no"]}, "", "label/valid has 2 rows and input0/valid has 3: "),
-        ({"label": ["yes", "no", "?"]}, "", "label/valid: row 3: its label is not in label/d"),
-        ({"label": ["yes", "no", ""]}, "", "label/valid: row 3: has 0 labels; give it one"),
-        ({"label": ["yes", "no", "yes no"]}, "", "label/valid: row 3: has 2 labels; give it one"),
-        ({}, "--num-classes 2", f"{THIRD}: give --num-classes 3"),
-        ({"label": None}, "", "label/valid: there are no such labels"),
+        (STOCK, {"input1": ["no"] * 2}, "", "input1/valid has 2 rows and input0/valid has 3: "),
+        (PAIRS, {"input0": ["one", "", "three"]}, "", "input0/valid: row 2 is empty"),
+        (STOCK, EMPTY, "", "input1/valid: row 2 is empty"),
+        (STOCK, {}, f"{CUT} train", "input"),  # only the training set is cut
+        (PAIRS, {}, f"{CUT} train", "input"),
+        (STOCK, {"label": ["no", "no"]}, "", "label/valid has 2 rows and input0/valid has 3: "),
+        (PAIRS, {"label": ["no", "no"]}, "", "label/valid has 2 rows and input0/valid has 3: "),
+        (STOCK, {"label": ["yes", "no", "?"]}, "", "label/valid: row 3: its label is not in label"),
+        (PAIRS, {"label": ["yes", "no", ""]}, "", "label/valid: row 3: has 0 labels; give it one"),
+        (PAIRS, {"label": ["yes", "no", "yes no"]}, "", "label/valid: row 3: has 2 labels; give"),
+        (STOCK, {}, "--num-classes 2", f"{THIRD}: give --num-classes 3"),
+        (STOCK, {"label": None}, "", "label/valid: there are no such labels"),
+        (STOCK, {"score": ["4.5", "", "3"]}, RATINGS, f"{NUMBER}''"),
+        (PAIRS, {"score": ["4.5", "1 2", "3"]}, RATINGS, f"{NUMBER}'1 2'"),
+        (PAIRS, {"score": ["4.5", "nan", "3"]}, RATINGS, f"{NUMBER}'nan'"),
+        (PAIRS, {"score": ["4.5"]}, RATINGS, "label/valid.label has 1 rows and input0/valid has 3"),
+        (
+            PAIRS,
+            {"score": ["4", "1", "5.5"]},
+            RELATEDNESS,
+            "label/valid.label:3: the score 5.5 is ",
+        ),
+        (STOCK, {"score": ["4", "1", "3"]}, NUMBERS, "label/valid.label:1: 5 numbers, for --num-c"),
     ],
 )
-def test_malformed_rows_of_classes_are_one_line(load_error, task, changed, flags, message):
-    columns = {name: lines for name, lines in {**CLASSES, **changed}.items() if lines}
+def test_malformed_rows_are_one_line(load_error, task, changed, flags, message):
+    columns = (SCORES if "score" in changed else CLASSES) | changed
+    columns = {name: lines for name, lines in columns.items() if lines}
     assert load_error(task, columns, flags).startswith(message)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("task", "scores", "flags", "message"),
-    [
-        (STOCK, ["4.5", "", "3"], RATINGS, f"{NUMBER}''"),
-        (PAIRS, ["4.5", "1 2", "3"], RATINGS, f"{NUMBER}'1 2'"),
-        (PAIRS, ["4.5", "nan", "3"], RATINGS, f"{NUMBER}'nan'"),
-        (PAIRS, ["4.5"], RATINGS, "label/valid.label has 1 rows and input0/valid has 3: "),
-        (PAIRS, ["4.5", "1", "5.5"], RELATEDNESS, "label/valid.label:3: the score 5.5 is not from"),
-        (STOCK, ["4.5", "1", "3"], NUMBERS, "label/valid.label:1: 5 numbers, for --num-classes 5"),
-    ],
-)
-def test_malformed_scores_are_one_line(load_error, task, scores, flags, message):
-    columns = {**SCORES, "score": scores}
-    assert load_error(task, columns, f"--criterion {flags}").startswith(message)
 
 
 @pytest.mark.slow

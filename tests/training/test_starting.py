@@ -47,9 +47,7 @@ def options_of(arch, *flags):
         ("dman_iwslt_de_en", "--encoder-sublayers dman,ffn --dman-max-distance 7"),
         ("posattn_transformer", "--decoder-layers 1 --encoder-normalize-before"),
         ("transformer_iwslt_de_en", "--encoder-layers 2 --decoder-learned-pos --dropout 0.3"),
-        ("transformer", ""),
         ("mpsan_classifier", "--encoder-embed-dim 100 --pooling mean_max --no-class-bias"),
-        ("cspan_classifier", ""),
     ],
 )
 def test_flags_build_the_same_model(arch, flags):

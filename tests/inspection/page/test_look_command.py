@@ -121,11 +121,9 @@ def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch)
 @pytest.mark.parametrize(
     "kind, text, options, error",
     [
-        ("classification", b"a\n\xff\n", [], r"text:2: not UTF-8"),
         ("classification", b"\n\n", [], r"no sentences"),
         ("classification", b"", [], r"the file is empty"),
         ("classification", b"a b\n" + b"a " * 40, [], r"text:2: 41 tokens with the end symbol"),
-        ("classification", b"a\tb\n", [], r"text:1: .* one sentence, not 2; give each a line"),
         ("classification", b"\n" + b"a b " * 7, [], "text:2: its attention is too large"),
         ("classification", b"a\n", ["--targets", "TARGETS"], "needs a model that translates"),
         ("translation", b"a\nb\n", ["--targets", "TARGETS"], "line counts differ"),

@@ -85,15 +85,6 @@ def test_blocks_of_the_length_that_takes_least_memory():
     assert sizes.tolist() == [2, 2, 2, 2, 3, 3, 4, 4, 5, 6, 10, 1]
 
 
-@pytest.mark.parametrize("size", [0, 2, 5])
-def test_every_token_comes_back_to_its_place(size):
-    tokens = torch.arange(28.0).view(4, 7, 1)
-    blocks = cut_into_blocks(PADDING, size)
-    back = blocks.join(blocks.cut(tokens), 7)
-    assert torch.equal(back[~PADDING], tokens[~PADDING])
-    assert (~blocks.padding).sum() == sum(LENGTHS)
-
-
 def test_nothing_but_padding_gives_finite_gradients():
     module = model()
     (tokens,) = leaves((4, 7, 3))

@@ -17,7 +17,7 @@ HEADS, D = 2, 2
 C = HEADS * D
 
 
-def tensorized(query, key, value, source, head, pair_scale, pairs, tokens):
+def tensorized(query, key, value, source, head, pair_scale, pairs, tokens, masks="past,future"):
     """Return the contexts of a head, [L, D] (Algorithm 1); half of the heads look back.
 
     Args:
@@ -26,7 +26,10 @@ def tensorized(query, key, value, source, head, pair_scale, pairs, tokens):
         pairs, tokens: dropout factors of the numerator, [L, L] and [L, D].
     """
     seen = torch.ones(len(query), len(key), dtype=torch.float64)
-    seen = seen.tril(-1) if head < HEADS // 2 else seen.triu(1)
+    if masks == "others":
+        seen.fill_diagonal_(0)
+    elif masks != "none":
+        seen = seen.tril(-1) if head < HEADS // 2 else seen.triu(1)
     pair = pair_scale(query @ key.T / math.sqrt(D)) * seen  # [query, key]
     token = torch.exp(source)
     denominator = pair @ token + (seen.sum(1, keepdim=True) == 0)  # 1 without a key
@@ -76,12 +79,26 @@ SETS = {
 }
 
 
-def encode(model, tokens, activation, drawn, row):
+# Table 3, further flags of the model of CR: its masks, and without either of the scores.
+VARIANTS = ["--mtsa-masks=others", "--mtsa-masks=none", "--mtsa-scores=source2token"]
+VARIANTS += ["--mtsa-scores=token2token", "--mtsa-source=input --mtsa-source-layers=0"]
+CASES = [(data, training, "") for data in SETS for training in (True, False)]
+CASES += [("cr", False, flags) for flags in VARIANTS]
+CASES += [("snli", False, "--pair-features=distance")]
+FEATURES = {
+    "difference": lambda a, b: torch.cat([a, b, a - b, a * b], dim=-1),
+    "distance": lambda a, b: torch.cat([(a - b).abs(), a * b], dim=-1),
+}
+
+
+def encode(model, tokens, activation, masks, drawn, row):
     """Return the vector of a sentence."""
     words = model.parameters["encoder.embed_tokens.weight"][tokens]
     length, prefix = len(tokens), "encoder.words.encoder"
 
     def per_head(head, name, x):
+        if f"{prefix}.{name}.weight" not in model.parameters:  # no such scores
+            return torch.zeros(length, D, dtype=torch.float64)
         weight = model.parameters[f"{prefix}.{name}.weight"][head]
         x = (x * drawn(name)[row, head, :length]) @ weight
         has_bias = name not in ("query_map", "key_map")
@@ -97,7 +114,8 @@ def encode(model, tokens, activation, drawn, row):
         source = per_head(head, "attention.source_output", source)
         pairs = drawn("pairs")[row, head, :length, :length]
         kept = drawn("tokens")[row, head, :length]
-        context = tensorized(query, key, value, source, head, torch.sigmoid, pairs, kept)
+        scores = query, key, value, source
+        context = tensorized(*scores, head, torch.sigmoid, pairs, kept, masks)
         both = torch.cat([value, context], dim=-1)
         gate = torch.sigmoid(per_head(head, "attention.fusion_gate.gate", both))
         heads.append(gate * value + (1 - gate) * context)
@@ -122,7 +140,7 @@ def classify(model, features, activation, highway, drawn):
     return dropped_linear("6" if highway else "4", x)
 
 
-def classifier_dropouts(sides, highway, p, attention):
+def classifier_dropouts(sides, highway, p, attention, width):
     """Return probability and shape of each dropout in the order of the forward pass."""
     in_heads, places = (2, HEADS, T, D), {}
     each = factor_dropout(attention)
@@ -134,42 +152,42 @@ def classifier_dropouts(sides, highway, p, attention):
         places[side, "tokens"] = each, in_heads
         places[side, "attention.fusion_gate.gate"] = p, (2, HEADS, T, 2 * D)
         places[side, "pooling.hidden"] = places[side, "pooling.output"] = p, (2, T, C)
-    places["head", "1"] = p, (2, C * len(sides) ** 2)
+    places["head", "1"] = p, (2, width)
     for name in ("4.gate", "4.map", "6") if highway else ("4",):
         places["head", name] = p, (2, LAYER)
     return places
 
 
-@pytest.mark.parametrize("training", [True, False])
-@pytest.mark.parametrize("data", SETS)
-def test_the_classifier_equals_the_reference(data, training, monkeypatch):
+@pytest.mark.parametrize("data, training, variant", CASES)
+def test_the_classifier_equals_the_reference(data, training, variant, monkeypatch):
     """Pairs with the settings of SNLI, and single sentences with those of CR."""
     activation, highway, p, attention = SETS[data]
     sides = ["first", "second"] if highway else ["first"]
     flags = (
         f"--dropout={p} --attention-dropout={attention} --map-activation={activation.__name__} "
         f"--encoder-embed-dim={WORDS} --encoder-hidden-dim={C} --head-dim={LAYER} "
-        f"--head-highway-layers={int(highway)} --attention-impl=reference"
+        f"--head-highway-layers={int(highway)} --attention-impl=reference {variant}"
     )
-    options = {"tiny": False, "classes": CLASSES, "pairs": highway}
-    built = classifier_builder.build("mtsa_classifier", *flags.split(), **options)
+    sizes = {"tiny": False, "classes": CLASSES, "pairs": highway}
+    built = classifier_builder.build("mtsa_classifier", *flags.split(), **sizes)
     model, draws = Model(built.train(training)), Draws(monkeypatch)
     batches = {
         side: classifier_builder.sentences(*LENGTHS[side], seed=seed)
         for seed, side in enumerate(sides)
     }
     output = classifier_builder.scores(model.model, *batches.values())
+    options = activation, built.cfg.mtsa_masks
     p, attention = (p, attention) if training else (0, 0)
-    drawn = dropout_factors(draws, classifier_dropouts(sides, highway, p, attention))
-    vectors = []
+    (head,) = model.model.classification_heads.values()
+    places = classifier_dropouts(sides, highway, p, attention, head.layers[1].in_features)
+    drawn, vectors = dropout_factors(draws, places), []
     for side, batch in batches.items():
         rows = [
-            encode(model, batch[row, :length], activation, lambda n, s=side: drawn[s, n], row)
+            encode(model, batch[row, :length], *options, lambda n, s=side: drawn[s, n], row)
             for row, length in enumerate(LENGTHS[side])
         ]
         vectors.append(torch.stack(rows))
-    a, b = vectors[0], vectors[-1]
-    features = torch.cat([a, b, a - b, a * b], dim=-1) if highway else a
+    features = FEATURES[built.cfg.pair_features](*vectors) if highway else vectors[0]
     model.check(output, classify(model, features, activation, highway, drawn))
 
 

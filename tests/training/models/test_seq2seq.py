@@ -219,9 +219,7 @@ def test_beam_search_equals_fairseqs(build_model, settings):
         kind([model], words, **settings).generate([model], sample)
         for kind in (SequenceGenerator, ForcedSearch)
     )
-    for theirs, hypotheses in zip(stock, ours, strict=True):
-        for one, other in zip(theirs, hypotheses, strict=True):
-            torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(ours, stock, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("arch", ["dman_iwslt_de_en", "dman_wmt_en_de", "dman_summarization"])
@@ -260,8 +258,7 @@ def test_training_needs_no_mask_of_padding_behind_the_tokens(build_model, stack)
         output = model(source, torch.tensor([5, 5]), target)[0][target != PAD]
         output.square().sum().backward()
         results.append([output, *(parameter.grad for parameter in model.parameters())])
-    for ours, theirs in zip(*results, strict=True):
-        torch.testing.assert_close(ours, theirs)
+    torch.testing.assert_close(*results)
 
 
 @pytest.mark.parametrize("stack", CAUSAL_STACKS)

@@ -66,6 +66,5 @@ def test_embeddings_without_a_file_have_larger_values():
 def test_invalid_files_are_refused_in_one_line(tmp_path, text, complaint):
     with pytest.raises(UsageError) as error:
         embedding(tmp_path, text)
-    assert complaint in str(error.value)
-    assert "vectors.txt" in str(error.value)
-    assert "\n" not in str(error.value)
+    message = str(error.value)
+    assert complaint in message and "vectors.txt" in message and "\n" not in message
