@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from fairseq_posattn.model.seq2seq import DecoderPass
 from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
+CACHED = 3_000_000  # logits that a processor's cache may hold
 # Parameters of glibc's malloc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes.
 MALLOC = {-3: 2**25, -1: 2**29}
 
@@ -94,13 +96,12 @@ class ForcedSearch(SequenceGenerator):
         left = list(range(sentences))
         results: list[list[dict[str, Tensor]]] = [[] for _ in left]
         for step in range(max_len + 1):
-            log_probs, newest = self._decode(tokens[:, : step + 1], encoded, states)
+            log_probs_of, newest = self._decode(tokens[:, : step + 1], encoded, states)
             if newest is not None:
                 if weights is None:
                     weights = newest.new_empty(*newest.shape, max_len + 2)
                 weights[..., step + 1] = newest
-            self._forbid(log_probs, tokens, len(left), step, max_len)
-            candidates = self._candidates(log_probs, scores, len(left), step)
+            candidates = self._candidates(log_probs_of, tokens, scores, len(left), step, max_len)
             totals, parents, ids = candidates  # [B, 2N]
             ends = ids.eq(self.eos) & totals.ne(-math.inf)
             finished = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
@@ -124,25 +125,53 @@ class ForcedSearch(SequenceGenerator):
 
     def _decode(
         self, tokens: Tensor, encoded: list[Any], states: list[dict[Any, Any]]
-    ) -> tuple[Tensor, Tensor | None]:
-        """Return log-probabilities ``[B*N, V]`` and attention ``[B*N, S]`` or None.
+    ) -> tuple[Callable[[slice], Tensor], Tensor | None]:
+        """Return a function from rows to log-probabilities ``[R, V]``, and attention ``[B*N, S]``.
 
-        fairseq's function does the same, but reads and writes the logits more often.
+        fairseq's function returns those of all rows, and reads and writes the logits more often.
         """
         model = self.model.single_model
         decoder = model.decoder
         simple = isinstance(decoder, DecoderPass) and decoder.adaptive_softmax is None
         if not simple or self.model.models_size > 1 or tokens.device.type != "cpu":
-            result: tuple[Tensor, Tensor | None] = self.model.forward_decoder(
-                tokens, encoded, states, self.temperature
-            )
-            return result
-        logits, extra = decoder(tokens, encoder_out=encoded[0], incremental_state=states[0])
-        logits, attention = logits[:, -1].float(), extra["attn"][0]
-        if self.temperature != 1:
-            logits.div_(self.temperature)
-        log_probs = torch.log_softmax(logits, -1, out=logits)  # in place
-        return log_probs, None if attention is None else attention[:, -1]
+            whole, attention = self.model.forward_decoder(tokens, encoded, states, self.temperature)
+            return whole.__getitem__, attention
+        features, extra = decoder.extract_features(
+            tokens, encoder_out=encoded[0], incremental_state=states[0]
+        )
+        attention = extra["attn"][0]
+
+        def log_probs_of(rows: slice) -> Tensor:
+            logits: Tensor = decoder.output_layer(features[rows, -1]).float()
+            if self.temperature != 1:
+                logits.div_(self.temperature)
+            return torch.log_softmax(logits, -1, out=logits)  # in place
+
+        return log_probs_of, None if attention is None else attention[:, -1]
+
+    def _candidates(
+        self,
+        log_probs_of: Callable[[slice], Tensor],
+        tokens: Tensor,
+        scores: Tensor,
+        sentences: int,
+        step: int,
+        max_len: int,
+    ) -> tuple[Tensor, ...]:
+        """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
+
+        On a CPU some sentences at a time, so that their logits stay in the cache.
+        """
+        hypotheses = len(tokens) // sentences
+        size = max(1, CACHED // self.vocab_size // hypotheses) if scores.is_cpu else sentences
+        parts = []
+        for start in range(0, len(tokens), size * hypotheses):
+            rows = slice(start, start + size * hypotheses)
+            log_probs = log_probs_of(rows)
+            self._forbid(log_probs, tokens[rows], len(log_probs) // hypotheses, step, max_len)
+            totals, parents, ids = self._best(log_probs, scores[rows], hypotheses, step)
+            parts.append((totals, parents + start, ids))
+        return tuple(map(torch.cat, zip(*parts, strict=True)))
 
     def _forbid(
         self, log_probs: Tensor, tokens: Tensor, sentences: int, step: int, max_len: int
@@ -159,21 +188,20 @@ class ForcedSearch(SequenceGenerator):
             hypotheses = len(tokens) // sentences
             self.repeat_ngram_blocker(tokens, log_probs, sentences, hypotheses, step)
 
-    def _candidates(
-        self, log_probs: Tensor, scores: Tensor, sentences: int, step: int
+    def _best(
+        self, log_probs: Tensor, scores: Tensor, hypotheses: int, step: int
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores, rows of the hypotheses and tokens of the best 2N candidates, ``[B, 2N]``.
+        """Return the best candidates of each ``hypotheses`` rows.
 
         They lie in the 2N chunks of a sentence's logits that have the best candidates.
         """
         count, vocabulary = 2 * self.beam_size, log_probs.size(1)
-        hypotheses = len(log_probs) // sentences
         before = scores.new_zeros(len(scores), 1) if step == 0 else scores[:, step - 1, None]
         whole = (vocabulary - 1) // CHUNK * CHUNK
         chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
         rest = log_probs[:, whole:].amax(1, keepdim=True)  # the last chunk may be shorter
         best = torch.cat([chunks.amax(-1), rest], dim=1) + before  # [B*N, chunks]
-        places = best.view(sentences, -1).topk(count).indices  # [B, 2N]
+        places = best.view(len(best) // hypotheses, -1).topk(count).indices  # [B, 2N]
         first = torch.arange(0, len(best), hypotheses, device=best.device)
         parents = first[:, None] + places // best.size(1)
         offsets = torch.arange(CHUNK, device=best.device)
@@ -188,7 +216,7 @@ class ForcedSearch(SequenceGenerator):
     def _finish(
         self,
         ends: Tensor,
-        candidates: tuple[Tensor, Tensor, Tensor],
+        candidates: tuple[Tensor, ...],
         tokens: Tensor,
         scores: Tensor,
         weights: Tensor | None,
