@@ -3,7 +3,7 @@
 # makes. With --fast first, only the quick tests; other arguments go to pytest:
 #
 #     bash scripts/test.sh                            # everything
-#     bash scripts/test.sh --fast                     # within two minutes
+#     bash scripts/test.sh --fast                     # within five minutes
 #     bash scripts/test.sh tests/test_environment.py -k python
 set -euo pipefail
 
