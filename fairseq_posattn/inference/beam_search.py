@@ -14,7 +14,9 @@ from fairseq_posattn.model.seq2seq import DecoderPass
 from fairseq_posattn.training.registered import BaseFairseqModel, BeamSearch, SequenceGenerator
 
 CHUNK = 64  # logits of which the greatest is found first
-CACHED = 3_000_000  # logits that a processor's cache may hold
+# Rows of logits that a processor's cache holds; with more types than these, matmuls of few rows are
+# slower than what the cache saves.
+ROWS, TYPES = 320, 16_000
 # Parameters of glibc's malloc: M_MMAP_THRESHOLD and M_TRIM_THRESHOLD, in bytes.
 MALLOC = {-3: 2**25, -1: 2**29}
 
@@ -162,8 +164,9 @@ class ForcedSearch(SequenceGenerator):
 
         On a CPU some sentences at a time, so that their logits stay in the cache.
         """
-        hypotheses = len(tokens) // sentences
-        size = max(1, CACHED // self.vocab_size // hypotheses) if scores.is_cpu else sentences
+        hypotheses, size = len(tokens) // sentences, sentences
+        if scores.is_cpu and self.vocab_size <= TYPES:
+            size = max(1, ROWS // hypotheses)
         parts = []
         for start in range(0, len(tokens), size * hypotheses):
             rows = slice(start, start + size * hypotheses)

@@ -12,6 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import output_file, writing
 from fairseq_posattn.inference.stream import arriving_lines
 
+BATCH_SIZE, MAX_TOKENS = 256, 8000  # of a translator: lines, and subwords with padding
 # Defaults, by the names of fairseq's GenerationConfig; and the attention in --json.
 DECODING: dict[str, Any] = {"beam": 5, "lenpen": 1.0, "max_len_a": 0, "max_len_b": 200}
 DECODING |= {"min_len": 1, "no_repeat_ngram_size": 0, "attention": "words"}

@@ -25,6 +25,7 @@ from typing_extensions import TypedDict, Unpack
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.beam_search import ForcedSearch
 from fairseq_posattn.inference.hypotheses import BLANK, Alignment, Hypothesis, Translation, align
+from fairseq_posattn.inference.options import BATCH_SIZE, MAX_TOKENS
 from fairseq_posattn.inference.stream import Reloadable, batches, list_texts
 from fairseq_posattn.inference.tokens import Line, Lines
 from fairseq_posattn.inference.trained_model import TrainedModel, find_device
@@ -41,7 +42,6 @@ from fairseq_posattn.training.registered import (
 __all__ = ["Alignment", "Decoding", "Hypothesis", "Translation", "Translator", "load"]
 __all__ += ["translates", "translator_of"]
 
-BATCH_SIZE, MAX_TOKENS = 256, 8000
 CONSTRAINTS = ("ordered", "unordered")
 # Fields of fairseq's GenerationConfig that act here.
 SETTINGS = (

@@ -79,8 +79,10 @@ def main(
     about += "(ordered, the default value) or in any (unordered)"
     ways = ("ordered", "unordered")
     forced.add_argument("--constraints", nargs="?", const=ways[0], choices=ways, help=about)
-    options.add_speed(parser, batch_size=256, buffer_size=4096)
-    add_count(parser, "--max-tokens", 8000, "subwords in a batch with padding, at most")
+    options.add_speed(parser, batch_size=options.BATCH_SIZE, buffer_size=4096)
+    add_count(
+        parser, "--max-tokens", options.MAX_TOKENS, "subwords in a batch with padding, at most"
+    )
     about = "int8 inference on the CPU: faster from about 512 dimensions; a few translations change"
     parser.add_argument("--int8", action="store_true", help=about)
     return cli.run(parser, translate, arguments)

@@ -208,7 +208,7 @@ def test_hypotheses_that_share_an_encoding_score_as_with_one_each(
 )
 def test_beam_search_equals_fairseqs(build_model, settings, monkeypatch):
     """The vocabulary is large enough for the plugin's loop, and hypotheses have many lengths."""
-    monkeypatch.setattr(beam_search, "CACHED", 3 * 4 * 700)  # logits of three of the sentences
+    monkeypatch.setattr(beam_search, "ROWS", 3 * 4)  # of three of the sentences
     words = classifier_builder.dictionary(695)  # 700 symbols with the special ones
     settings = {"beam_size": 4, "max_len_b": 20, **settings}
     model = randomise(build_model(settings.pop("arch", "dman_wmt_en_de"), words=words)).eval()
