@@ -109,7 +109,8 @@ install_missing() { # REQUIREMENTS...
     if is_ours; then note unfinished; fi
     torch="$(installed_torch)" # naming it keeps pip from exchanging it for another
     if ((${#others[@]})); then
-        install "${others[*]}" "${others[@]}" ${torch:+"$torch"}
+        install "${others[*]}" --no-compile "${others[@]}" ${torch:+"$torch"}
+        compile_packages & # while fairseq builds
     fi
     if [[ -n "$fairseq" ]]; then
         local what="$fairseq (builds for some minutes, with g++ and Python's headers)"
@@ -121,7 +122,12 @@ install_missing() { # REQUIREMENTS...
             install "$what" --no-build-isolation --no-deps --force-reinstall "$fairseq"
         fi
     fi
+    wait
     if is_ours; then note "$environment"; fi
+}
+
+compile_packages() { # on all processors; pip, on one, takes longer for it than for the rest
+    "$python" -m compileall -q -j 0 "$environment"/lib/python3.*/site-packages >/dev/null 2>&1 || true
 }
 
 installed_torch() { # as a requirement; empty where there is none
