@@ -151,7 +151,7 @@ class Predictor(LineReader):
         self.expects_pairs = self.encodes_apart or (data / "input1").is_dir()
         self.unknown = UnknownTokens(kind="subwords" if info and info.subwords else "words")
         self.split = trained.cut
-        self.notes = self._notes()
+        self.notes = self.new_notes()
         self.names = self._names()
 
     def __repr__(self) -> str:
@@ -185,7 +185,7 @@ class Predictor(LineReader):
         if isinstance(texts, str) or (is_pair and all(isinstance(one, str) for one in texts)):
             text: Any = texts
             return self([text], batch_size)[0]  # type: ignore[index]
-        encoded, notes = [], self._notes("text")
+        encoded, notes = [], self.new_notes("text")
         for number, text in enumerate(list_texts(texts, several=True), start=1):
             try:
                 sentences = [text] if isinstance(text, str) else text
@@ -214,14 +214,15 @@ class Predictor(LineReader):
             self.notes.add("tab", number)
         return encoded
 
-    def _notes(self, unit: str = "line") -> LineNotes:
+    def new_notes(self, unit: str = "line") -> LineNotes:
+        """Return empty notes about texts that are cut."""
         read = f"{self.task.cfg.max_positions:,} tokens"
         return LineNotes(read, "train with a larger --max-positions", unit)
 
     def encode(
         self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return token ids of a text; a long one is cut and noted, without notes a UsageError."""
+        """Return token ids of a text; one that is longer than the model reads is cut and noted."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted, fix = "one sentence", "give each a line of its own, without a TAB"
             if self.expects_pairs:
@@ -236,12 +237,8 @@ class Predictor(LineReader):
                 for mark, tokens in zip(marks, sequences, strict=False)
             )
             sequences = [torch.cat(list(marked))]
-        longest = max(map(len, sequences))
-        if longest > cfg.max_positions and notes:
+        if notes and max(map(len, sequences)) > cfg.max_positions:
             notes.add("cut", number)
-        elif longest > cfg.max_positions and cfg.shorten_method == "none":
-            hint = f"the model was trained with --max-positions {cfg.max_positions}"
-            raise UsageError(f"{longest} tokens with the end symbol; {hint}")
         return [tokens[: cfg.max_positions] for tokens in sequences]
 
     def _encode_sentence(self, sentence: str) -> Tensor:

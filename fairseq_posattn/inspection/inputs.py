@@ -65,8 +65,8 @@ def _text_reader(
     predictor: Any = predictor_of(trained, device="cpu")
     if predictor.encodes_apart:  # each sentence of a pair is encoded alone
         predictor.expects_pairs = False
-    read = predictor.encode
-    return lambda text, _: read(text.split("\t"))[0], predictor.unknown, predictor.notes
+    read, notes = predictor.encode, predictor.notes
+    return lambda text, number: read(text.split("\t"), number, notes)[0], predictor.unknown, notes
 
 
 def load_split(task: FairseqTask, split: str) -> FairseqDataset:

@@ -278,8 +278,9 @@ function curve(points) {
 }
 
 function showOutcome() {
-  const { text, outcome } = sentence();
-  const shown = text.split("\t").map((one) => element("p", { dir: "auto" }, one));
+  const { text, outcome, notice } = sentence();
+  const shown = notice ? [element("p", { class: "about" }, notice)] : [];
+  shown.push(...text.split("\t").map((one) => element("p", { dir: "auto" }, one)));
   if (outcome.text !== undefined) {
     const title = outcome.given ? "The given translation" : `The model's output, log-probability ${outcome.score}`;
     shown.push(element("h2", {}, title), element("p", { class: "said", dir: "auto" }, outcome.text));
@@ -336,7 +337,7 @@ async function ask(event) {
     const headers = { "Content-Type": "application/json" };
     const response = await fetch("look", { method: "POST", headers, body });
     const answer = await response.json();
-    $("answer").textContent = answer.error || answer.sentence.notice || "";
+    $("answer").textContent = answer.error || "";
     if (answer.error) return;
     data.model = answer.model;
     data.sentences = [...data.sentences, answer.sentence].slice(-MOST_SENTENCES);

@@ -104,6 +104,10 @@ class View:
         """Return an empty record of the lines that are not shown as they are."""
         return LineNotes()
 
+    def notice(self, is_cut: bool) -> dict[str, str]:
+        """Return the notice of a text that is longer than the model reads; empty for others."""
+        return {"notice": f"cut to the {self.notes().read} that the model reads"} if is_cut else {}
+
     @torch.inference_mode()
     def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict[str, Any], Any]:
         """Return the places' weights in a run of the model, and the result of the run."""
@@ -181,9 +185,7 @@ class TranslationView(View):
             places.TARGET: target_words,
             places.WRITTEN: [START, *target_words[:-1]],
         }
-        if line.cut:
-            watched["notice"] = f"cut to the {lines.longest:,} subwords that the model reads"
-        return {"text": text, "outcome": outcome, "rows": rows, **watched}
+        return {"text": text, "outcome": outcome, "rows": rows, **watched, **self.notice(line.cut)}
 
 
 class ClassifierView(View):
@@ -196,6 +198,10 @@ class ClassifierView(View):
         cfg: Any = trained.config
         self.about = f"{cfg.encoder}, {cfg.pooling} pooling"
 
+    def notes(self) -> LineNotes:
+        notes: LineNotes = self.predictor.new_notes()
+        return notes
+
     def test_files(self) -> list[str]:
         return ["text/test.input0", *(["text/test.input1"] if self.takes_pairs else [])]
 
@@ -204,7 +210,8 @@ class ClassifierView(View):
         return whole_words(line, rules and rules.subwords)
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
-        encoded = self.predictor.encode(text.split("\t"))
+        notes = self.notes()
+        encoded = self.predictor.encode(text.split("\t"), notes=notes)
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary, rows = self.predictor.dictionary, {}
         names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
@@ -216,7 +223,8 @@ class ClassifierView(View):
             "score": result.score and round(result.score, 3),
             "probabilities": {name: round(p, 3) for name, p in result.probabilities.items()},
         }
-        return {"text": text, "outcome": outcome, "rows": rows, **watched}
+        notice = self.notice(notes.count("cut") > 0)
+        return {"text": text, "outcome": outcome, "rows": rows, **watched, **notice}
 
 
 def open_view(

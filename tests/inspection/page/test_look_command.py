@@ -123,7 +123,6 @@ def test_a_full_page_reports_what_it_holds(write, tmp_path, capsys, monkeypatch)
     [
         ("classification", b"\n\n", [], r"no sentences"),
         ("classification", b"", [], r"the file is empty"),
-        ("classification", b"a b\n" + b"a " * 40, [], r"text:2: 41 tokens with the end symbol"),
         ("classification", b"\n" + b"a b " * 7, [], "text:2: its attention is too large"),
         ("classification", b"a\n", ["--targets", "TARGETS"], "needs a model that translates"),
         ("translation", b"a\nb\n", ["--targets", "TARGETS"], "line counts differ"),
