@@ -52,7 +52,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--words", choices=WORD_RULES, help=about)
     about = "learn SentencePiece's subwords of the unchanged text, or none (default: sentencepiece "
     about += f"if more than {UNSUITED:.0%}% of the letters are combining marks, of scripts without "
-    about += "spaces, or split by Moses)"
+    about += "spaces, split by Moses or, without --cased, Turkish dotted I or dotless i)"
     parser.add_argument("--subwords", choices=("sentencepiece", "none"), help=about)
     about = "with --subwords sentencepiece: subwords to learn (default: by the size of the text)"
     parser.add_argument("--vocabulary-size", type=positive, metavar="N", help=about)
@@ -98,13 +98,14 @@ def _choose_subwords(options: Namespace) -> dict[str, Any]:
     for example in islice(examples(options.file, options), options.limit):
         for text in example.inputs:
             characters.update(text)
-    share, chosen = unsuited_share(characters), options.subwords
+    share, chosen = unsuited_share(characters, options.cased), options.subwords
     if chosen is None:
         chosen = "none" if needs_words or share <= UNSUITED else "sentencepiece"
     other = {"none": "sentencepiece", "sentencepiece": "none"}[chosen]
     say(
         f"--subwords {chosen}: {share:.1%} of the letters are combining marks, of scripts without "
-        f"spaces, or split by Moses; --subwords {other} is the other choice"
+        f"spaces, split by Moses or, without --cased, Turkish dotted I or dotless i; --subwords "
+        f"{other} is the other choice"
     )
     if chosen == "none":
         if options.vocabulary_size:

@@ -72,11 +72,21 @@ def moses_words(text: str, keep_marks: bool = False) -> str:
     return _join_negations(_moses(keep_marks)(text)).strip()
 
 
-def unsuited_share(characters: Mapping[str, int]) -> float:
-    """Return the share of letters (counts) that are marks, unspaced, or split off by Moses."""
+def unsuited_share(characters: Mapping[str, int], cased: bool) -> float:
+    """Return the share of letters (counts) that words do not suit.
+
+    They are marks, unspaced, split off by Moses or, unless ``cased``, the capital dotted and the
+    small dotless i of Turkish: lower-casing takes its I for a capital i.
+    """
     letters = Counter({one: n for one, n in characters.items() if LETTER.match(one)})
-    split = [one for one in letters if UNSPACED.match(one) or " " in moses_words(f"a{one}a")]
-    return sum(letters[one] for one in split) / max(1, letters.total())
+    unsuited = [
+        one
+        for one in letters
+        if UNSPACED.match(one)
+        or (one in "\u0130\u0131" and not cased)
+        or " " in moses_words(f"a{one}a")
+    ]
+    return sum(letters[one] for one in unsuited) / max(1, letters.total())
 
 
 def document_words(text: str, keep_marks: bool = False) -> str:
