@@ -9,7 +9,8 @@ from torch import Tensor
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.trained_model import TrainedModel
 from fairseq_posattn.text.plain_text import is_visible, plain_word
-from fairseq_posattn.text.subwords import whole_words
+from fairseq_posattn.text.subwords import whole_words, without_space
+from fairseq_posattn.text.words import UNSPACED
 from fairseq_posattn.training.registered import Dictionary
 
 MANY_UNKNOWN = 0.1
@@ -91,13 +92,18 @@ class Lines:
             tokens, subwords = tokens[: self.longest - 1], subwords[: self.longest - 1]
         end = tokens.new_tensor([self.dictionary.eos()] if subwords else [])
         parts = [constraints] if isinstance(constraints, str) else constraints
-        start, *forced = (
-            self._encode(part, self.split_target, self.target_dictionary)[1]
-            for part in (prefix, *parts)
+        start = self._encode(prefix, self.split_target, self.target_dictionary)[1]
+        forced = (
+            self._encode(part, self._split_constraint, self.target_dictionary)[1] for part in parts
         )
         kept = tuple(ids for ids in forced if len(ids))
         start = start[: self.prefix_size]
         return Line(tuple(subwords), torch.cat([tokens, end]), start, kept, cut)
+
+    def _split_constraint(self, text: str) -> str:
+        if self.kind == "sentencepiece" and UNSPACED.match(text):
+            return without_space(self.split_target, text)
+        return self.split_target(text)
 
     def _encode(
         self, text: str, split: Callable[[str], str], dictionary: Dictionary

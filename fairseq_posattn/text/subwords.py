@@ -179,6 +179,11 @@ class SentencePieceEncoder:
         return " ".join(self.processor.encode(line, out_type=str))
 
 
+def without_space(split: Callable[[str], str], text: str) -> str:
+    """Return SentencePiece's subwords of text that no space precedes."""
+    return split(STAND_IN + text).partition(f"{_bytes_of(STAND_IN)} ")[2] or split(text)
+
+
 def learn_wordpiece(
     lines: Callable[[], Iterable[str]],
     vocabulary_size: int,

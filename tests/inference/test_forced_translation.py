@@ -3,7 +3,9 @@
 import pytest
 from small_translator import EXPECTED, command, load
 
-from fairseq_posattn.text import plain_text
+from fairseq_posattn.text import manifest, plain_text
+from fairseq_posattn.text.manifest import Manifest
+from fairseq_posattn.text.subwords import train_sentencepiece, whole_words
 
 
 def test_one_sentence_gives_one_translation(source):
@@ -73,6 +75,17 @@ def test_prefixes_and_constraints_are_tokenized_like_the_target(plain_data, monk
     assert line.subwords == ("a", "de")
     assert line.prefix.tolist() == [target.index("B"), unknown]
     assert [part.tolist() for part in line.constraints] == [[target.index("C"), unknown]]
+
+
+def test_constraints_in_scripts_without_spaces_follow_other_words(plain_data):
+    lines = ["ab c", "c \u5e02\u5834\u306b\u3042\u308b", "\u6751\u306b\u3042\u308b ab"] * 9
+    options = {"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity"}
+    train_sentencepiece(lines, 290, plain_data / "spm", hard_vocab_limit=False, **options)
+    rules = {"word_rule": "text", "subwords": "sentencepiece", "languages": ("de", "en")}
+    manifest.write(plain_data, Manifest("own", "translation", **rules))
+    split = load(data=plain_data, constraints="ordered").lines._split_constraint
+    assert whole_words(f"x {split(lines[1][2:])}", "sentencepiece") == f"x{lines[1][2:]}"
+    assert whole_words(f"x {split('c')}", "sentencepiece") == "x c"
 
 
 def test_prefixes_are_read_from_a_file(write, capsys, source):
