@@ -186,7 +186,9 @@ def test_escaped_tokens_score_like_running_text(files, capsys, options):
 def test_tokens_beside_running_text_give_a_warning(files, write, as_json):
     write("references", RUNNING.references)
     result = as_json("bleu", [*files, "--language", "en"])
-    assert "the hypotheses are Moses' tokens but the references are not" in result["warnings"][0]
+    warning = result["warnings"][0]
+    assert "the hypotheses are Moses' tokens but the references are not" in warning
+    assert warning.endswith("if both are plain text, give --text running")
     assert result["bleu"] == sacrebleu.corpus_bleu(RUNNING.hypotheses, [RUNNING.references]).score
     alone = as_json("bleu", [*files, "--language", "en", "--forms", "sacrebleu"])
     assert alone["warnings"] == []

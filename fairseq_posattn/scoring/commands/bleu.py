@@ -194,7 +194,8 @@ def warnings_of_text(
         return warnings
     if sides.hypotheses != sides.references:
         tokens, running = ("hypotheses", "references")[:: 1 if sides.hypotheses else -1]
-        fix = "use sacrebleu and chrF2, not the tokenised forms"
+        fix = "use sacrebleu and chrF2, not the tokenised forms; if both are plain text, give "
+        fix += "--text running"
         warnings.append(f"the {tokens} are Moses' tokens but the {running} are not: {fix}")
     elif not sides.references and bleu.looks_tokenized(pairs.references) is False:
         warnings.append(
