@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from fairseq import file_utils, search, tokenizer, utils
 from fairseq.data import data_utils
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models import FairseqLanguageModel
 from fairseq.ngram_repeat_block import NGramRepeatBlock
@@ -163,6 +164,12 @@ def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
     if symbol != "wordpiece" or underscores:
         return post_process(sentence, symbol)
     return whole_words(sentence, symbol)
+
+
+@instead(SentencepieceBPE, "decode")
+def join_sentencepieces(self: Any, x: str) -> str:
+    """Join SentencePiece's subwords with bytes for ``--bpe sentencepiece``."""
+    return whole_words(x, "sentencepiece")
 
 
 # --- from_pretrained: archives are unpacked safely, and plain text is translated ------------------

@@ -14,6 +14,7 @@ import pytest
 import torch
 from fairseq import file_utils, options, scoring, utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.hub_utils import GeneratorHubInterface
 from fairseq.models.transformer import TransformerModel
@@ -80,6 +81,7 @@ def test_wordpieces_are_joined(subwords, words):
     assert data_utils.post_process(subwords, "wordpiece") == words
     pieces = "\u2581a <0xE2> <0x98> <0x83> b <0xC2> <0xA0> \u2581c <0x0A>"
     assert data_utils.post_process(pieces, "sentencepiece") == "a\u2603b\u00a0 c"
+    assert SentencepieceBPE.decode(None, pieces) == "a\u2603b\u00a0 c"
     fairseqs = data_utils.post_process.__wrapped__
     assert fairseqs("un ##want ##ed guests", "wordpiece") == "un##want##edguests"
 
