@@ -76,7 +76,10 @@ def tokenized_sides(pairs: Pairs, text: str = "auto") -> Sides:
 
 
 def looks_tokenized(lines: Sequence[str]) -> bool | None:
-    """Return whether punctuation is mostly separate or escaped; None without punctuation."""
+    """Return whether punctuation is mostly separate or escaped; None without punctuation.
+
+    Marks in less than a twentieth of the lines decide nothing: plain Thai has hardly any.
+    """
     apart = within = 0
     for line in lines:
         words = line.split()
@@ -84,7 +87,9 @@ def looks_tokenized(lines: Sequence[str]) -> bool | None:
             apart += 1
         elif not MARKS.isdisjoint(line):
             within += 1
-    return apart > within if apart or within else None
+    if apart > within:
+        return True if 20 * apart >= len(lines) else None
+    return False if within else None
 
 
 def detokenize_lines(lines: Sequence[str], language: str) -> list[str]:

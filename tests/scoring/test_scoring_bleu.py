@@ -71,6 +71,7 @@ def test_detokenization_depends_on_the_language():
 
 def test_tokens_are_detected():
     assert looks_tokenized(["no stops at all", ""]) is None
+    assert looks_tokenized(["a&amp;b", *["no stops at all"] * 23]) is None
     tokens = (["it &apos;s well @-@ known", "no"], ["Mr. Smith came , and went ."], ["这 是 。"])
     assert all(map(looks_tokenized, (TOKENIZED.references, *tokens)))
     running = map(looks_tokenized, (RUNNING.references, ["これはペンです。"]))
