@@ -30,7 +30,7 @@ import regex
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.outputs import Pairs
-from fairseq_posattn.text.words import split_sentences
+from fairseq_posattn.text.words import OTHER_END, split_sentences
 
 __all__ = ["ignored_share", "lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]
 
@@ -51,8 +51,6 @@ RULES: dict[str, tuple[Any, Callable[[str], str]]] = {
     "rouge155": (WORD, str.lower),
     "unicode": (UNICODE_WORD, str.casefold),
 }
-# Sentence ends that need no spaces, in scripts beside Latin.
-END = regex.compile(r"(?V1)[\p{STerm}--\p{ASCII}]+[\p{Pe}\p{Pf}]*")
 # ROUGE-1.5.5 also removes "-ment", "-ent" and "-ion" after Porter's other suffixes of step 4, each
 # separately: "internationally" becomes "internat".
 FOURTH_STEP = (
@@ -109,13 +107,13 @@ def ignored_share(lines: Iterable[str]) -> float:
 def sentences(summary: str, eos: str = ".", rule: str = "rouge155") -> list[str]:
     """Return a summary's sentences, by ``eos`` as in files2rouge, or by marks such as 。।؟."""
     if rule == "unicode" and eos == ".":
-        summary = END.sub(f" {eos} ", summary)
+        summary = OTHER_END.sub(f" {eos} ", summary)
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
 def lead(text: str, count: int, eos: str = ".") -> str:
     """Return the first ``count`` sentences of a text as a summary, separated by ``eos``."""
-    return f" {eos} ".join(split_sentences(END.sub(r"\g<0>\n", text))[:count])
+    return f" {eos} ".join(split_sentences(OTHER_END.sub(r"\g<0>\n", text))[:count])
 
 
 def rouge_of_each(

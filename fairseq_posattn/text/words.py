@@ -17,6 +17,8 @@ from fairseq_posattn.text.moses import Tokenizer
 
 # Ends of sentences. Linear in the length of the text: some have thousands of dots in a row.
 END = re.compile(r"(?<![.!?])[.!?]+[\"')\]]*(?=\s)")
+# Ends that need no spaces, in scripts beside Latin.
+OTHER_END = regex.compile(r"(?V1)[\p{STerm}--\p{ASCII}]+[\p{Pe}\p{Pf}]*")
 BEFORE_WORD = re.compile(r"[\s\"'(\[]")
 NEXT = re.compile(r"\S")
 ABBREVIATION = re.compile(r"(?:[A-Za-z]\.)*[A-Za-z]$")
@@ -90,7 +92,12 @@ def unsuited_share(characters: Mapping[str, int], cased: bool) -> float:
 
 
 def document_words(text: str, keep_marks: bool = False) -> str:
-    """Return the Moses tokens of plain text, with ``<sep>`` between its sentences."""
+    """Return the Moses tokens of plain text, with ``<sep>`` between its sentences.
+
+    With ``keep_marks`` sentences also end at marks of other scripts, such as the Hindi danda.
+    """
+    if keep_marks:
+        text = OTHER_END.sub(r"\g<0>\n", text)
     words = (moses_words(sentence, keep_marks) for sentence in split_sentences(text))
     return SEPARATOR.join(filter(None, words))
 
