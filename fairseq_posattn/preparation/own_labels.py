@@ -22,6 +22,7 @@ from fairseq_posattn.preparation.examples import Example, checked_text
 from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.tables import HELP, files_as_archive, read_rows, text_of
+from fairseq_posattn.text.plain_text import TO_NFC
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
 
@@ -147,7 +148,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
         say(
             f"warning: {options.file}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
             "composed form, NFC, and equal text in two forms is different text to a model: convert "
-            "the file, and later the text for posattn predict"
+            f"the file, and later the text for posattn predict, by {TO_NFC}"
         )
     labels.update(label for label, _ in keys)
     known: dict[str, str] = {}

@@ -10,6 +10,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import StrPath
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.lines import file_lines, read_file
+from fairseq_posattn.text.plain_text import TO_NFC
 from fairseq_posattn.text.subwords import SPACE, whole_words
 
 __all__ = ["Pairs", "from_files", "from_generated", "remove_marks", "warnings_of"]
@@ -20,11 +21,6 @@ GENERATED = re.compile(r"([STHD])-(\d+)\t(.*)")
 NO_LETTERS = re.compile(r"[^\w\s]|_")
 UNKNOWN = "<unk>"  # fairseq's unknown word in hypotheses
 UNKNOWN_REFERENCE = "<<unk>>"  # and in references
-# A command that converts a file.
-TO_NFC = (
-    'python -c "import sys, unicodedata as u; '
-    "sys.stdout.write(u.normalize('NFC', open(0, newline='').read()))\" <FILE >NEW"
-)
 MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 
 

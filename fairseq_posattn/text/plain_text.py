@@ -27,6 +27,11 @@ LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
 HANGUL = regex.compile(r"\p{Hangul}")
 # Private characters are text: scripts that Unicode lacks are written in them.
 INVISIBLE = regex.compile(r"[\s\p{Cc}\p{Cf}]+")
+# A command that converts a file.
+TO_NFC = (
+    'python -c "import sys, unicodedata as u; '
+    "sys.stdout.write(u.normalize('NFC', open(0, newline='').read()))\" <FILE >NEW"
+)
 DICTIONARIES = ("dict.*.txt", "*/dict.txt")
 
 

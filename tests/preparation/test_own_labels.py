@@ -144,6 +144,7 @@ def test_text_that_words_do_not_suit_gets_subwords_that_lose_nothing(
         assert "--subwords none: 0.0% of the letters" in capsys.readouterr().err
         return
     assert described.subwords == "sentencepiece"
+    assert ("by python -c" in capsys.readouterr().err) == language.startswith("decomposed")
     split = splitter(dest, described, "")
     written = lines(dest / "text/test.input0")
     known = {line.split()[0] for line in lines(dest / "dict.txt")}
