@@ -137,7 +137,10 @@ def read(archive: Archive, options: Namespace) -> Readers:
     def checked(path: Path) -> Iterator[Example]:
         for example in examples(path, options):
             if labels and example.label not in labels:
-                raise UsageError(f"{example.place}: the label {example.label!r} {problem}")
+                forms = {unicodedata.normalize(form, str(example.label)) for form in ("NFC", "NFD")}
+                why = f"has another Unicode form in the classes; convert both files by {TO_NFC}"
+                label = f"{example.place}: the label {example.label!r}"
+                raise UsageError(f"{label} {why if forms & labels else problem}")
             yield example
 
     keys, decomposed = [], 0

@@ -257,6 +257,9 @@ def test_splits_without_words_and_labels_without_training_are_refused(tmp_path, 
     said = capsys.readouterr().err.splitlines()[-1]
     assert f"{test}:4: the label 'angry' is in no example of {train}; correct it" in said
     assert not (dest / "text").exists()
+    table(train, [*moods(9), *[(f"so {n}", "\u00e9", 1) for n in range(9)]])
+    custom(train, "--test", table(test, [*moods(2), ("hm", "e\u0301", 1)]), status=1)
+    assert "'e\u0301' has another Unicode form in the classes; convert" in capsys.readouterr().err
     rows = [(text, "glad", 1) for text, *_ in moods(40)]
     custom(table(train, rows), status=1)
     assert "--label: all texts have the class 'glad'" in capsys.readouterr().err
