@@ -2,6 +2,7 @@
 
 import argparse
 import functools
+import itertools
 import os
 import re
 import resource
@@ -14,7 +15,7 @@ from fairseq import checkpoint_utils
 from kill_and_resume import FIXTURES, MAKE, ends_of
 
 from fairseq_posattn.common.errors import UsageError
-from fairseq_posattn.compat.checkpoints import read_checkpoint
+from fairseq_posattn.compat.checkpoints import form, read_checkpoint
 from fairseq_posattn.inference import averaging, prediction
 from fairseq_posattn.inference.commands import average as command
 from fairseq_posattn.training.plugin import register
@@ -190,6 +191,20 @@ def test_average_on_a_full_disk_keeps_the_existing_file(trained, tmp_path, capsy
     assert f"error: {output} cannot be written: File too large" in capsys.readouterr().err
     assert output.read_text() == "before"
     assert os.listdir(tmp_path) == ["average.pt"]
+
+
+def test_ctrl_c_during_the_reading_does_not_blame_the_file(monkeypatch):
+    """PyTorch replaces the exception of a read by another one."""
+    reads, read = itertools.count(), form._Indexed._read
+
+    def interrupted(self, buffer):
+        if next(reads) == 10:
+            raise KeyboardInterrupt
+        return read(self, buffer)
+
+    monkeypatch.setattr(form._Indexed, "_read", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        read_checkpoint(FIXTURES / "translation" / "checkpoint.pt")
 
 
 def translations(path, user_dir):

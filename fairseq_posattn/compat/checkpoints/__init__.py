@@ -51,7 +51,7 @@ def read_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> dict[s
     Device "meta" skips the tensors' numbers, which then take no memory. Damaged files, and types
     that fairseq does not write, are a UsageError.
     """
-    further = allowed_by_user()
+    further, whole = allowed_by_user(), None
     with open(path, "rb") as file:
         try:
             whole = check_form(file, STAND_INS.keys() | further.keys(), further)
@@ -63,6 +63,8 @@ def read_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> dict[s
             kind = next((one for one in ("it holds", "refused") if one in str(error)), "damaged")
             raise UsageError(f"{path} {error}{ADVICE[kind]}") from None
         except Exception as error:  # a damaged pickle may raise anything
+            if interrupt := getattr(getattr(whole, "raw", None), "interrupt", None):
+                raise interrupt from None
             reason = re.split(r"\n|\. ", str(error))[0]  # advice to let the code run follows
             what = f"cannot be read ({type(error).__name__}: {reason})"
             raise UsageError(f"{path} {what}{ADVICE['damaged']}") from None

@@ -73,7 +73,12 @@ def _check_zip(file: Any, pickles: Any) -> Any:
 
 
 class _Indexed(io.RawIOBase):
-    """A binary file of ``size`` bytes, followed by an index of its contents in memory."""
+    """A binary file of ``size`` bytes, followed by an index of its contents in memory.
+
+    ``interrupt`` is the Ctrl-C during a read, after which PyTorch raises another error.
+    """
+
+    interrupt: BaseException | None = None
 
     def __init__(self, file: Any, size: int) -> None:
         self.file, self.size, self.place, self.index = file, size, size, bytearray()
@@ -93,6 +98,13 @@ class _Indexed(io.RawIOBase):
         return self.seek(0, os.SEEK_END)
 
     def readinto(self, buffer: Any) -> int:
+        try:
+            return self._read(buffer)
+        except KeyboardInterrupt as error:
+            self.interrupt = error
+            raise
+
+    def _read(self, buffer: Any) -> int:
         if self.place < self.size:
             self.file.seek(self.place)
             count = self.file.readinto(buffer)
