@@ -80,20 +80,27 @@ def _writing(path: str) -> Iterator[str]:
 
 @around(checkpoint_utils, "save_checkpoint")
 def save_checkpoint(save: Function, cfg: Any, trainer: Any, *args: Any, **kwargs: Any) -> Any:
-    """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
-    _best.number = getattr(cfg, "keep_best_checkpoints", 0)  # for find_best
+    """Note which checkpoints are best, for :func:`find_best`, and the update that is saved."""
+    _best.number = getattr(cfg, "keep_best_checkpoints", 0)
     _best.highest = cfg.maximize_best_checkpoint_metric
     path = save(cfg, trainer, *args, **kwargs)
     trainer.updates_saved = trainer.get_num_updates()
-    if path and trainer.is_data_parallel_master and not hasattr(trainer, "companions"):
-        trainer.companions = cfg.save_dir
-        data = getattr(trainer.task.cfg, "data", None)
+    return path
+
+
+@around(Trainer, "save_checkpoint")
+def save_companions(save: Function, self: Any, *args: Any, **kwargs: Any) -> None:
+    """Copy dictionaries, manifest and codes beside the first checkpoint, for other machines."""
+    save(self, *args, **kwargs)
+    folder = self.cfg.checkpoint.save_dir
+    if self.is_data_parallel_master and not hasattr(self, "companions"):
+        self.companions = folder
+        data = getattr(self.task.cfg, "data", None)
         try:
-            if data and Path(cfg.save_dir).is_dir():
-                copy_companions(Path(utils.split_paths(data)[0]), Path(cfg.save_dir))
+            if data and Path(folder).is_dir():
+                copy_companions(Path(utils.split_paths(data)[0]), Path(folder))
         except (UsageError, OSError) as error:
             logger.warning(f"dictionaries and manifest are not copied to the checkpoint: {error}")
-    return path
 
 
 @around(checkpoint_utils, "checkpoint_paths")
@@ -271,5 +278,6 @@ def pass_on_sigterm(spawn: Function, fn: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _print(message: str) -> None:
-    """Print on standard error in a way that a signal handler may use."""
-    os.write(2, f"fairseq_posattn: {message}\n".encode())
+    """Print on standard error, if it is open, in a way that a signal handler may use."""
+    with contextlib.suppress(OSError):  # the reader of a pipe may have been stopped, too
+        os.write(2, f"fairseq_posattn: {message}\n".encode())

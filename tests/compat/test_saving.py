@@ -130,6 +130,27 @@ def test_a_stop_saves_an_update_once(tmp_path):
     assert (tmp_path / last).exists()
 
 
+def test_a_stop_before_the_first_checkpoint_copies_its_companions(
+    make_trainer, tmp_path, monkeypatch, data
+):
+    copied = []
+    monkeypatch.setattr(saving, "copy_companions", lambda *folders: copied.append(folders))
+    trainer = make_trainer(no_save=False, save_dir=str(tmp_path))
+    saving._save(trainer.cfg.checkpoint, trainer, SimpleNamespace(state_dict=dict), 0.5)
+    assert copied == [(data, tmp_path)]
+
+
+def test_a_message_without_a_reader_stops_no_saving():
+    """The other end of ``2>&1 | tee`` gets Ctrl-C, too."""
+    (read, write), stderr = os.pipe(), os.dup(2)
+    os.close(read)
+    os.dup2(write, 2)
+    try:
+        saving._print("Ctrl-C")
+    finally:
+        os.dup2(stderr, 2)
+
+
 def test_a_folder_is_locked(make_trainer, tmp_path, restore):
     saved = tmp_path / "saved"
     make_trainer(no_save=False, save_dir=str(saved))
