@@ -58,13 +58,16 @@ MACRO_F1 = OfSums(_mean_f1)
 
 
 def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequence[str]) -> Group:
-    """Return the macro-F1 of runs in percent; ``classes`` are those of all compared runs."""
-    place = {name: number for number, name in enumerate(classes)}
-    one_hot = numpy.eye(len(classes))
+    """Return the macro-F1 of runs in percent; ``classes`` are those of all compared runs.
+
+    A blank prediction is wrong, but no class, unless it is a label.
+    """
+    place = {name: number for number, name in enumerate(classes) if name or name in labels}
+    one_hot = numpy.eye(len(classes) + 1, len(classes))  # the last row is of no class
     true = one_hot[[place[label] for label in labels]]  # [examples, classes]
     each = []
     for run in runs:
-        predicted = one_hot[[place[label] for label in run]]
+        predicted = one_hot[[place.get(label, -1) for label in run]]
         each.append(numpy.hstack([predicted * true, predicted + true]).tolist())
     return Group(MACRO_F1, each)
 

@@ -37,6 +37,13 @@ def test_accuracy_and_macro_f1_equal_scikit_learn(labels):
     assert result == pytest.approx(100 * expected)
 
 
+def test_a_blank_prediction_is_wrong_but_no_class(files, labels, write, as_json):
+    predicted = [*labels[:-2], "", ""]
+    result = as_json("labels", ["--predictions", write("blank", predicted), *files[2:]])
+    expected = f1_score(labels, predicted, labels=CLASSES, average="macro")
+    assert result["macro_f1"] == pytest.approx(100 * expected)
+
+
 def test_the_interval_of_an_accuracy_is_wilsons(labels):
     """Near 100% a bootstrap interval is too short: none at all, if all predictions are right."""
     group = accuracy([labels], labels)
