@@ -167,8 +167,9 @@ class ClassificationPlan(Plan):
             best.append("--maximize-best-checkpoint-metric")
         model = [*task, *self._vectors(dataset), *shlex.split(training.flags), *training.batches]
         model += [*_length(training), *best, *shlex.split(row.flags)]
-        tiny = self.recipe.tiny or f"{TINY_MODEL} {dataset.tiny}"
-        model += [*(shlex.split(tiny) if options.tiny else []), *self.half]
+        tiny = shlex.split(self.recipe.tiny or f"{TINY_MODEL} {dataset.tiny}")
+        tiny = tiny if options.tiny else []
+        model += [*tiny, *self.half]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}", *self.code]
         folder = self.out / dataset.name
         folder /= folder_name(row.flags, [f"data {self._place(dataset)}", *trained])
@@ -202,6 +203,7 @@ class ClassificationPlan(Plan):
             steps=tuple(steps),
             updates=training.updates,
             epochs=0 if training.updates else training.epochs,
+            hidden=self.hidden(model, tiny),
         )
 
     def _baseline(self, dataset: Dataset, row: Row) -> Run:

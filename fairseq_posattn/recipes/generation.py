@@ -188,8 +188,9 @@ class GenerationPlan(Plan):
         model = [*shlex.split(settings.training), *shlex.split(row.flags)]
         decoding = shlex.split(settings.decoding)
         decoding += ["--remove-bpe", settings.subwords] if settings.subwords else []
+        tiny = shlex.split(f"{self.recipe.tiny or TINY_MODEL} {row.tiny}") if options.tiny else []
+        model += tiny
         if options.tiny:
-            model += shlex.split(f"{self.recipe.tiny or TINY_MODEL} {row.tiny}")
             decoding += TINY_DECODING.split()
         if settings.max_epoch:
             model += ["--max-epoch", str(settings.max_epoch)]
@@ -242,7 +243,8 @@ class GenerationPlan(Plan):
             command += ["--windows", ",".join(map(str, windows)), "--json", str(measured)]
             steps.append(Step("measure", tuple(command), needs=checkpoint, done=measured))
         run = self._run_in(folder, row, seed, lines, steps)
-        return replace(run, updates=settings.max_update, epochs=settings.max_epoch)
+        hidden = self.hidden(model, tiny)
+        return replace(run, updates=settings.max_update, epochs=settings.max_epoch, hidden=hidden)
 
     def _layers(self) -> tuple[int, ...]:
         """Return the layers of a locality table; a tiny model has one."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import TypeVar
 
@@ -95,6 +95,11 @@ class Plan(ABC):
 
     @abstractmethod
     def _trial(self, row: Row, seed: int, dataset: Dataset | None) -> Run: ...
+
+    def hidden(self, flags: Sequence[str], tiny: Sequence[str]) -> tuple[str, ...]:
+        """Return the beginnings of warnings about a model's flags that the user did not give."""
+        words = tiny if self.recipe.custom else flags
+        return tuple(f"{flag} {value} changes nothing" for flag, value in pairwise(words))
 
     def models(self) -> Iterator[tuple[Row, Run]]:
         """Yield the first run of each row on each data set, without ``--tune``."""

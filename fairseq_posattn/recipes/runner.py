@@ -151,7 +151,7 @@ class Runner:
 
         def report(line: str) -> None:
             warning = warning_of(line)
-            if warning and warning not in self._warnings:
+            if warning and warning not in self._warnings and not warning.startswith(run.hidden):
                 self._warnings.add(warning)
                 self.say(f"{name}: warning: {warning}")
             if reader and (news := reader.read(line)):

@@ -63,6 +63,7 @@ class Run:
     epochs: int = 0
     after: tuple["Run", ...] = ()  # jobs that end before its own begins
     trial: bool = False  # of a learning rate: divergence is a result, checkpoints are deleted
+    hidden: tuple[str, ...] = ()  # beginnings of warnings about flags that the recipe gives
 
     @property
     def result(self) -> Path:
