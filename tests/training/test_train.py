@@ -269,6 +269,12 @@ def test_output_is_appended_to_the_log_and_errors_are_its_last_line(tmp_path, ca
     assert capsys.readouterr().out.count("fairseq_posattn: started\n") == 2
 
 
+def test_a_full_disk_names_the_log(tmp_path):
+    (tmp_path / "train.log").symlink_to("/dev/full")
+    with pytest.raises(UsageError, match=r"train.log cannot be written: No space left on device;"):
+        train.run(fake_command(), tmp_path, "loss")
+
+
 def test_a_killed_training_names_the_signal(tmp_path):
     words = [sys.executable, "-c", "import os; print('a', flush=True); os.kill(os.getpid(), 9)"]
     message = r"ended by a signal: Killed, possibly out of memory \(log: .*\); rerun"

@@ -22,6 +22,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -211,8 +212,8 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
     words = [str(program if program.exists() else shutil.which(command[0])), *command[1:]]
     threads = str(min(4, len(os.sched_getaffinity(0))))
     progress, last = TrainingProgress(command, metric, hidden=hidden), ""
-    with open(path, "a", encoding="utf-8") as log:
-        log.write(f"$ {shlex.join(command)}\n")
+    with open(path, "ab", buffering=0) as log:
+        _append(log, f"$ {shlex.join(command)}\n")
         # A session of its own: Ctrl-C reaches it once, from here.
         process = subprocess.Popen(
             words,
@@ -228,8 +229,7 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
         for number in before:
             signal.signal(number, lambda number, frame: process.send_signal(number))
         for line in process.stdout or ():
-            log.write(line)
-            log.flush()
+            _append(log, line)
             last = line.strip() or last
             progress.show(line)
         status = process.wait()
@@ -246,6 +246,14 @@ def run(command: Sequence[str], save_dir: Path, metric: str, hidden: tuple[str, 
     if status:
         raise UsageError(f"{last.removeprefix(OPTION).removeprefix('error: ')} (log: {path})")
     return 0
+
+
+def _append(log: FileIO, text: str) -> None:
+    try:
+        log.write(text.encode())
+    except OSError as error:
+        fix = "rerun the same command to resume"
+        raise UsageError(f"{log.name} cannot be written: {error.strerror}; {fix}") from error
 
 
 class TrainingProgress:
