@@ -32,7 +32,13 @@ from fairseq_posattn.common.progress import map_lines
 from fairseq_posattn.scoring.outputs import Pairs
 from fairseq_posattn.text.words import OTHER_END, split_sentences
 
-__all__ = ["ignored_share", "lead", "rouge_by_files2rouge", "rouge_of_each", "sentences"]
+__all__ = [
+    "document_sentences",
+    "ignored_share",
+    "rouge_by_files2rouge",
+    "rouge_of_each",
+    "sentences",
+]
 
 METRICS = {"rouge1": "rouge1", "rouge2": "rouge2", "rougeL": "rougeLsum"}  # ours: rouge-score's
 AVERAGE = re.compile(r"ROUGE-([12L]) Average_F: ([\d.]+)")
@@ -111,9 +117,11 @@ def sentences(summary: str, eos: str = ".", rule: str = "rouge155") -> list[str]
     return [part.strip() for part in f" {summary} ".split(f" {eos} ") if part.strip()]
 
 
-def lead(text: str, count: int, eos: str = ".") -> str:
-    """Return the first ``count`` sentences of a text as a summary, separated by ``eos``."""
-    return f" {eos} ".join(split_sentences(OTHER_END.sub(r"\g<0>\n", text))[:count])
+def document_sentences(text: str, eos: str = ".") -> list[str]:
+    """Return a text's sentences, by ``eos`` or, if it has none, by marks of any script."""
+    if eos != "." and f" {eos} " in f" {text} ":
+        return sentences(text, eos)
+    return split_sentences(OTHER_END.sub(r"\g<0>\n", text))
 
 
 def rouge_of_each(

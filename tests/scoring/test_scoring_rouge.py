@@ -11,8 +11,8 @@ from fairseq_posattn.scoring.commands.score import score as run
 from fairseq_posattn.scoring.outputs import Pairs, split_punctuation
 from fairseq_posattn.scoring.rouge import (
     Tokenizer,
+    document_sentences,
     ignored_share,
-    lead,
     rouge_by_files2rouge,
     rouge_of_each,
     sentences,
@@ -115,7 +115,7 @@ def test_sentences_of_other_scripts_end_at_their_marks():
     text = "今天。他说：「走！」我走了"
     assert sentences(text, rule="unicode") == ["今天", "他说：「走", "我走了"]
     assert sentences(text) == [text] == sentences(text, "<q>", "unicode")
-    assert lead(text, 2) == "今天。 . 他说：「走！」"
+    assert document_sentences(text) == ["今天。", "他说：「走！」", "我走了"]
     # Two sentences in another order: as one, they have half of their words in order.
     swapped = Pairs(["三四。一二。"], ["一二。三四。"])
     assert rouge(swapped, rule="unicode")["rougeL"] == 100
@@ -156,12 +156,18 @@ def test_suffixes_of_the_fourth_step_are_removed_one_after_another():
     assert list(map(stemmer(), words)) == ["internat", "docum", "settlem"]
 
 
-def test_lead_takes_the_first_sentences():
-    news = "Mr. Ball fell. Did he? He did! It rained. It snowed."
-    assert sentences(lead(news, 3)) == ["Mr. Ball fell.", "Did he?", "He did!"]
-    assert sentences(lead(news, 2, eos="<q>"), eos="<q>") == ["Mr. Ball fell.", "Did he?"]
-    assert sentences(lead("One only", 3)) == ["One only"]
-    assert lead("", 3) == ""
+def test_lead_takes_the_first_sentences(result_of):
+    news = "Mr. Ball fell. Did he? He did! It rained."
+    assert document_sentences(news) == ["Mr. Ball fell.", "Did he?", "He did!", "It rained."]
+    assert document_sentences("a . b <q> c", "<q>") == ["a . b", "c"]
+    assert document_sentences("") == []
+    # References decide whether ROUGE-L divides sentences: those of plain text are one.
+    for reference, eos in ("He did. Mr. Ball fell.", "."), ("He did <q> Mr. Ball fell", "<q>"):
+        given = "Mr. Ball fell. He did.", reference, "--eos", eos
+        whole = result_of(*given, "--lead", "2")
+        assert "--lead 2: 1 of 1 texts have no more sentences" in whole["warnings"][0]
+        assert whole["rougeL"] == (100 if eos == "<q>" else pytest.approx(60))
+    assert result_of(news, "It rained.", "--lead", "1")["rouge1"] == 0
 
 
 def test_rouge_l_is_the_union_over_sentences():

@@ -69,9 +69,7 @@ def score(options: argparse.Namespace) -> Result:
     signature = options.implementation
     signature += f":{version(signature)}" if signature == "rouge-score" else ""
     if options.lead is not None:
-        for place, run in enumerate(pairs):
-            leads = [rouge.lead(text, options.lead, options.eos) for text in run.hypotheses]
-            pairs[place] = replace(run, hypotheses=leads)
+        pairs = [_lead(run, options.lead, options.eos, warnings) for run in pairs]
         signature += f"|lead:{options.lead}"
     signature += f"|f1|words:{options.words}|stem:{'porter' if options.stemming else 'no'}"
     signature += f"|eos:{options.eos}"
@@ -126,6 +124,18 @@ def choose_words(options: argparse.Namespace, pairs: list[Pairs]) -> tuple[str, 
         if share > MOST_IGNORED
     ]
     return f"words: ROUGE-1.5.5's, of ASCII letters and digits, {stems}", warnings
+
+
+def _lead(run: Pairs, count: int, eos: str, warnings: list[str]) -> Pairs:
+    """Return the first sentences of each hypothesis, divided as the references are."""
+    divided = sum(f" {eos} " in f" {reference} " for reference in run.references)
+    between = f" {eos} " if 2 * divided > len(run.references) else " "
+    texts = [rouge.document_sentences(text, eos) for text in run.hypotheses]
+    if 2 * (whole := sum(len(text) <= count for text in texts)) > len(texts):
+        fix = "if they have, put <q> between them and give --eos '<q>'"
+        whole_texts = f"--lead {count}: {whole:,} of {len(texts):,} texts have no more sentences"
+        warnings.append(f"{whole_texts} and are scored whole; {fix}")
+    return replace(run, hypotheses=[between.join(text[:count]) for text in texts])
 
 
 def _groups(runs: list[Pairs], paths: list[Path], options: argparse.Namespace) -> dict[str, Group]:
