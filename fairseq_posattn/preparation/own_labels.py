@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -184,12 +185,16 @@ def examples(path: Path, options: Namespace) -> Iterator[Example]:
 
 
 def _class_name(value: Any, column: str, place: str) -> str:
+    if isinstance(value, Decimal):
+        value = float(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # 1.0 and 1 are the same number of JSON
-    name = "_".join((value if isinstance(value, str) else json.dumps(value)).split())
-    if value is None or not name:
+    text = json.dumps(value) if isinstance(value, int | float) else value
+    is_missing = value is None or value != value  # NaN is not equal
+    name = "" if is_missing else "_".join(str(text).split())
+    if not name:
         raise UsageError(f"{place}: no label in column {column!r}; fill it in, or remove the row")
-    if isinstance(value, dict | list) or name in SPECIAL:
+    if not isinstance(text, str) or name in SPECIAL:
         raise UsageError(f"{place}: {shortened(value)} in column {column!r} cannot be a label")
     return checked_text(name, place, "the label")
 

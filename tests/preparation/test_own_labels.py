@@ -1,7 +1,10 @@
 """Custom labeled text: posattn prepare classification own."""
 
 import random
+from argparse import Namespace
 from collections import Counter
+from datetime import date
+from decimal import Decimal
 from functools import partial
 
 import pytest
@@ -13,6 +16,7 @@ from fairseq_posattn.preparation import held_out
 from fairseq_posattn.preparation.commands.prepare import prepare
 from fairseq_posattn.preparation.corpus import SPLITS
 from fairseq_posattn.preparation.held_out import hold_out
+from fairseq_posattn.preparation.own_labels import examples
 from fairseq_posattn.text import manifest
 from fairseq_posattn.text.plain_text import splitter
 from fairseq_posattn.text.subwords import whole_words
@@ -229,6 +233,7 @@ def test_repeated_texts_are_not_held_out_unless_each_is():
         ("t.csv", "text,mood\na,\n", "t.csv:2: no label in column 'mood'"),
         ("t.csv", "text,mood\na,<unk>\n", "t.csv:2: '<unk>' in column 'mood' cannot be a label"),
         ("t.jsonl", '{"text": "a", "mood": "b"}\n{\n', "t.jsonl:2: not a JSON object"),
+        ("t.jsonl", '{"text": "a", "mood": NaN}\n', "t.jsonl:1: no label in column 'mood'"),
         ("t.jsonl", '{"text": 3, "mood": "b"}\n', "t.jsonl:1: column 'text' is 3, no text; corr"),
         ("s.csv", "text,mood\na,nan\n", "s.csv:2: 'nan' in column 'mood' is not a number; c"),
         ("s.csv", "text,mood\na,1_000\n", "s.csv:2: '1_000' in column 'mood' is not a number; c"),
@@ -244,6 +249,18 @@ def test_a_malformed_table_gives_a_one_line_error(tmp_path, custom, capsys, name
     assert words in said
     assert said.count("\n") == 1
     assert not dest.exists()
+
+
+def test_labels_of_parquet_are_text_or_numbers(tmp_path):
+    pyarrow, parquet = (pytest.importorskip(name) for name in ("pyarrow", "pyarrow.parquet"))
+    path = tmp_path / "t.parquet"
+    options = Namespace(text="text", text_pair=None, label="mood", score=None, words=None)
+    for label, name in ("b c", "b_c"), (Decimal("2.00"), "2"), (b"b", None), (date.today(), None):
+        parquet.write_table(pyarrow.table({"text": ["a"], "mood": [label]}), path)
+        try:
+            assert [one.label for one in examples(path, options)] == [name]
+        except UsageError as error:
+            assert name is None and "row 1" in str(error) and "cannot be a label" in str(error)
 
 
 def test_splits_without_words_and_labels_without_training_are_refused(tmp_path, custom, capsys):
