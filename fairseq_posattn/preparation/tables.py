@@ -184,7 +184,8 @@ def _json_rows(lines: Iterable[str], path: Path) -> Rows:
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
-                raise UsageError(f"{place}: not a JSON object; JSONL has one on each line")
+                fix = "JSONL has one on each line; of an array, jq -c '.[]' writes them so"
+                raise UsageError(f"{place}: not a JSON object; {fix}")
             yield place, _inner(row)
 
 
