@@ -23,7 +23,7 @@ from fairseq_posattn.preparation.examples import Example, checked_text
 from fairseq_posattn.preparation.held_out import HELD_OUT, file_or_size
 from fairseq_posattn.preparation.like import Template
 from fairseq_posattn.preparation.tables import HELP, files_as_archive, read_rows, text_of
-from fairseq_posattn.text.plain_text import TO_NFC
+from fairseq_posattn.text.plain_text import INVISIBLE, TO_NFC, is_visible
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
 
@@ -157,7 +157,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
     labels.update(label for label, _ in keys)
     known: dict[str, str] = {}
     for label in sorted(map(str, labels)):
-        other = known.setdefault(unicodedata.normalize("NFC", label), label)
+        other = known.setdefault(unicodedata.normalize("NFC", INVISIBLE.sub("", label)), label)
         if other != label:
             two = f"{label} in two Unicode forms, {ascii(other)} and {ascii(label)}"
             raise UsageError(f"{options.file}: --label: has the class {two}; write it in one")
@@ -192,7 +192,7 @@ def _class_name(value: Any, column: str, place: str) -> str:
     text = json.dumps(value) if isinstance(value, int | float) else value
     is_missing = value is None or value != value  # NaN is not equal
     name = "" if is_missing else "_".join(str(text).split())
-    if not name:
+    if not is_visible(name):
         raise UsageError(f"{place}: no label in column {column!r}; fill it in, or remove the row")
     if not isinstance(text, str) or name in SPECIAL:
         raise UsageError(f"{place}: {shortened(value)} in column {column!r} cannot be a label")
