@@ -62,6 +62,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def changes(options: Namespace) -> dict[str, Any]:
+    target = "--label" if options.label else "--score"
+    columns = {options.text: "--text"}
+    for flag, one in ("--text-pair", options.text_pair), (target, options.label or options.score):
+        if (other := columns.setdefault(one, flag)) != flag:
+            raise UsageError(f"{flag} {one}: is the column of {other}; name another one")
     rule = WORD_RULES[options.words or "moses"]
     changed: dict[str, Any] = {"word_rule": rule, "pairs": options.text_pair is not None}
     if options.score:

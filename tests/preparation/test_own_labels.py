@@ -168,11 +168,11 @@ def test_text_that_words_do_not_suit_gets_subwords_that_lose_nothing(
         (["--subwords", "sentencepiece", "--words", "moses"], "--words: cannot be combined with"),
         (["--subwords", "sentencepiece", "--glove", "6B.50d"], "--glove: cannot be combined with"),
         (["--vocabulary-size", "50"], "--vocabulary-size 50: needs --subwords sentencepiece"),
+        (["--text-pair", "text"], "--text-pair text: is the column of --text; name another one"),
+        (["--text-pair", "mood"], "--label mood: is the column of --text-pair; name another one"),
     ],
 )
-def test_options_of_words_and_of_subwords_exclude_each_other(
-    flags, message, tmp_path, custom, capsys
-):
+def test_options_that_exclude_each_other_are_refused(flags, message, tmp_path, custom, capsys):
     dest = custom(table(tmp_path / "moods.csv", moods(30)), *flags, status=1)
     assert message in capsys.readouterr().err
     assert not dest.exists()
