@@ -53,6 +53,7 @@ class Translation:
 
     hypotheses: tuple[Hypothesis, ...] = ()
     failed: bool = False
+    is_longest: bool = field(default=False, compare=False)  # best one: the maximum output length
 
     @property
     def text(self) -> str:

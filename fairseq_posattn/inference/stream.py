@@ -55,7 +55,7 @@ class LineNotes:
         self.notes: dict[str, tuple[int, int, str]] = {}  # count, first line, reason
 
     def add(self, kind: str, number: int, reason: object = "") -> None:
-        """Count line ``number``; ``kind`` is ``cut``, ``tab`` or ``invalid`` (with the reason)."""
+        """Count line ``number``; ``kind`` is a key of ``what`` in :meth:`warnings`."""
         count, first, why = self.notes.get(kind, (0, number, str(reason)))
         self.notes[kind] = (count + 1, first, why)
 
@@ -69,12 +69,13 @@ class LineNotes:
             lines = f"1 {self.unit} was" if count == 1 else f"{count:,} {self.unit}s were"
             what = {
                 "cut": f"cut to the {self.read} that the model reads",
+                "longest": "answered with the maximum output length, maybe cut",
                 "tab": "read with a space for each TAB, since the model takes one sentence",
                 "invalid": f"answered with a blank line: {reason}",
             }[kind]
             first = f"{self.unit} {number}" if count == 1 else f"first: {self.unit} {number}"
-            fix = f"; {self.fix}" if kind == "cut" and self.fix else ""
-            yield f"{name}: {lines} {what} ({first}){fix}"
+            fix = {"cut": self.fix, "longest": "see --max-len-a and --max-len-b"}.get(kind)
+            yield f"{name}: {lines} {what} ({first}){f'; {fix}' if fix else ''}"
 
     def require_answers(self, name: str, answered: int) -> None:
         """Raise UsageError if lines could not be read and none was ``answered``."""

@@ -314,9 +314,13 @@ class Translator(Reloadable):
         }
         return [translated[row] for row in range(len(batch))]
 
-    def _check_lengths(self, source: int) -> None:
+    def _longest_output(self, source: int) -> int:
         cfg = self.generation
-        most = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
+        most: int = min(int(cfg.max_len_a * source + cfg.max_len_b), self.generator.max_len - 1)
+        return most
+
+    def _check_lengths(self, source: int) -> None:
+        cfg, most = self.generation, self._longest_output(source)
         if cfg.min_len > most:
             raise UsageError(
                 f"min_len {cfg.min_len}: must be at most {most}, the maximum output length for "
@@ -334,7 +338,9 @@ class Translator(Reloadable):
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         best = valid[: self.generation.nbest]
         results = tuple(self._hypothesis(one, line, is_token) for one in best)
-        return Translation(results, failed=not valid)
+        longest = self._longest_output(len(line.tokens)) + 1  # with the end symbol
+        is_longest = bool(valid) and len(valid[0]["tokens"]) == longest
+        return Translation(results, not valid, is_longest)
 
     def _hypothesis(self, result: dict[str, Tensor], line: Line, is_token: Tensor) -> Hypothesis:
         score = float(result["score"]) / math.log(2)

@@ -171,6 +171,11 @@ def test_cut_lines_and_unknown_tokens_are_reported(write, capsys, source):
     assert f"{path}: 1 line was cut to the 16 subwords" in output.err
     question = "tokens are unknown to the model: is the text in its language, and tokenized"
     assert question in output.err
+    for length, is_reported in (len(EXPECTED[0].split()), True), (40, False):
+        write("text", f"{source[0]}\n")
+        assert command("--input", path, "--max-len-b", str(length)) == 0
+        longest = f"{path}: 1 line was answered with the maximum output length, maybe cut (line 1)"
+        assert (longest in capsys.readouterr().err) is is_reported
 
 
 @pytest.mark.parametrize(("words", "cut"), [(15, 0), (16, 1)])

@@ -129,6 +129,8 @@ def translate(args: Namespace) -> None:
                         warn(f"{name}:{number + row + 1}: {unmet(texts[row], forced, row)}")
                     if encoded[row].cut:
                         notes.add("cut", number + row + 1)
+                    if result.is_longest:
+                        notes.add("longest", number + row + 1)
                 number += len(texts)
                 answered += sum(len(line.tokens) > 0 for line in encoded)
                 bar.update(len(texts))
