@@ -194,6 +194,10 @@ KNOWN = {
         "--min-len is more than --max-len-a times the source's length plus --max-len-b: lower it, "
         "or raise those"
     ),
+    r"AssertionError: --replace-unk requires a raw text dataset": (
+        "--replace-unk: it needs the text of the data: give --dataset-impl raw, also to the "
+        "fairseq-preprocess that writes the data"
+    ),
     r"ValueError: shard_id must be between": "--shard-id must be less than --num-shards",
     r"AssertionError: Sentences lengths should not exceed max_tokens=(\d+)": (
         "--max-tokens (or --max-tokens-valid) {0} is too small for a sentence: raise it, or leave "
@@ -209,6 +213,9 @@ KNOWN = {
     r"Exception: The dataset is empty": "no sentence is left: all are too long, or there is none",
     r"FileExistsError: (.*\bdict\.[\w-]+\.txt)$": (
         "{0} exists: give it as --srcdict or --tgtdict, or name another --destdir"
+    ),
+    r"FileNotFoundError: Dataset not found: (\w+) \((.*)\)": (
+        "{1} has no split {0} in this format: leave out --dataset-impl, or prepare the data with it"
     ),
     r"OSError: Model file not found: (.*)": "{0}: there is no such checkpoint",
     r"ValueError: Cannot combine --fp16 and --tpu": "--fp16 and --bf16 exclude each other",

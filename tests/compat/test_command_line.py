@@ -245,6 +245,8 @@ def raised(error, by_a_command=True):
         (ValueError("--share-all-embeddings requires a joined dictionary"), "--share-all-embed"),
         (Exception("Not so. Please use `--ddp-backend=legacy_ddp`"), "Not so. Please use `--ddp"),
         (AssertionError("min_len cannot be larger than max_len, please"), "--min-len is more tha"),
+        (AssertionError("--replace-unk requires a raw text dataset"), "--replace-unk: it needs"),
+        (FileNotFoundError("Dataset not found: test (bin)"), "bin has no split test in this form"),
         (ConfigAttributeError("Missing key lr\n    full_key: optimizer.lr\n"), LR),
         (ProcessException(CHILD.format("a.b.UsageError: --lr -1")), "--lr -1"),
         (ProcessException(CHILD.format("OSError: Model file not found: x")), "x: there is no such"),
