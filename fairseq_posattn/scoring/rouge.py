@@ -121,7 +121,7 @@ def document_sentences(text: str, eos: str = ".") -> list[str]:
     """Return a text's sentences, by ``eos`` or, if it has none, by marks of any script."""
     if eos != "." and f" {eos} " in f" {text} ":
         return sentences(text, eos)
-    return split_sentences(OTHER_END.sub(r"\g<0>\n", text))
+    return split_sentences(text, any_script=True)
 
 
 def rouge_of_each(

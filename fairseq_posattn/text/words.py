@@ -94,11 +94,10 @@ def unsuited_share(characters: Mapping[str, int], cased: bool) -> float:
 def document_words(text: str, keep_marks: bool = False) -> str:
     """Return the Moses tokens of plain text, with ``<sep>`` between its sentences.
 
-    With ``keep_marks`` sentences also end at marks of other scripts, such as the Hindi danda.
+    ``keep_marks`` is of text of any script, whose marks then end sentences.
     """
-    if keep_marks:
-        text = OTHER_END.sub(r"\g<0>\n", text)
-    words = (moses_words(sentence, keep_marks) for sentence in split_sentences(text))
+    sentences = split_sentences(text, any_script=keep_marks)
+    words = (moses_words(sentence, keep_marks) for sentence in sentences)
     return SEPARATOR.join(filter(None, words))
 
 
@@ -154,14 +153,17 @@ RULES: dict[str, Rule] = {
 }
 
 
-def split_sentences(text: str) -> list[str]:
+def split_sentences(text: str, any_script: bool = False) -> list[str]:
     """Return the sentences of a document, without surrounding white space.
 
     A line break ends a sentence. So do ``!``, ``?`` and a full stop before white space, but not a
     full stop after one of Moses' English abbreviations, a single letter or letters with stops
     between (``e.g``, ``U.S``). Several stops, or marks before a quotation mark or a bracket, end a
     sentence only if no small letter follows. Marks alone belong to the sentence before.
+    With ``any_script`` marks of other scripts, such as the Hindi danda, end one, too.
     """
+    if any_script:
+        text = OTHER_END.sub(r"\g<0>\n", text)
     sentences: list[list[str]] = []  # each with the marks after it
     for sentence in (one for line in text.split("\n") for one in _sentences_of_line(line) if one):
         if sentences and not any(map(str.isalnum, sentence)):
