@@ -53,11 +53,11 @@ def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
 
     def portable(text: bytes) -> bytes:
         lines = text.split(b"\n")
-        for place, line in enumerate(lines):
-            for one in sorted(named, key=lambda one: len(str(one)), reverse=True):
+        for number, line in enumerate(lines):
+            for folder in sorted(named, key=lambda folder: len(str(folder)), reverse=True):
                 if not SENTENCE.match(line):
-                    line = line.replace(os.fsencode(one), os.fsencode(named[one]))
-            lines[place] = line
+                    line = line.replace(os.fsencode(folder), os.fsencode(named[folder]))
+            lines[number] = line
         return b"\n".join(lines)
 
     content = {
@@ -75,14 +75,14 @@ def write_bundle(path: Path, plan: Plan, rows: Sequence[TableRow]) -> None:
             archive.addfile(member, BytesIO(text))
 
         add(TABLE, portable(json.dumps(content, ensure_ascii=False, indent=1).encode()))
-        for one in plan.texts():
-            add(f"text/{one.name}", one.read_bytes())
+        for side in plan.texts():
+            add(f"text/{side.name}", side.read_bytes())
         for number, entry in enumerate(plan.entries()):
             for name in FILES:
-                for _, one in files_of(entry.folder, name):
-                    text = one.read_bytes()
+                for _, output in files_of(entry.folder, name):
+                    text = output.read_bytes()
                     text = text if name in (PREDICTIONS, RANKING) else portable(text)
-                    add(f"rows/{number}/{one.parent.name}/{name}", text)
+                    add(f"rows/{number}/{output.parent.name}/{name}", text)
     print(f"bundle: {path}")
 
 
@@ -139,36 +139,36 @@ def _checks(path: Path, folder: Path) -> Iterator[Check]:
     skipped: dict[str, None] = {}  # in order
     for number, row in enumerate(rows):
         require_form(row, path)
-        place, scores = folder / "rows" / str(number), dict(row["scores"])
-        folders = [one.parent for _, one in files_of(place, "result.json")]
-        runs = [_recompute(one, folder) for one in folders]
+        entry, scores = folder / "rows" / str(number), dict(row["scores"])
+        folders = [result.parent for _, result in files_of(entry, "result.json")]
+        runs = [_recompute(run, folder) for run in folders]
         for metric, stored in row["scores"].items():
             measured = [run.get(metric) for run in runs]
-            if runs and not any(one is not None for one in measured):
+            if runs and not any(score is not None for score in measured):
                 skipped[f"{row['row']} {metric}"] = None
                 continue
             if None not in measured:
                 scores[metric] = measured
-            names = [one.name for one in folders]
+            names = [run.name for run in folders]
             for name, before, now in zip_longest(names, stored, measured):
                 label = f"{row['row']}, {name or 'more runs'}: {metric}"
                 yield label, before, now, _rounding(metric)
         old = {key: value for key, value in row.items() if key not in ("intervals", "compared")}
         recomputed.append({**old, "scores": scores})
-        kept.append(read_kept(run_folders(place)))
+        kept.append(read_kept(run_folders(entry)))
     for title in dict.fromkeys(row["table"] for row in rows):
-        places = [place for place, row in enumerate(rows) if row["table"] == title]
-        members = [recomputed[place] for place in places]
-        add_comparisons(members, [kept[place] for place in places], content["baseline"])
+        numbers = [number for number, row in enumerate(rows) if row["table"] == title]
+        members = [recomputed[number] for number in numbers]
+        add_comparisons(members, [kept[number] for number in numbers], content["baseline"])
     for row, new in zip(rows, recomputed, strict=True):
         yield from _intervals(row["row"], row.get("intervals", {}), new.get("intervals", {}))
-        both = [one.get("compared", {}).get("metrics", {}) for one in (row, new)]
+        both = [table_row.get("compared", {}).get("metrics", {}) for table_row in (row, new)]
         for metric, name in product(sorted({*both[0], *both[1]}), TESTED):
-            before, now = (one.get(metric, {}).get(name) for one in both)
+            before, now = (tests.get(metric, {}).get(name) for tests in both)
             if before is not None or now is not None:
                 rounding = _rounding(metric) if name == TESTED[0] else P_ROUNDING
                 yield f"{row['row']}: {metric}, {name}", before, now, rounding
-        intervals = [{name: one.get("interval") for name, one in side.items()} for side in both]
+        intervals = [{name: test.get("interval") for name, test in side.items()} for side in both]
         yield from _intervals(f"{row['row']}, difference", *intervals)
     if skipped:
         print(f"not recomputed, since the archive has no outputs of them: {', '.join(skipped)}")
@@ -204,7 +204,7 @@ def _recompute(run: Path, folder: Path) -> Mapping[str, float]:
         command = [*SCORE_RANKING, "--scores", str(run / RANKING)]
     elif (run / PREDICTIONS).exists():
         kept = read_predictions([run / PREDICTIONS])
-        groups = {name: Group(metric_of(name), [one]) for name, one in kept.metrics.items()}
+        groups = {name: Group(metric_of(name), [scores]) for name, scores in kept.metrics.items()}
         return {name: group.mean for name, group in groups.items()}
     else:
         return {}

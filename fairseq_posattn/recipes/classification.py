@@ -51,7 +51,7 @@ class ClassificationPlan(Plan):
         if dataset.language_model:
             words = ["--language-model", str(self.data / LANGUAGE_MODEL)]
         command = ["posattn", "prepare", dataset.kind, dataset.name, *words]
-        return [*command, "--dest", str(self._place(dataset)), *dataset.preparation.split()]
+        return [*command, "--dest", str(self._folder(dataset)), *dataset.preparation.split()]
 
     def require_data(self, say: Say) -> None:
         """Raise UsageError, with the command that prepares it, if a data set is missing."""
@@ -72,27 +72,27 @@ class ClassificationPlan(Plan):
 
     def _missing(self, dataset: Dataset) -> Path | None:
         """Return the first folder without binarized data; None if all have it."""
-        folders = [self._folder(dataset, fold) for fold in self._folds(dataset)]
+        folders = [self._part(dataset, fold) for fold in self._folds(dataset)]
         columns = [folder / name for folder in folders for name in dataset.columns]
         tested = f"{dataset.tests[-1]}.idx"
         return next((column for column in columns if not (column / tested).exists()), None)
 
-    def _place(self, dataset: Dataset) -> Path:
+    def _folder(self, dataset: Dataset) -> Path:
         """Return the folder of a data set. Generated data is the same for all its forms."""
         generated = self.generates and not dataset.language_model
         return self.data / (dataset.name if generated else dataset.folder or dataset.name)
 
     def folders(self) -> list[Path]:
-        return [self._place(dataset) for dataset in self.recipe.datasets]
+        return [self._folder(dataset) for dataset in self.recipe.datasets]
 
-    def _folder(self, dataset: Dataset, fold: int | None) -> Path:
-        return self._place(dataset) / ("" if fold is None else f"fold{fold}")
+    def _part(self, dataset: Dataset, fold: int | None) -> Path:
+        return self._folder(dataset) / ("" if fold is None else f"fold{fold}")
 
     def _features(self, dataset: Dataset) -> int | None:
         """Return the features of a data set's word vectors, or those expected after preparation."""
-        place = self._place(dataset)
-        expected = dataset.features if self.only_shows and not place.exists() else None
-        return features(place) or expected
+        folder = self._folder(dataset)
+        expected = dataset.features if self.only_shows and not folder.exists() else None
+        return features(folder) or expected
 
     def _vectors(self, dataset: Dataset) -> list[str]:
         if dataset.language_model:
@@ -100,17 +100,17 @@ class ClassificationPlan(Plan):
         dim = self._features(dataset)
         if dim is None or self.options.tiny and not self.generates:  # tiny models are narrower
             return ["--encoder-embed-dim", str(dataset.features)]
-        path = str(self._place(dataset) / VECTORS)  # folds share it
+        path = str(self._folder(dataset) / VECTORS)  # folds share it
         return ["--encoder-embed-path", path, "--encoder-embed-dim", str(dim)]
 
     def _tiny_data(self) -> list[str]:
-        names = [self._place(dataset).name for dataset in self.datasets]
+        names = [self._folder(dataset).name for dataset in self.datasets]
         missing = [name for name in names if not (self.data / name).exists()]
         return ["datasets", str(self.data), *missing] if missing else []
 
     def runs(self) -> list[Run]:
         """Return the selected runs, the first seed on all data sets first."""
-        seeds = {one.name: self._seeds(one) for one in self.datasets}
+        seeds = {dataset.name: self._seeds(dataset) for dataset in self.datasets}
         first, *others = max(seeds.values(), key=len)
         return [
             self._run(dataset, row, seed, fold)
@@ -123,7 +123,7 @@ class ClassificationPlan(Plan):
         ]
 
     def _folds(self, dataset: Dataset) -> list[int] | list[None]:
-        """Return the selected folds; one None without cross validation."""
+        """Return the selected folds; [None] without cross validation."""
         folds = min(dataset.folds, self.options.folds or dataset.folds)
         return [*range(min(folds, 2) if self.options.tiny else folds)] or [None]
 
@@ -172,9 +172,9 @@ class ClassificationPlan(Plan):
         model += [*tiny, *self.half]
         trained = [*preset_of(model), f"train {' '.join([*model, *options.flags])}", *self.code]
         folder = self.out / dataset.name
-        folder /= folder_name(row.flags, [f"data {self._place(dataset)}", *trained])
+        folder /= folder_name(row.flags, [f"data {self._folder(dataset)}", *trained])
         folder /= f"seed{seed}" if fold is None else f"fold{fold}-seed{seed}"
-        data = str(self._folder(dataset, fold))
+        data = str(self._part(dataset, fold))
         device = ["--distributed-world-size", "1", *([] if self.gpus else ["--cpu"])]
         words = [data, "--seed", str(seed), *model, *device, "--num-workers", "0"]
         checkpoint = folder / "checkpoint_best.pt"
@@ -208,7 +208,7 @@ class ClassificationPlan(Plan):
 
     def _baseline(self, dataset: Dataset, row: Row) -> Run:
         """Return the run of a baseline without training: rank and score."""
-        data = self._place(dataset)
+        data = self._folder(dataset)
         lines = [f"data {data}", f"rank {row.baseline}"]
         folder = self.out / dataset.name / folder_name(f"--{row.baseline}", lines) / "seed1"
         scores = ["--scores", str(folder / RANKING)]

@@ -74,16 +74,16 @@ def add_comparisons(
     first = names.index(baseline or baseline_of(names))
     groups = [_groups(row, runs) for row, runs in zip(rows, kept, strict=True)]
     test_sets = [{run.test_set for run in runs} for runs in kept]
-    for place, row in enumerate(rows):
-        if groups[place]:
-            named = groups[place].items()
+    for number, row in enumerate(rows):
+        if groups[number]:
+            named = groups[number].items()
             row["intervals"] = {name: _rounded(group.interval) for name, group in named}
-        if place == first:
+        if number == first:
             continue
         result = None
-        same = len(test_sets[place] | test_sets[first]) == 1
-        if same and groups[place].keys() == set(_scores(row)):
-            result = _by_sentences(groups[place], groups[first])
+        same = len(test_sets[number] | test_sets[first]) == 1
+        if same and groups[number].keys() == set(_scores(row)):
+            result = _by_sentences(groups[number], groups[first])
             if result and "folds" in row:
                 result = {"folds": len(row["folds"]), **result}
         if result := result or by_runs(row, rows[first]):
@@ -136,14 +136,16 @@ def _by_sentences(groups: dict[str, Group], baselines: dict[str, Group]) -> Comp
         return None
     metrics = {}
     for name, both in pairs.items():
-        one = compare(*both)
+        result = compare(*both)
         # A sentence of a single run is classified correctly or not.
-        p = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both)) if single else one.p
+        p = result.p
+        if single:
+            p = mcnemar(*([score > 0 for score, _ in of.runs[0]] for of in both))
         metrics[name] = {
-            "difference": round(one.difference, 4),
-            "interval": _rounded(one.interval),
+            "difference": round(result.difference, 4),
+            "interval": _rounded(result.interval),
             "p": round(p, 4),
-            "p_randomisation": round(one.p_randomisation, 4),
+            "p_randomisation": round(result.p_randomisation, 4),
         }
     return {
         "sentences": len(ours.runs[0]),
@@ -162,7 +164,7 @@ def by_runs(row: TableRow, baseline: TableRow) -> Comparison | None:
         for name in _scores(row)
         if (result := _welch(row["scores"][name], baseline["scores"].get(name, [])))
     }
-    runs = [len(one.get("seeds", [])) for one in (row, baseline)]
+    runs = [len(measured.get("seeds", [])) for measured in (row, baseline)]
     return {"runs": runs, "tests": WELCH, "metrics": metrics} if metrics else None
 
 
@@ -192,8 +194,8 @@ def p_value(p: float) -> str:
 def counted(compared: Comparison) -> str:
     """Return the numbers of sentences, runs and folds of a comparison."""
     ours, theirs = compared["runs"]
-    one = "1 run" if ours == 1 else f"{ours} runs"
-    runs = one if ours == theirs else f"{one} against {theirs}"
+    runs = "1 run" if ours == 1 else f"{ours} runs"
+    runs += "" if ours == theirs else f" against {theirs}"
     folds = compared.get("folds")
     runs += f" of {folds} fold{'s' * (folds > 1)}" if folds else ""
     sentences = f"{compared['sentences']:,} sentences, " if "sentences" in compared else ""

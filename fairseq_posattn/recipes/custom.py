@@ -131,7 +131,7 @@ class Source:
             )
         if not isinstance(node, yaml.MappingNode):
             self.fail(1, "it has no keys; posattn recipe --example prints a file with all of them")
-        known = {one.name: one for one in fields(CustomTable)}
+        known = {field.name: field for field in fields(CustomTable)}
         self.lines: dict[str, int] = {}
         self.rows: dict[str, int] = {}
         values = {}
@@ -148,9 +148,9 @@ class Source:
                 self.fail(name, f"{name} is missing or empty; give {known[name].metadata['help']}")
         self.table = CustomTable(**values)
 
-    def fail(self, place: str | int | None, message: str) -> NoReturn:
+    def fail(self, key: str | int | None, message: str) -> NoReturn:
         """Raise UsageError with a line, or with that of a key."""
-        line = self.lines.get(place, 1) if isinstance(place, str) else place
+        line = self.lines.get(key, 1) if isinstance(key, str) else key
         raise UsageError(f"{self.path}:{line}: {message}")
 
     def _items(
@@ -181,7 +181,7 @@ class Source:
             return int(node.value)
         if kind == tuple[str, ...]:
             nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-            return tuple(self._value(name, one, str) for one in nodes)
+            return tuple(self._value(name, item, str) for item in nodes)
         if not isinstance(node, yaml.MappingNode):
             self.fail(line, f"{name} must be lines of a name, a colon and flags")
         return {
@@ -207,9 +207,10 @@ def read(path: Path) -> Recipe:
         source.fail("data", "several folders must all have labels, and the same kind of them")
     if len({*names}) < len(names):
         source.fail("data", f"two folders are called {max(names, key=names.count)}; rename one")
-    for one in fields(CustomTable):
-        if one.name in source.lines and kind not in one.metadata.get("kinds", [kind]):
-            source.fail(one.name, f"{names[0]} is data of {kind}, without {one.name}; remove it")
+    for field in fields(CustomTable):
+        if field.name in source.lines and kind not in field.metadata.get("kinds", [kind]):
+            unused = f"{names[0]} is data of {kind}, without {field.name}"
+            source.fail(field.name, f"{unused}; remove it")
     if bool(table.epochs) == bool(table.updates):
         source.fail("updates", "give the length of training as either epochs or updates")
     if table.baseline and table.baseline not in table.rows:
@@ -240,7 +241,7 @@ def read(path: Path) -> Recipe:
         seeds=table.seeds,
     )
     return ClassificationRecipe(
-        *(*common, rows, datasets, {one.name: training for one in datasets}, path.stem), **more
+        *(*common, rows, datasets, {data.name: training for data in datasets}, path.stem), **more
     )
 
 
@@ -261,7 +262,7 @@ def _check_plugin(source: Source, folder: Path) -> None:
     """Check that a folder for ``--user-dir`` loads this package, too."""
     if not (folder / "__init__.py").exists():
         source.fail("user_dir", f"{folder} has no __init__.py; name the folder of a package")
-    if not any(b"fairseq_posattn" in one.read_bytes() for one in folder.rglob("*.py")):
+    if not any(b"fairseq_posattn" in path.read_bytes() for path in folder.rglob("*.py")):
         fix = "add 'import fairseq_posattn' to its __init__.py"
         source.fail("user_dir", f"{folder} does not load the models of this package; {fix}")
 
@@ -273,7 +274,7 @@ def _scores(kind: str, scoring: str) -> list[str]:
         from fairseq_posattn.scoring.lengths import divide  # here, because it imports NumPy
 
         ranges = divide([], list(map(int, lengths.split(","))))
-        names += [f"{name} {one}" for name in METRICS[kind] for one in ranges if LENGTHS in one]
+        names += [f"{name} {size}" for name in METRICS[kind] for size in ranges if LENGTHS in size]
     return names
 
 
@@ -302,7 +303,7 @@ def _check_rows(source: Source) -> None:
             source.fail(line, f"row {name!r} has no flags; give --arch NAME at least")
         elif "--arch" not in words[:-1]:
             source.fail(line, f"row {name!r} has no --arch NAME; give it")
-        elif (first := next(one for one in rows if table.rows[one] == flags)) != name:
+        elif (first := next(row for row in rows if table.rows[row] == flags)) != name:
             source.fail(line, f"row {name!r} has the flags of {first!r}; remove one of them")
 
 
@@ -336,7 +337,7 @@ def _dataset(table: CustomTable, corpus: Prepared) -> Dataset:
     """Return the data set in a folder, with the columns and test splits of its corpus."""
     described, folder = corpus.manifest, corpus.folder.resolve()
     folds = FOLDS if (folder / "fold0").is_dir() else 0
-    inputs = sorted(one.name for one in (folder / ("fold0" if folds else "")).glob("input?"))
+    inputs = sorted(path.name for path in (folder / ("fold0" if folds else "")).glob("input?"))
     known = DATASETS.get(described.corpus)
     known = known or replace(DATASETS["trec"], columns=(*inputs, "label"), positions="", classes=0)
     if (described.longest_text or 0) >= POSITIONS:
@@ -375,8 +376,8 @@ def check(path: Path, plan: Plan) -> None:
             if name in plan.options.flags:
                 raise UsageError(mistake)
             is_shared = name in source.table.training.split() and name not in row.flags.split()
-            place = "training" if is_shared else source.rows[row.name]
-            source.fail(place, f"row {row.name!r}: {mistake}")
+            key = "training" if is_shared else source.rows[row.name]
+            source.fail(key, f"row {row.name!r}: {mistake}")
         if metrics:
             _check_metrics(source, (*metrics, *COSTS))
     if scoring := source.table.scoring:
@@ -398,5 +399,5 @@ def _run(words: Sequence[str], text: str = "") -> "subprocess.CompletedProcess[s
 
 def example() -> str:
     """Return a file with ten lines, and a comment for each key."""
-    about = (f"#   {one.name}: {one.metadata['help']}" for one in fields(CustomTable))
+    about = (f"#   {field.name}: {field.metadata['help']}" for field in fields(CustomTable))
     return "\n".join([EXAMPLE + "\n# All keys; docs/recipes.md explains them:", *about]) + "\n"

@@ -68,8 +68,8 @@ class JobRunner(Runner):
             raise UsageError(f"--executor {kind}: {needs}") from None
         except RuntimeError as error:  # there is no Slurm
             raise UsageError(f"--executor {kind}: {in_one_line(error)}") from error
-        given = resources(plan.options, plan.gpus).items()
-        self._executor.update_parameters(**{name: value for name, value in given if value})
+        wanted = resources(plan.options, plan.gpus).items()
+        self._executor.update_parameters(**{name: value for name, value in wanted if value})
         self._jobs: list[tuple[Run, Any]] = []
 
     def run_all(self, runs: Sequence[Run], devices: Sequence[Mapping[str, str]]) -> None:
@@ -125,7 +125,7 @@ class JobRunner(Runner):
         return set(listed.stdout.split())
 
     def _submit(self, run: Run, queue: set[str]) -> Any:
-        """Return the run's new job, or the one that an earlier command submitted."""
+        """Return the run's new job, or the job that an earlier command submitted."""
         written = run.folder / ID
         if written.exists() and (number := written.read_text().strip()) in queue:
             job = self._executor._executor.job_class(self._executor.folder, number)

@@ -122,8 +122,7 @@ class GenerationPlan(Plan):
         return next((name for name in files if not (self.data / name).exists()), None)
 
     def _tiny_data(self) -> list[str]:
-        one = self._settings
-        return [] if self.data.exists() else ["numbers", str(self.data), one.source, one.target]
+        return [] if self.data.exists() else ["numbers", str(self.data), *self._sides]
 
     def runs(self) -> list[Run]:
         """Return the selected runs. LEAD rows without text are left out unless named."""
@@ -137,22 +136,22 @@ class GenerationPlan(Plan):
     def _jobs(self, run: Run) -> list[Run]:
         """Return the run; with ``--shards`` its training, its shards of the test set, its rest."""
         steps, shards = run.steps, self.options.shards
-        place = next((n for n, step in enumerate(steps) if step.name == "generate"), None)
-        if shards == 1 or place is None or (run.result.exists() and not self.options.steps):
+        index = next((n for n, step in enumerate(steps) if step.name == "generate"), None)
+        if shards == 1 or index is None or (run.result.exists() and not self.options.steps):
             return [run]
-        training, parts = replace(run, steps=steps[:place]), []
+        training, parts = replace(run, steps=steps[:index]), []
         for shard in range(shards):
             folder = run.folder / f"shard{shard + 1}of{shards}"
-            log = folder / "generate.log"  # is renamed into place at the end, after OUTPUT
-            words = [*steps[place].command, "--results-path", str(folder)]
+            log = folder / "generate.log"  # gets its name at the end, after OUTPUT
+            words = [*steps[index].command, "--results-path", str(folder)]
             words += ["--num-shards", str(shards), "--shard-id", str(shard)]
-            step = replace(steps[place], command=tuple(words), log=None, output=log, done=log)
+            step = replace(steps[index], command=tuple(words), log=None, output=log, done=log)
             name = f"{run.name}, shard {shard + 1} of {shards}"
             parts.append(replace(run, name=name, folder=folder, steps=(step,), after=(training,)))
         # Lines "S-12", "H-12"... of the same sentence stay together.
         merge = ["sort", "-s", "-t-", "-k2,2n", *(str(part.folder / OUTPUT) for part in parts)]
         merged = Step("generate", tuple(merge), output=run.folder / OUTPUT)
-        rest = replace(run, steps=(merged, *steps[place + 1 :]), after=tuple(parts))
+        rest = replace(run, steps=(merged, *steps[index + 1 :]), after=tuple(parts))
         return [training, *parts, rest]
 
     def _run(self, row: Row, seed: int = 1, name: str = "") -> Run:

@@ -121,7 +121,7 @@ class Options:
     max_update: int | None = flag(
         None,
         "updates of training (default: {length}); a longer run continues from the last checkpoint "
-        "of a shorter one",
+        "of a shorter training",
         **COUNT,
         only=GenerationRecipe,
         in_command=True,
@@ -141,7 +141,7 @@ class Options:
     epochs: int | None = flag(
         None,
         "epochs of training (default: the paper's epochs or updates); a longer run continues from "
-        "the last checkpoint of a shorter one",
+        "the last checkpoint of a shorter training",
         **COUNT,
         only=ClassificationRecipe,
         in_command=True,
@@ -192,7 +192,7 @@ class Options:
     bundle: Path | None = flag(
         None,
         "also write the table with its runs' outputs, sentence statistics, commands and versions, "
-        "and fingerprints of the data, to this archive (.tar.gz); --verify FILE in place of a "
+        "and fingerprints of the data, to this archive (.tar.gz); --verify FILE instead of a "
         "recipe recomputes its scores and p values",
         metavar="FILE",
         type=output_file,
@@ -221,10 +221,10 @@ class Options:
 def result_words(options: Options) -> list[str]:
     """Return the words of a command line on which results depend, as typed."""
     words = []
-    for one in fields(Options):
-        value = getattr(options, one.name)
-        if one.metadata.get("in_command") and value != one.default:
-            words.append(_flag(one.name))
+    for field in fields(Options):
+        value = getattr(options, field.name)
+        if field.metadata.get("in_command") and value != field.default:
+            words.append(_flag(field.name))
             if isinstance(value, tuple):
                 words.append(",".join(map(str, value)))
             elif value is not True:
@@ -251,10 +251,10 @@ def read_options(recipe: Recipe, arguments: Sequence[str], prog: str, root: Path
     ``root`` has the folders data-bin and checkpoints, the parents of the default folders.
     """
     words = list(arguments)
-    place = words.index("--") if "--" in words else len(words)
-    flags = tuple(words[place + 1 :])
+    end = words.index("--") if "--" in words else len(words)
+    flags = tuple(words[end + 1 :])
     defaults = Options(flags=flags, root=root)
-    options = make_parser(recipe, prog, defaults).parse_args(words[:place], defaults)
+    options = make_parser(recipe, prog, defaults).parse_args(words[:end], defaults)
     if options.seed is not None and options.seeds:
         raise UsageError(f"--seed {options.seed}, --seeds {options.seeds}: give only one of them")
     if options.cpu and options.gpus:
@@ -288,16 +288,16 @@ def make_parser(recipe: Recipe, prog: str, defaults: Options) -> argparse.Argume
         formatter_class=lambda prog: Help(prog, max_help_position=20, width=width),
         allow_abbrev=False,
     )
-    for one in fields(Options):
-        if not one.metadata or not isinstance(recipe, one.metadata.get("only", Recipe)):
+    for field in fields(Options):
+        if not field.metadata or not isinstance(recipe, field.metadata.get("only", Recipe)):
             continue
-        if recipe.custom and one.metadata.get("prepares"):
+        if recipe.custom and field.metadata.get("prepares"):
             continue
-        if one.name == "small" and getattr(recipe, "small", None) is None:
+        if field.name == "small" and getattr(recipe, "small", None) is None:
             continue
-        settings = {key: one.metadata[key] for key in ARGPARSE if key in one.metadata}
-        names = filter(None, (_flag(one.name), one.metadata.get("also")))
-        about = one.metadata["help"].format(**values)
+        settings = {key: field.metadata[key] for key in ARGPARSE if key in field.metadata}
+        names = filter(None, (_flag(field.name), field.metadata.get("also")))
+        about = field.metadata["help"].format(**values)
         parser.add_argument(*names, help=about, **settings or {"action": "store_true"})
     about = "flags of fairseq-train, added to every row's after the recipe's"
     parser.add_argument_group("-- FLAGS", about)
@@ -317,23 +317,24 @@ def _describe(recipe: Recipe, defaults: Options) -> tuple[dict[str, object], str
     """Return the values in the help of a recipe's options, and the notes below them."""
     values: dict[str, object] = {"steps": ",".join(STEPS)}
     if isinstance(recipe, GenerationRecipe):
-        one = recipe.settings
+        settings = recipe.settings
         values |= {
-            "data": f"binarized data (default: {defaults.data_bin / one.corpus}), as written by "
-            f"posattn prepare {one.preparation}",
+            "data": f"binarized data (default: {defaults.data_bin / settings.corpus}), as written "
+            f"by posattn prepare {settings.preparation}",
             "prepare": "prepare the data first if it does not exist",
-            "length": one.max_update or f"{one.max_epoch} epochs",
-            "checkpoint": one.checkpoint,
-            "averaged": one.averaged,
-            "seeds": one.seeds,
+            "length": settings.max_update or f"{settings.max_epoch} epochs",
+            "checkpoint": settings.checkpoint,
+            "averaged": settings.averaged,
+            "seeds": settings.seeds,
             "gpus": "all of this machine, 1 with --dry-run; results of the CPU are separate",
         }
-        regime = one.regime
+        regime = settings.regime
+        languages = f"--source-lang {settings.source} --target-lang {settings.target}"
         data = f"""\
 Other data can be used, if it is the output of
-    fairseq-preprocess --source-lang {one.source} --target-lang {one.target} --joined-dictionary
+    fairseq-preprocess {languages} --joined-dictionary
 for train, valid and test, on text in subwords.
-An update has at most {one.batches} x {one.max_tokens} tokens on any number of GPUs."""
+An update has at most {settings.batches} x {settings.max_tokens} tokens on any number of GPUs."""
     else:
         assert isinstance(recipe, ClassificationRecipe)
         values |= {

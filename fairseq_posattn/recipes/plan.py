@@ -187,7 +187,7 @@ def _code(folder: str) -> str:
 
 def choose(kind: str, wanted: str, named: Mapping[str, Named]) -> tuple[Named, ...]:
     """Return the values of comma-separated names, in their order; all if there are none."""
-    known = {name.lower(): one for name, one in named.items()}
+    known = {name.lower(): value for name, value in named.items()}
     longest_first = "|".join(map(re.escape, sorted(known, key=len, reverse=True)))
     name_at = re.compile(f"({longest_first})(?:,|$)")  # names may contain commas
     chosen, start = [], 0

@@ -17,9 +17,9 @@ class Training:
 
     flags: str  # of fairseq-train: optimizer, learning rate, regularization
     batch_size: int = 64  # sentences, pairs or clicks an update
-    max_tokens: int = 0  # tokens an update, in place of batch_size
+    max_tokens: int = 0  # tokens an update, instead of batch_size
     epochs: int = 0
-    updates: int = 0  # length of training, in place of epochs
+    updates: int = 0  # length of training, instead of epochs
     interval: int = 0  # updates between validations
     seeds: int = 5  # models of each row, and of each fold
 
@@ -43,7 +43,7 @@ class Row:
     training: Training | None = None  # replaces that of the other rows (classifiers only)
     lead: int = 0  # score so many first sentences of each text instead of a model (summaries only)
     tiny: str = ""  # additional flags of its tiny form (generation only)
-    baseline: str = ""  # argument of posattn rank in place of a checkpoint; nothing is trained
+    baseline: str = ""  # argument of posattn rank instead of a checkpoint; nothing is trained
 
 
 def rows(lines: str) -> tuple[Row, ...]:
@@ -80,7 +80,7 @@ class Recipe:
     custom: bool = field(default=False, kw_only=True)  # on prepared data, which --tiny reads, too
     user_dir: str = field(default="", kw_only=True)  # --user-dir instead of the package
     baseline: str = field(default="", kw_only=True)  # row; plain attention or the first if empty
-    tiny: str = field(default="", kw_only=True)  # flags of tiny models instead of the usual ones
+    tiny: str = field(default="", kw_only=True)  # flags of tiny models instead of the usual flags
 
     @property
     def paper(self) -> str:
@@ -131,7 +131,7 @@ class GenerationRecipe(Recipe):
     """A table of translation or summarization."""
 
     settings: Generation
-    locality: Locality | None = None  # measurements in place of scores
+    locality: Locality | None = None  # measurements instead of scores
     prepares: bool = False  # prepare the data without --prepare, too
     small: "GenerationRecipe | None" = None  # with smaller models, for --small
 

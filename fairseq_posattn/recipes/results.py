@@ -77,7 +77,7 @@ def scores_in(scored: Mapping[str, Any]) -> dict[str, float]:
         scores["average"] = round(fmean(scored[name] for name in SUMMARY_SCORES), 2)
     for bucket in scored.get("by_length", {"buckets": ()})["buckets"]:
         named = bucket["scores"].items()
-        scores |= {f"{name} {bucket['length']}": round(one["score"], 2) for name, one in named}
+        scores |= {f"{name} {bucket['length']}": round(score["score"], 2) for name, score in named}
     return scores
 
 

@@ -52,9 +52,9 @@ def make_rows(recipe: Recipe, entries: Sequence[Entry], command: str, title: str
         row["command"] = command
         rows.append(row)
     for table in dict.fromkeys(row["table"] for row in rows if not is_locality):
-        places = [place for place, row in enumerate(rows) if row["table"] == table]
-        kept = [read_kept(run_folders(entries[place].folder)) for place in places]
-        add_comparisons([rows[place] for place in places], kept, recipe.baseline)
+        numbers = [number for number, row in enumerate(rows) if row["table"] == table]
+        kept = [read_kept(run_folders(entries[number].folder)) for number in numbers]
+        add_comparisons([rows[number] for number in numbers], kept, recipe.baseline)
     return rows
 
 
@@ -69,11 +69,11 @@ def run_folders(folder: Path) -> list[list[Path]]:
 def new_row(entry: Entry, data: str = "", scores: dict[str, list[float]] | None = None) -> TableRow:
     """Return a row with the paper's numbers, and scores if there are any."""
     paper = (*entry.paper, *["-"] * len(entry.metrics))  # a single "-" stands for all metrics
-    numbers = [(one, *number.split("±")) for one, number in zip(entry.metrics, paper, strict=False)]
+    numbers = [(name, *text.split("±")) for name, text in zip(entry.metrics, paper, strict=False)]
     return {
         "table": entry.table,
         "row": entry.row,
-        "paper": {name: None if one == "-" else float(one) for name, one, *_ in numbers},
+        "paper": {name: None if text == "-" else float(text) for name, text, *_ in numbers},
         "paper's deviation": {name: float(more[0]) for name, _, *more in numbers if more},
         "scores": scores or {},
         "data": data,
@@ -157,7 +157,7 @@ def _locality_row(recipe: Recipe, entry: Entry) -> TableRow:
     measured = _read(entry, "locality.json")
     scores: dict[str, list[float]] = {}
     for _, run in measured:
-        named = [(f"{one['sublayer']} {one['window']}", one["percent"]) for one in run["rows"]]
+        named = [(f"{row['sublayer']} {row['window']}", row["percent"]) for row in run["rows"]]
         percents = [percent for name, percent in named if name == entry.row.lower()]
         for metric, percent in zip(entry.metrics, percents, strict=False):
             scores.setdefault(metric, []).append(round(percent, 2))
@@ -205,7 +205,7 @@ def _is_plain(value: Any, markup: str) -> bool:
     if isinstance(value, str):
         return value.isprintable() and not set(markup) & set(value)
     if isinstance(value, dict):
-        return all(_is_plain(one, markup) for item in value.items() for one in item)
+        return all(_is_plain(part, markup) for item in value.items() for part in item)
     if isinstance(value, list):
-        return all(_is_plain(one, markup) for one in value)
+        return all(_is_plain(part, markup) for part in value)
     return not isinstance(value, float) or isfinite(value)

@@ -56,7 +56,7 @@ class Runner:
         progress = Progress(len(runs))
         failures: list[tuple[str, UsageError]] = []
 
-        def run_one(number: int, run: Run) -> None:
+        def run_numbered(number: int, run: Run) -> None:
             device = free.get()
             try:
                 self._run_one(f"{run.name} ({number} of {len(runs)})", run, device, progress)
@@ -67,7 +67,7 @@ class Runner:
                 free.put(device)
 
         with ThreadPoolExecutor(len(devices)) as pool:
-            futures = [pool.submit(run_one, *numbered) for numbered in enumerate(runs, 1)]
+            futures = [pool.submit(run_numbered, *numbered) for numbered in enumerate(runs, 1)]
             try:
                 _wait(futures)
             except BaseException:
@@ -179,7 +179,7 @@ def _wait(futures: Sequence["Future[None]"]) -> None:
         future.cancel()
     wait(futures)
     errors = (future.exception() for future in futures if not future.cancelled())
-    if error := next((one for one in errors if one and not isinstance(one, Stopped)), None):
+    if error := next((each for each in errors if each and not isinstance(each, Stopped)), None):
         raise error
 
 

@@ -141,9 +141,9 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
     measured = [row for row in rows if "seeds" in row]
     scored = [row for row in measured if not next(iter(row["paper"])).startswith(LAYER)]
     tests = (
-        f"difference from {one['with']}: n = {counted(one)}, tested over "
-        f"{one['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
-        for one in compared.values()
+        f"difference from {comparison['with']}: n = {counted(comparison)}, tested over "
+        f"{comparison['tests'].partition(', bs:')[0]} (bold: p < {SIGNIFICANT}, uncorrected)"
+        for comparison in compared.values()
     )
     untested = "differences of single runs are not tested" if len(scored) > 1 else ""
     parts = [
@@ -161,7 +161,7 @@ def footnote(rows: Sequence[TableRow], compared: Mapping[str, Comparison]) -> li
 
 def _corrections(compared: Mapping[str, Comparison]) -> str:
     """Return which bold differences are not significant if corrected for a table's tests."""
-    tests = [(row, *test) for row, one in compared.items() for test in one["metrics"].items()]
+    tests = [(row, *test) for row in compared for test in compared[row]["metrics"].items()]
     bold = [test["p"] < SIGNIFICANT for *_, test in tests]
     if len(tests) < 2 or not any(bold):
         return ""
@@ -278,11 +278,11 @@ def figure_of(rows: Sequence[TableRow]) -> Any:
     figure = new_figure(7, sum(heights))
     axes = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
     for axis, ((table, metric), several) in zip(axes, panels.items(), strict=True):
-        for place, row in enumerate(several):
+        for height, row in enumerate(several):
             scores = row["scores"][metric]
-            axis.plot(scores, [place] * len(scores), ".", color="tab:blue", alpha=0.5)
-            axis.plot(mean(scores), place, "o", color="tab:blue")
-            axis.hlines(place, *row.get("intervals", {}).get(metric, scores[:1] * 2))
+            axis.plot(scores, [height] * len(scores), ".", color="tab:blue", alpha=0.5)
+            axis.plot(mean(scores), height, "o", color="tab:blue")
+            axis.hlines(height, *row.get("intervals", {}).get(metric, scores[:1] * 2))
         axis.set_yticks(range(len(several)), [_starred(row, metric) for row in several])
         axis.set_ylim(len(several) - 0.5, -0.5)  # the first row on top
         axis.set_title(f"{table}: {metric}", loc="left", fontsize="medium", wrap=True)
@@ -300,13 +300,13 @@ def figure_by_length(rows: Sequence[TableRow]) -> Any:
     figure = new_figure(7, 4.5)
     axes = figure.subplots()
     for number, row in enumerate(measured):
-        shown = [place for place, metric in enumerate(metrics) if of_runs(row, metric)]
-        means = [mean(of_runs(row, metrics[place])) for place in shown]
+        shown = [x for x, metric in enumerate(metrics) if of_runs(row, metric)]
+        means = [mean(of_runs(row, metrics[x])) for x in shown]
         style = line_style(number)
         axes.plot(shown, means, marker=".", label=row["row"], **style)
-        for place in shown if "intervals" in row else ():
-            shifted = place + 0.01 * (number - len(measured) / 2)
-            axes.vlines(shifted, *row["intervals"][metrics[place]], color=style["color"], alpha=0.5)
+        for x in shown if "intervals" in row else ():
+            shifted = x + 0.01 * (number - len(measured) / 2)
+            axes.vlines(shifted, *row["intervals"][metrics[x]], color=style["color"], alpha=0.5)
     axes.set_xticks(range(len(metrics)), [name_of(metric) for metric in metrics])
     axes.legend(fontsize="small", ncols=2)
     axes.set_title(rows[0]["table"], loc="left", fontsize="medium")

@@ -159,7 +159,8 @@ def _make_labeled(
         text.mkdir(parents=True)
         for split, examples in _examples(corpus, generator).items():
             for kind in corpus.kinds:
-                (text / f"{split}.{kind}").write_text("".join(f"{one[kind]}\n" for one in examples))
+                lines = [f"{example[kind]}\n" for example in examples]
+                (text / f"{split}.{kind}").write_text("".join(lines))
         for kind in (*corpus.inputs, "label"):
             _binarize(text, kind)
         if corpus.scored:
@@ -260,10 +261,10 @@ def _make_news(name: str, folder: Path, generator: random.Random) -> list[str]:
                 _impression(number, day, topics, generator)
                 for number, day in enumerate([day for day in days for _ in range(IMPRESSIONS)], 1)
             ]
-            place = Path(logs, f"MINDsmall_{part}")
-            place.mkdir()
-            (place / "news.tsv").write_text(news)
-            (place / "behaviors.tsv").write_text("".join(lines))
+            source = Path(logs, f"MINDsmall_{part}")
+            source.mkdir()
+            (source / "news.tsv").write_text(news)
+            (source / "behaviors.tsv").write_text("".join(lines))
         _prepare("recommendation", [name, "--source", logs, "--dest", str(folder)])
     return [*sorted({*topics.values()}), *FILLERS]
 
@@ -286,13 +287,13 @@ def write_language_model(folder: Path, text: str) -> None:
 
     characters = sorted(set("".join(text.split())))
     pairs = sorted(word for word in set(text.split()) if len(word) == 2)
-    subwords = ["<unk>", *characters, *(f"{one}</w>" for one in (*characters, *pairs))]
+    subwords = ["<unk>", *characters, *(f"{subword}</w>" for subword in (*characters, *pairs))]
     with torch.random.fork_rng():
         torch.manual_seed(1)
         count = len(subwords)
         sizes = OpenAIGPTConfig(vocab_size=count, n_positions=64, n_embd=12, n_layer=2, n_head=2)
         OpenAIGPTLMHeadModel(sizes).save_pretrained(folder)
-    write_json(folder / "vocab.json", {one: row for row, one in enumerate(subwords)})
+    write_json(folder / "vocab.json", {subword: row for row, subword in enumerate(subwords)})
     merges = "".join(f"{pair[0]} {pair[1]}</w>\n" for pair in pairs)
     write_text(folder / "merges.txt", f"#version: 0.2\n{merges}")
 
@@ -301,13 +302,13 @@ def make_transfer(name: str, folder: Path, examples: Mapping[str, Sequence[Examp
     """Write a language model beside ``folder``, and prepare pairs of sentences with it."""
     model, corpus = folder.with_name("openai-gpt"), CLASSIFICATION[name.removesuffix("_gpt")]
     labels = corpus.labels or ()
-    texts = [f"{one['input0']} {one['input1']}" for some in examples.values() for one in some]
+    texts = [f"{row['input0']} {row['input1']}" for split in examples.values() for row in split]
     write_language_model(model, " ".join(texts))
     with tempfile.TemporaryDirectory() as source:
         for split, file in TRANSFER[name].items():
             lines = []
-            for number, one in enumerate(examples[split]):
-                parses = {f"sentence{n + 1}_binary_parse": one[f"input{n}"] for n in (0, 1)}
+            for number, example in enumerate(examples[split]):
+                parses = {f"sentence{n + 1}_binary_parse": example[f"input{n}"] for n in (0, 1)}
                 lines.append(json.dumps({"gold_label": labels[number % 3], **parses}) + "\n")
             write_text(Path(source, file), "".join(lines))
         options = ["--source", source, "--dest", str(folder), "--language-model", str(model)]

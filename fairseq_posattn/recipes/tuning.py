@@ -69,7 +69,7 @@ class Tuning:
         if outcome is None:
             raise UsageError(
                 f"{self.name} diverged with each learning rate of --tune "
-                f"{','.join(map(str, self.rates))}: try lower ones (in {self.runs[0].folder})"
+                f"{','.join(map(str, self.rates))}: try lower rates (in {self.runs[0].folder})"
             )
         tried = ", ".join(
             f"{rate} {DIVERGED if value is None else value}"

@@ -156,7 +156,7 @@ def read_comet(path: Path) -> list[tuple[list[str], list[float]]]:
     try:
         systems = json.loads(path.read_text(encoding="utf-8")).values()
         return [
-            ([one["mt"] for one in system], [100 * float(one["COMET"]) for one in system])
+            ([line["mt"] for line in system], [100 * float(line["COMET"]) for line in system])
             for system in systems
         ]
     except (AttributeError, KeyError, TypeError, ValueError):
@@ -169,11 +169,11 @@ def comet_of_each(path: Path, runs: Sequence[tuple[Pairs, Pairs]]) -> list[list[
     systems, scores = read_comet(path), []
     for forms in runs:
         texts = [[line.strip() for line in form.hypotheses] for form in forms]
-        found = [each for translations, each in systems if translations in texts]
-        if not found:
+        scored = [each for translations, each in systems if translations in texts]
+        if not scored:
             raise UsageError(
                 f"{path}: none of its {len(systems)} systems has the translations that begin with "
                 f"{shortened(texts[-1][0])}; run comet-score on the text that is scored here"
             )
-        scores.append(found[0])
+        scores.append(scored[0])
     return scores

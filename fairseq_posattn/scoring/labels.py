@@ -37,7 +37,7 @@ def label_of(line: str) -> str:
 
 def correct(predicted: Sequence[str], labels: Sequence[str]) -> list[bool]:
     """Return which predictions are correct."""
-    return [one == other for one, other in zip(predicted, labels, strict=True)]
+    return [label == other for label, other in zip(predicted, labels, strict=True)]
 
 
 def accuracy(runs: Sequence[Sequence[str]], labels: Sequence[str]) -> Group:
@@ -62,12 +62,12 @@ def macro_f1(runs: Sequence[Sequence[str]], labels: Sequence[str], classes: Sequ
 
     A blank prediction is wrong, but no class, unless it is a label.
     """
-    place = {name: number for number, name in enumerate(classes) if name or name in labels}
+    column = {name: number for number, name in enumerate(classes) if name or name in labels}
     one_hot = numpy.eye(len(classes) + 1, len(classes))  # the last row is of no class
-    true = one_hot[[place[label] for label in labels]]  # [examples, classes]
+    true = one_hot[[column[label] for label in labels]]  # [examples, classes]
     each = []
     for run in runs:
-        predicted = one_hot[[place.get(label, -1) for label in run]]
+        predicted = one_hot[[column.get(label, -1) for label in run]]
         each.append(numpy.hstack([predicted * true, predicted + true]).tolist())
     return Group(MACRO_F1, each)
 
@@ -76,7 +76,7 @@ def mcnemar(system: Sequence[bool], baseline: Sequence[bool]) -> float:
     """Return p of McNemar's exact test (1947), two-sided, by which predictions are correct."""
     from scipy.stats import binomtest  # slow to import
 
-    ours = [one for one, other in zip(system, baseline, strict=True) if one != other]
+    ours = [right for right, other in zip(system, baseline, strict=True) if right != other]
     return float(binomtest(sum(ours), len(ours)).pvalue) if ours else 1.0
 
 
@@ -106,7 +106,7 @@ def numeric_scores(
         return {}
     from scipy.stats import rankdata  # slow to import
 
-    errors = [one - other for one, other in zip(x, y, strict=True)]
+    errors = [a - b for a, b in zip(x, y, strict=True)]
     squares = of_sentences(error * error for error in errors)
     return {
         "pearson": _products(x, y),
@@ -120,5 +120,5 @@ def numeric_scores(
 def _products(x: Sequence[float], y: Sequence[float]) -> Statistics:
     """Return the statistics of :data:`CORRELATION` for centered numbers, to limit cancellation."""
     x_mean, y_mean = fmean(x), fmean(y)
-    pairs = [(one - x_mean, other - y_mean) for one, other in zip(x, y, strict=True)]
+    pairs = [(a - x_mean, b - y_mean) for a, b in zip(x, y, strict=True)]
     return [[1.0, a, b, a * a, b * b, a * b] for a, b in pairs]

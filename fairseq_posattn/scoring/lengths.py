@@ -28,8 +28,8 @@ def divide(lengths: Sequence[int], limits: Sequence[int]) -> dict[str, list[int]
     bounds = zip([0, *(limit + 1 for limit in limits)], limits, strict=False)
     names = [*(f"{least} to {most}" for least, most in bounds), f"{limits[-1] + 1} or more"]
     ranges: dict[str, list[int]] = {name: [] for name in names}
-    for place, length in enumerate(lengths):
-        ranges[names[bisect_left(limits, length)]].append(place)
+    for index, length in enumerate(lengths):
+        ranges[names[bisect_left(limits, length)]].append(index)
     return ranges
 
 
@@ -47,28 +47,28 @@ def measure(
     ranges (Holm). Empty ranges have no scores.
     """
     buckets = []
-    for name, places in divide(list(map(length_of, texts)), limits).items():
+    for name, indices in divide(list(map(length_of, texts)), limits).items():
         written, wanted = (
-            sum(length_of(getattr(run, side)[place]) for run in runs for place in places)
+            sum(length_of(getattr(run, side)[index]) for run in runs for index in indices)
             for side in ("hypotheses", "references")
         )
         ratio = written / wanted if wanted else None
-        bucket: Bucket = {"length": name, "sentences": len(places), "length_ratio": ratio}
+        bucket: Bucket = {"length": name, "sentences": len(indices), "length_ratio": ratio}
         bucket |= {"scores": {}, "significance": {}}
-        for metric in names if places else ():
-            part = _select(groups[metric], places)
+        for metric in names if indices else ():
+            part = _select(groups[metric], indices)
             score = {"score": part.mean, "interval": part.interval}
             score |= {} if part.deviation is None else {"deviation": part.deviation}
             bucket["scores"][metric] = score
             if metric in baselines:
-                compared = compare(part, _select(baselines[metric], places))
+                compared = compare(part, _select(baselines[metric], indices))
                 bucket["significance"][metric] = asdict(compared)
         buckets.append(bucket)
     for metric in names if baselines else ():
-        tested = [one["significance"][metric] for one in buckets if one["significance"]]
-        ps = corrected([one["p"] for one in tested])
-        for one, (holm, _) in zip(tested, ps, strict=True):
-            one["p_holm"] = holm
+        tested = [each["significance"][metric] for each in buckets if each["significance"]]
+        ps = corrected([test["p"] for test in tested])
+        for test, (holm, _) in zip(tested, ps, strict=True):
+            test["p_holm"] = holm
     return buckets
 
 
@@ -77,13 +77,13 @@ def statistics(
 ) -> dict[str, Group]:
     """Return groups by range, "bleu 13 to 24"; sentences outside of it add zero to its sums."""
     named = {}
-    for name, places in divide(list(map(length_of, texts)), limits).items():
-        for metric, group in groups.items() if places else ():
-            chosen = set(places)
+    for name, indices in divide(list(map(length_of, texts)), limits).items():
+        for metric, group in groups.items() if indices else ():
+            chosen = set(indices)
             runs = [
                 [
-                    row if place in chosen else [0 * one for one in row]
-                    for place, row in enumerate(run)
+                    row if index in chosen else [0 * value for value in row]
+                    for index, row in enumerate(run)
                 ]
                 for run in group.runs
             ]
@@ -91,9 +91,9 @@ def statistics(
     return named
 
 
-def _select(group: Group, places: Sequence[int]) -> Group:
+def _select(group: Group, indices: Sequence[int]) -> Group:
     """Return the statistics of some sentences."""
-    return replace(group, runs=[[run[place] for place in places] for run in group.runs])
+    return replace(group, runs=[[run[index] for index in indices] for run in group.runs])
 
 
 def table(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> list[str]:
@@ -120,9 +120,9 @@ def table(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> li
 def _cells(bucket: Bucket, metric: str) -> list[str]:
     """Return a score with its interval, the difference from the baseline, and p."""
     cells = ["-", "-", "-"]
-    if one := bucket["scores"].get(metric):
-        low, high = one["interval"]
-        cells[0] = f"{one['score']:.2f} ({low:.2f} to {high:.2f})"
+    if score := bucket["scores"].get(metric):
+        low, high = score["interval"]
+        cells[0] = f"{score['score']:.2f} ({low:.2f} to {high:.2f})"
     if tested := bucket["significance"].get(metric):
         cells[1:] = f"{tested['difference']:+.2f}", f"{tested['p']:.4f} ({tested['p_holm']:.4f})"
     return cells
@@ -133,12 +133,12 @@ def draw(buckets: Sequence[Bucket], called: Mapping[str, str], unit: str) -> Any
     figure = new_figure(1 + 0.9 * len(buckets) * len(called), 3.2)
     axes = figure.subplots(1, len(called), squeeze=False)[0]
     for axis, (metric, label) in zip(axes, called.items(), strict=True):
-        for place, bucket in enumerate(buckets):
-            if one := bucket["scores"].get(metric):
-                axis.vlines(place, *one["interval"], color=COLORS[0])
-                axis.plot(place, one["score"], "o", color=COLORS[0])
+        for x, bucket in enumerate(buckets):
+            if score := bucket["scores"].get(metric):
+                axis.vlines(x, *score["interval"], color=COLORS[0])
+                axis.plot(x, score["score"], "o", color=COLORS[0])
             if tested := bucket["significance"].get(metric):
-                axis.plot(place + 0.15, tested["baseline"], "D", color=COLORS[1])
+                axis.plot(x + 0.15, tested["baseline"], "D", color=COLORS[1])
         axis.set_xticks(range(len(buckets)), [bucket["length"] for bucket in buckets])
         axis.set(xlabel=f"{unit} length", title=label)
         axis.grid(axis="y", alpha=0.3)

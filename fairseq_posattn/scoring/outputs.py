@@ -28,7 +28,7 @@ MARKS = ("auto", "none", "subword_nmt", "sentencepiece", "wordpiece")
 class Pairs:
     """A translated or summarized test set, one line for each sentence or document."""
 
-    hypotheses: list[str]  # the best one of each sentence, "" if missing
+    hypotheses: list[str]  # the best of each sentence, "" if missing
     references: list[str]
     missing: int = 0  # hypotheses, scored as empty
     skipped: int = 0  # sentences with neither hypothesis nor reference, not scored
@@ -109,7 +109,7 @@ def from_generated(path: StrPath, references: StrPath | None = None, marks: str 
 class Generated:
     """Output of fairseq-generate: texts by the number of the sentence, and what its log names."""
 
-    hypotheses: dict[int, str]  # the best ones
+    hypotheses: dict[int, str]  # the best of each sentence
     references: dict[int, str]
     sources: dict[int, str]
     language: str | None = None  # of the target
@@ -133,7 +133,7 @@ def read_generated(path: StrPath) -> Generated:
     """Read output of fairseq-generate; without its lines all texts are empty."""
     result = Generated({}, {}, {})
     best: dict[str, dict[int, tuple[float, str]]] = {"H": {}, "D": {}}
-    for place, line in enumerate(file_lines(path), start=1):
+    for row, line in enumerate(file_lines(path), start=1):
         match = GENERATED.match(line)
         if not match:
             if dictionary := LANGUAGE.search(line):
@@ -151,7 +151,7 @@ def read_generated(path: StrPath) -> Generated:
                 best[kind][number] = float(score), text
         except ValueError:
             why = f"no score between {kind}-{number} and its text"
-            raise UsageError(f"{path}:{place}: {why}") from None
+            raise UsageError(f"{path}:{row}: {why}") from None
     hypotheses = best["D"] or best["H"]
     result.hypotheses = {number: text for number, (_, text) in hypotheses.items()}
     return result
@@ -162,7 +162,7 @@ def remove_marks(lines: list[str], marks: str = "auto", prepared: str | None = N
 
     ``auto`` detects those of ``prepared``, or without it all kinds; never wordpiece, since text may
     contain "##th" itself. WordPiece leaves words split at punctuation ("u . s ."), in references,
-    too, so that sentences end at the same places.
+    too, so that sentences end at the same positions.
     """
     kind = find_marks(lines, prepared) if marks == "auto" else marks
     words = [whole_words(line, kind) for line in lines]
@@ -218,7 +218,7 @@ def form_warning(hypotheses: Sequence[str], references: Sequence[str]) -> Iterat
     """Yield a warning if hypotheses are in another Unicode form (NFC or NFD) than references."""
     forms = [list(map(unicode_form, lines)) for lines in (hypotheses, references)]
     both = zip(*forms, strict=True)
-    if differ := sum(None not in (one, other) and one != other for one, other in both):
+    if differ := sum(None not in (form, other) and form != other for form, other in both):
         shares = [side.count("NFC") / sum(form is not None for form in side) for side in forms]
         yield (
             f"Unicode forms differ in {differ:,} of {len(hypotheses):,} lines: {shares[0]:.0%} of "

@@ -1,6 +1,6 @@
 """AUC, MRR and nDCG of ranked candidates, as the evaluation of MIND (Wu et al., 2020) has them.
 
-Means are over impressions. Among candidates with equal scores the later one ranks first. The
+Means are over impressions. Among candidates with equal scores the later candidate ranks first. The
 baseline of recommenders ranks news by their clicks in training.
 """
 
@@ -56,7 +56,7 @@ def ndcg(labels: Sequence[int], scores: Sequence[float], k: int) -> float:
         ranked = enumerate(labels[:k], start=1)
         return sum(float(2**label - 1) / math.log2(rank + 1) for rank, label in ranked)
 
-    return gain([labels[one] for one in ranking(scores)]) / gain(sorted(labels, reverse=True))
+    return gain([labels[index] for index in ranking(scores)]) / gain(sorted(labels, reverse=True))
 
 
 def score(impression: Impression) -> dict[str, float] | None:
@@ -130,7 +130,7 @@ def rank_by_popularity(data: Path, split: str) -> Iterator[Impression]:
     clicks: Counter[str] = Counter()
     training = (read_column(data, "train", column) for column in ("candidates", "labels"))
     for news, labels in zip(*training, strict=True):
-        clicks.update(name for name, one in zip(news, labels, strict=True) if one == "1")
+        clicks.update(name for name, label in zip(news, labels, strict=True) if label == "1")
     columns = {
         f"{split}.{column}": read_column(data, split, column)
         for column in ("impressions", "candidates", "labels")

@@ -35,17 +35,17 @@ class Result:
         self, groups: Mapping[str, Group], baselines: Mapping[str, Group], called: Mapping[str, str]
     ) -> None:
         """Add comparisons with a baseline, the main score first; ``called`` are printed, too."""
-        compared = {name: compare(groups[name], one) for name, one in baselines.items()}
+        compared = {name: compare(groups[name], baseline) for name, baseline in baselines.items()}
         name, first = next(iter(compared.items()))
         tests = tests_of(groups[name], baselines[name])
         runs = [len(group.runs) for group in (groups[name], baselines[name])]
         self.numbers.update(baseline=first.baseline, difference=first.difference, p=first.p)
         self.numbers["baseline_runs"] = runs[1]
         kinds = ("p_holm", "p_benjamini_hochberg")
-        adjusted = corrected([one.p for one in compared.values()])
+        adjusted = corrected([test.p for test in compared.values()])
         each = {
-            name: {**asdict(one), **dict(zip(kinds, ps, strict=True))}
-            for (name, one), ps in zip(compared.items(), adjusted, strict=True)
+            name: {**asdict(test), **dict(zip(kinds, ps, strict=True))}
+            for (name, test), ps in zip(compared.items(), adjusted, strict=True)
         }
         self.numbers["significance"] = {**each, "tests": tests}
         printed = {name: label for name, label in called.items() if name in compared}

@@ -31,8 +31,8 @@ class Counts:
     complete: int = 0
 
     def __iadd__(self, other: "Counts") -> "Counts":
-        for one in fields(self):
-            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        for count in fields(self):
+            setattr(self, count.name, getattr(self, count.name) + getattr(other, count.name))
         return self
 
     def scores(self) -> dict[str, float]:
@@ -64,12 +64,12 @@ def arguments(pieces: Iterable[Span]) -> list[tuple[str, Spans]]:
 
 def compare_propositions(gold: Iterable[Span], predicted: Iterable[Span]) -> Counts:
     """Return the counts for one predicate's pieces, each from left to right."""
-    wanted, given = Counter(arguments(gold)), Counter(arguments(predicted))
+    wanted, answered = Counter(arguments(gold)), Counter(arguments(predicted))
     right, excess, missed = (
         Counter(label for label, _ in counts.elements())
-        for counts in (wanted & given, given - wanted, wanted - given)
+        for counts in (wanted & answered, answered - wanted, wanted - answered)
     )
-    return Counts(right, excess, missed, propositions=1, complete=int(wanted == given))
+    return Counts(right, excess, missed, propositions=1, complete=int(wanted == answered))
 
 
 def compare(
@@ -85,18 +85,18 @@ def compare(
     if len(gold) != len(predicted):
         raise UsageError(f"{names[1]}: {len(predicted)} sentences, but {len(gold)} in {names[0]}")
     counts, lacking, ignored = Counts(), 0, 0
-    for wanted, given in zip(gold, predicted, strict=True):
-        if wanted.length != given.length:
-            differ = f"of {given.length} words, but {wanted.length} at {names[0]}:{wanted.line}"
-            raise UsageError(f"{names[1]}:{given.line}: a sentence {differ}")
-        by_place = {proposition.place: proposition for proposition in given.propositions}
+    for wanted, answer in zip(gold, predicted, strict=True):
+        if wanted.length != answer.length:
+            differ = f"of {answer.length} words, but {wanted.length} at {names[0]}:{wanted.line}"
+            raise UsageError(f"{names[1]}:{answer.line}: a sentence {differ}")
+        by_position = {proposition.place: proposition for proposition in answer.propositions}
         for proposition in wanted.propositions:
-            same = by_place.pop(proposition.place, None)
+            same = by_position.pop(proposition.place, None)
             if same is None or same.predicate != proposition.predicate:
                 lacking += 1
                 same = Proposition(proposition.predicate, proposition.place)
             counts += compare_propositions(proposition.spans, same.spans)
-        ignored += len(by_place)
+        ignored += len(by_position)
     if lacking:
         message = f"{names[1]} lacks {lacking} predicates of {names[0]} or has other lemmas; "
         warnings.warn(message + "their arguments count as missed", stacklevel=2)

@@ -213,11 +213,11 @@ def _resampled(*groups: Group) -> list[Floats]:
     means = numpy.empty((len(groups), SAMPLES))
     for sample in range(SAMPLES):
         counts = generator.multinomial(sentences, numpy.full(sentences, 1 / sentences))
-        for place, group in enumerate(groups):
+        for number, group in enumerate(groups):
             runs = len(group.runs)
             drawn = generator.integers(runs, size=max(1, runs - 1))
             sums = counts @ group.array  # [runs, statistics]
-            means[place, sample] = fmean(group.score_of(sums[run]) for run in drawn)
+            means[number, sample] = fmean(group.score_of(sums[run]) for run in drawn)
     return list(means)
 
 

@@ -51,7 +51,7 @@ def main(
     if name in ("", "-h", "--help", "--list"):
         width = max(map(len, RECIPES))
         print(ABOUT.format(prog=prog))
-        print("\n".join(f"  {one:{width}}  {recipe.title}" for one, recipe in RECIPES.items()))
+        print("\n".join(f"  {table:{width}}  {recipe.title}" for table, recipe in RECIPES.items()))
         return 0
     if name == "--example":
         print(custom.example(), end="")
@@ -116,8 +116,8 @@ def _show(plan: Plan) -> None:
     for note in notes:
         print(f"{plan.recipe.table}: {note}", file=sys.stderr, flush=True)
     if plan.options.executor:
-        given = resources(plan.options, plan.gpus).items()
-        words = " ".join(f"{name}={value}" for name, value in given if value)
+        wanted = resources(plan.options, plan.gpus).items()
+        words = " ".join(f"{name}={value}" for name, value in wanted if value)
         print(f"\n# each of the following is a job of {plan.options.executor}: {words}")
     for run in (*(run for tuning in tunings for run in tuning.runs), *plan.runs()):
         print(f"\n# {run.name}")

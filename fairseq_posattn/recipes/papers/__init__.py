@@ -95,9 +95,9 @@ def _fill(value: Any, named: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return Template(value).substitute(named)
     if isinstance(value, list):
-        return tuple(_fill(one, named) for one in value)
+        return tuple(_fill(item, named) for item in value)
     if isinstance(value, dict):
-        return {name: _fill(one, named) for name, one in value.items()}
+        return {name: _fill(item, named) for name, item in value.items()}
     return value
 
 
@@ -114,8 +114,8 @@ def _recipe(name: str, table: dict[str, Any]) -> Any:
             locality = Locality(rows(locality["rows"]), locality["layers"])
         settings = Generation(**table["settings"])
         return GenerationRecipe(*common, lines, settings, locality, table.get("prepares", False))
-    training = {data: Training(**one) for data, one in table["training"].items()}
-    of_rows = {row: Training(**one) for row, one in table.get("row_training", {}).items()}
+    training = {data: Training(**settings) for data, settings in table["training"].items()}
+    of_rows = {row: Training(**settings) for row, settings in table.get("row_training", {}).items()}
     return ClassificationRecipe(
         *common,
         tuple(replace(row, training=of_rows.get(row.name)) for row in lines),

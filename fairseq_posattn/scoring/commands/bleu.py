@@ -4,7 +4,7 @@
     %(prog)s --hypotheses test.hyp --references test.ref --language de --json
     %(prog)s --generated seed?/generate-test.txt --baseline other?/generate-test.txt
 
-sacrebleu            sacreBLEU of detokenized text, with its signature: report this one, or
+sacrebleu            sacreBLEU of detokenized text, with its signature: report this, or
                      chrF2 for languages without a tokenizer, whose BLEU is of characters
 tokenised            of the tokens, as by multi-bleu.perl and fairseq-score
 tokenised-lowercase  the same, case-insensitive, as reported on IWSLT14
@@ -86,25 +86,25 @@ class Measures:
         """Return the statistics of the runs by metric, those of COMET last."""
         sides = [tokenized_sides(run, self.text) for run in runs]
         both = zip(runs, sides, strict=True)
-        running = [bleu.running_text(*one, self.language, self.raw) for one in both]
+        running = [bleu.running_text(*run, self.language, self.raw) for run in both]
         groups = {}
         for name in names:
             texts = running
             if name in self.forms:
-                texts = [bleu.text_of(name, *one) for one in zip(runs, running, strict=True)]
+                texts = [bleu.text_of(name, *run) for run in zip(runs, running, strict=True)]
             groups[name] = bleu.group_of(self.metrics[name], texts)
         if self.comet is not None:
             each = bleu.comet_of_each(self.comet, list(zip(runs, running, strict=True)))
-            groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(one) for one in each])
+            groups["comet"] = Group(MEAN_OF_SENTENCES, [of_sentences(scores) for scores in each])
         return groups
 
     def signatures(self) -> dict[str, str]:
-        signatures = {name: str(one.get_signature()) for name, one in self.metrics.items()}
+        signatures = {name: str(metric.get_signature()) for name, metric in self.metrics.items()}
         return signatures | ({"comet": f"comet|scores:{self.comet}"} if self.comet else {})
 
     def main(self, named: Mapping[str, Value]) -> dict[str, Value]:
         """Return the values of the first form, as "bleu", and of metrics that are no form."""
-        others = {name: one for name, one in named.items() if name not in FORMS}
+        others = {name: value for name, value in named.items() if name not in FORMS}
         return {"bleu": named[self.forms[0]], **others}
 
 
@@ -135,7 +135,7 @@ def score(options: argparse.Namespace) -> Result:
     unprinted = {*forms} - {*shown} | ({"chrf2", "ter"} if options.forms else set())
     first = "chrf2" if tokenizer_of(language)[0] == "char" else ""
     names = sorted((name for name in groups if name not in unprinted), key=first.__ne__)
-    called = {one: CALLED[one] for one in sorted(CALLED, key=first.__ne__) if one not in unprinted}
+    called = {key: CALLED[key] for key in sorted(CALLED, key=first.__ne__) if key not in unprinted}
     lines = [
         f"{CALLED.get(name) or f'BLEU {name}':<25} {groups[name]}   {signatures[name]}"
         for name in names
@@ -200,6 +200,6 @@ def warnings_of_text(
     elif not sides.references and bleu.looks_tokenized(pairs.references) is False:
         warnings.append(
             "the text is not tokenized: the tokenised forms split at spaces only and are not "
-            "comparable with published ones"
+            "comparable with published scores"
         )
     return warnings

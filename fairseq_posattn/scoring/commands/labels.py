@@ -60,7 +60,7 @@ def score(options: argparse.Namespace) -> Result:
     unknown = sorted({label for run in runs for label in run} - set(labels))
     named = ", ".join(repr(label) for label in unknown[:3])
     warning = f"{len(unknown)} predicted labels are not among the correct ones: {named}"
-    forms = dict.fromkeys(one for run in (*runs, *before) for one in form_warning(run, labels))
+    forms = dict.fromkeys(line for run in (*runs, *before) for line in form_warning(run, labels))
     result = Result(numbers, lines, [*([warning] if unknown else []), *forms])
     if before:
         result.compare(groups, measure(before), {name: name for name in groups})
