@@ -45,7 +45,7 @@ def open_archive(path: StrPath) -> "Archive":
 
 
 def joined(folder: StrPath, paths: Iterable[StrPath]) -> "Archive":
-    """Return the archives of several files as one."""
+    """Return the archives of several files as one archive."""
     archives = [open_archive(path) for path in paths]
     return archives[0] if len(archives) == 1 else Archives(folder, archives)
 
@@ -53,8 +53,8 @@ def joined(folder: StrPath, paths: Iterable[StrPath]) -> "Archive":
 class Archive:
     """Named files to read; names are paths with slashes. Damage raises :class:`UsageError`.
 
-    ``members()`` yields ``(name, binary stream)`` of each file; a stream is valid until the next
-    one. A folder's files come sorted by name, an archive's in the order they were packed. A member
+    ``members()`` yields ``(name, binary stream)`` of each file; a stream is valid until the
+    next. A folder's files come sorted by name, an archive's in the order they were packed. A member
     is found by its whole path or by the end of it, from a slash on.
     """
 
@@ -154,7 +154,7 @@ class Archives(Archive):
 
 
 class Folder(Archive):
-    """The regular files of a folder; of several that end alike, the one nearest to it is found."""
+    """The regular files of a folder; of several that end alike, the nearest to it is read."""
 
     @cached_property
     def names(self) -> list[str]:

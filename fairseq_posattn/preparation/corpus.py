@@ -34,7 +34,7 @@ class Corpus:
     licensed: bool = False  # it cannot be downloaded
     alternatives: tuple[tuple[Source, ...], ...] = ()  # published forms; see download.obtain_any
     read: Callable[[Archive, Namespace], Readers]
-    given: Callable[[Namespace], Archive | None] = lambda options: None  # files that options name
+    local_files: Callable[[Namespace], Archive | None] = lambda options: None  # named by options
     word_rule: str  # name of the tokenization rule
     published: Mapping[str, int | str] = field(default_factory=dict)  # examples by split, if known
     recipe: str | None = None  # recipe that trains on it; None for custom corpora

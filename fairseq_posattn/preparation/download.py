@@ -51,33 +51,33 @@ class Source:
                 raise ValueError(f"{url}: must be https, or have a SHA-256")
 
 
-def _source(name: str, places: str) -> Source:
-    urls = [one for one in places.split() if not one.startswith(CHECKSUM)]
-    digests = [one.removeprefix(CHECKSUM) for one in places.split() if one.startswith(CHECKSUM)]
+def _source(name: str, entry: str) -> Source:
+    urls = [word for word in entry.split() if not word.startswith(CHECKSUM)]
+    digests = [word.removeprefix(CHECKSUM) for word in entry.split() if word.startswith(CHECKSUM)]
     whole = tuple(f"{url}{name}" if url.endswith("/") else url for url in urls)
     return Source(name, whole, *digests)
 
 
 TABLES: dict[str, dict[str, Any]] = read_table(Path(__file__).with_name("published.yaml"))
-FILES = {name: _source(name, places) for name, places in TABLES["files"].items()}
+FILES = {name: _source(name, entry) for name, entry in TABLES["files"].items()}
 
 
 def obtain_any(
-    alternatives: Sequence[Sequence[Source]], given: Path | None, folder: Path
+    alternatives: Sequence[Sequence[Source]], local: Path | None, folder: Path
 ) -> Archive:
     """Return the archive of a data set, from the first alternative (sources) that works.
 
-    ``given`` is the user's file or folder; None: download to ``folder``.
+    ``local`` is the user's file or folder; None: download to ``folder``.
     """
-    if given is not None:
+    if local is not None:
         for sources in alternatives:
-            paths = [Path(given, source.name) for source in sources]
+            paths = [Path(local, source.name) for source in sources]
             if all(path.is_file() for path in paths):
-                return joined(given, paths)
-        return open_archive(given)
+                return joined(local, paths)
+        return open_archive(local)
     failures: list[str] = []
-    there = [all(Path(folder, source.name).exists() for source in one) for one in alternatives]
-    for _, sources in sorted(zip(there, alternatives, strict=True), key=lambda one: not one[0]):
+    there = [all(Path(folder, source.name).exists() for source in files) for files in alternatives]
+    for _, sources in sorted(zip(there, alternatives, strict=True), key=lambda pair: not pair[0]):
         try:
             return joined(folder, [fetch(source, folder) for source in sources])
         except UsageError as failure:
@@ -139,7 +139,7 @@ def _fetch_from(url: str, part: Path, source: Source, pause: float) -> None:
 
 
 def _request(url: str, part: Path, size: int, title: str) -> None:
-    """Append the bytes after the first ``size`` ones; ConnectionError: ask again."""
+    """Append the bytes from ``size`` on; ConnectionError: ask again."""
     headers = {"User-Agent": USER_AGENT} | ({"Range": f"bytes={size}-"} if size else {})
     request = urllib.request.Request(url, headers=headers)
     try:

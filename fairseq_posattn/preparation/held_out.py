@@ -43,7 +43,7 @@ def hold_out(
 ) -> dict[str, set[int]]:
     """Return the indices of held-out examples by split, with the same share of each class.
 
-    Splits are disjoint in their texts: repeated ones stay in training or, where the others do not
+    Splits are disjoint in their texts: repeated texts stay in training or, where the others do not
     suffice, move with all their examples. An example of each class stays in training. ``examples``
     are pairs of a class or None and :func:`identity`; ``name`` is the file's, for messages.
     """
@@ -86,7 +86,7 @@ def divided(
     split_of = {index: split for split, indices in chosen.items() for index in indices}
 
     def part(split: str) -> Iterator[Any]:
-        return (one for index, one in enumerate(read()) if split_of.get(index, "train") == split)
+        return (item for index, item in enumerate(read()) if split_of.get(index, "train") == split)
 
     return {split: partial(part, split) for split in ("train", *chosen)}
 

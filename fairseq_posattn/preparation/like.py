@@ -33,13 +33,13 @@ class Template:
     UsageError, which names ``option``, if there is no manifest.
     """
 
-    def __init__(self, given: StrPath, option: str = "--like") -> None:
-        self.given, self.name = Path(given), f"{option} {given}".strip()
-        if not self.given.exists():
+    def __init__(self, path: StrPath, option: str = "--like") -> None:
+        self.path, self.name = Path(path), f"{option} {path}".strip()
+        if not self.path.exists():
             raise UsageError(f"{self.name}: no such folder or checkpoint")
-        if not self.given.is_dir() and self.given.suffix != ".pt":
+        if not self.path.is_dir() and self.path.suffix != ".pt":
             raise UsageError(f"{self.name}: not a checkpoint (.pt); name its folder")
-        self.folder = self.given if self.given.is_dir() else self.given.parent
+        self.folder = self.path if self.path.is_dir() else self.path.parent
         rules = manifest.read(self.folder)
         if rules is None:
             fix = "name the folder that posattn prepare made for its training"
@@ -68,8 +68,8 @@ class Template:
         saved = Path("checkpoints", self.folder.resolve().name)
         for folder in (self.folder, saved):
             if any((folder / name).exists() for name in CHECKPOINTS):
-                return folder if self.given.is_dir() else self.given
-        return None if self.given.is_dir() else self.given
+                return folder if self.path.is_dir() else self.path
+        return None if self.path.is_dir() else self.path
 
     def text_fields(self) -> dict[str, Any]:
         """Return the fields of the manifest on which the text depends."""
@@ -92,10 +92,10 @@ class Template:
             other = f"was prepared for {self.rules.kind}, not for {kind}"
             raise UsageError(f"{self.name}: {other}; name a folder or model for {kind}")
         for name, value in kept.items():
-            given = getattr(options, name)
-            if given != value:
+            argument = getattr(options, name)
+            if argument != value:
                 flag = f"--{name.replace('_', '-')}"
-                flag += "" if given is True else f" {given}"
+                flag += "" if argument is True else f" {argument}"
                 raise UsageError(f"{flag}: {self.name} decides that; leave one of them out")
 
 

@@ -27,7 +27,7 @@ from fairseq_posattn.text.plain_text import INVISIBLE, TO_NFC, is_visible
 from fairseq_posattn.text.vocabulary import SPECIAL, check_symbols
 from fairseq_posattn.text.words import unsuited_share
 
-ONE_CLASS = "score"  # label of examples with a number
+SCORED = "score"  # label of examples with a number
 WORD_RULES = {"moses": "moses-marks", "documents": "documents-marks", "spaces": "spaces"}
 UNSUITED = 0.01  # share of letters above which subwords are the default
 PER_MERGE, MOST_MERGES = 150, 8000  # characters of the training text for each merge, most merges
@@ -64,13 +64,13 @@ def add_options(parser: ArgumentParser) -> None:
 def changes(options: Namespace) -> dict[str, Any]:
     target = "--label" if options.label else "--score"
     columns = {options.text: "--text"}
-    for flag, one in ("--text-pair", options.text_pair), (target, options.label or options.score):
-        if (other := columns.setdefault(one, flag)) != flag:
-            raise UsageError(f"{flag} {one}: is the column of {other}; name another one")
+    for flag, name in ("--text-pair", options.text_pair), (target, options.label or options.score):
+        if (other := columns.setdefault(name, flag)) != flag:
+            raise UsageError(f"{flag} {name}: is the column of {other}; name another one")
     rule = WORD_RULES[options.words or "moses"]
     changed: dict[str, Any] = {"word_rule": rule, "pairs": options.text_pair is not None}
     if options.score:
-        changed |= {"scored": True, "labels": (ONE_CLASS,), "metrics": ("rmse",)}
+        changed |= {"scored": True, "labels": (SCORED,), "metrics": ("rmse",)}
     if options.template:
         return changed | _model_rules(options, replace(CLASSIFICATION, **changed))
     return changed | _choose_subwords(options)
@@ -80,9 +80,9 @@ def _model_rules(options: Namespace, corpus: ClassificationCorpus) -> dict[str, 
     """Return what ``--like`` changes in the corpus; raise UsageError if the columns do not fit."""
     template, rules = options.template, options.template.rules
     if (rules.task, rules.criterion) != (corpus.task, corpus.criterion):
-        wanted, given = (f"{one.task} by {one.criterion}" for one in (rules, corpus))
+        wanted, actual = (f"{data.task} by {data.criterion}" for data in (rules, corpus))
         fix = "give the columns of its kind: --text, --text-pair, --label or --score"
-        raise UsageError(f"{template}: is of {wanted}, these columns of {given}; {fix}")
+        raise UsageError(f"{template}: is of {wanted}, these columns of {actual}; {fix}")
     changed = {"word_rule": rules.word_rule, "subwords": rules.subwords}
     return changed if options.score else changed | {"labels": template.labels}
 
@@ -128,9 +128,9 @@ def settings(options: Namespace) -> dict[str, Any]:
     return {name: str(getattr(options, name)) for name in names}
 
 
-def given(options: Namespace) -> Archive:
+def local_files(options: Namespace) -> Archive:
     held = [getattr(options, split) for split in HELD_OUT]
-    return files_as_archive([options.file, *(one for one in held if isinstance(one, Path))])
+    return files_as_archive([options.file, *(value for value in held if isinstance(value, Path))])
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
@@ -145,14 +145,14 @@ def read(archive: Archive, options: Namespace) -> Readers:
             if labels and example.label not in labels:
                 forms = {unicodedata.normalize(form, str(example.label)) for form in ("NFC", "NFD")}
                 why = f"has another Unicode form in the classes; convert both files by {TO_NFC}"
-                label = f"{example.place}: the label {example.label!r}"
+                label = f"{example.location}: the label {example.label!r}"
                 raise UsageError(f"{label} {why if forms & labels else problem}")
             yield example
 
     keys, decomposed = [], 0
-    for one in checked(options.file):
-        keys.append((one.label, held_out.identity(*one.inputs)))
-        decomposed += not all(unicodedata.is_normalized("NFC", text) for text in one.inputs)
+    for example in checked(options.file):
+        keys.append((example.label, held_out.identity(*example.inputs)))
+        decomposed += not all(unicodedata.is_normalized("NFC", text) for text in example.inputs)
     if decomposed:
         say(
             f"warning: {options.file}: {decomposed:,} of {len(keys):,} texts are not in Unicode's "
@@ -167,7 +167,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
             two = f"{label} in two Unicode forms, {ascii(other)} and {ascii(label)}"
             raise UsageError(f"{options.file}: --label: has the class {two}; write it in one")
     held = {split: getattr(options, split) for split in HELD_OUT}
-    files = {split: partial(checked, one) for split, one in held.items() if isinstance(one, Path)}
+    files = {s: partial(checked, path) for s, path in held.items() if isinstance(path, Path)}
     sizes = {s: held_out.held_out_size(n, len(keys)) for s, n in held.items() if s not in files}
     training = partial(examples, options.file, options)
     divided = held_out.divided(training, keys, options.seed, sizes, options.file)
@@ -177,19 +177,19 @@ def read(archive: Archive, options: Namespace) -> Readers:
 def examples(path: Path, options: Namespace) -> Iterator[Example]:
     """Yield the labeled texts of a table; raise :exc:`UsageError` naming a malformed line."""
     texts = [options.text] if options.text_pair is None else [options.text, options.text_pair]
-    for place, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
+    for location, (target, *inputs) in read_rows(path, [options.label or options.score, *texts]):
         for column, text in zip(texts, inputs, strict=True):
-            text_of(text, column, place)
+            text_of(text, column, location)
             if options.words == "spaces":
                 words = text if options.cased else text.lower()
-                check_symbols(words, f"{place}: column {column!r}", "--words moses")
+                check_symbols(words, f"{location}: column {column!r}", "--words moses")
         if options.score:
-            yield Example(ONE_CLASS, tuple(inputs), place, _number(target, options.score, place))
+            yield Example(SCORED, tuple(inputs), location, _number(target, options.score, location))
         else:
-            yield Example(_class_name(target, options.label, place), tuple(inputs), place)
+            yield Example(_class_name(target, options.label, location), tuple(inputs), location)
 
 
-def _class_name(value: Any, column: str, place: str) -> str:
+def _class_name(value: Any, field: str, location: str) -> str:
     if isinstance(value, Decimal):
         value = float(value)
     if isinstance(value, float) and value.is_integer():
@@ -198,13 +198,13 @@ def _class_name(value: Any, column: str, place: str) -> str:
     is_missing = value is None or value != value  # NaN is not equal
     name = "" if is_missing else "_".join(str(text).split())
     if not is_visible(name):
-        raise UsageError(f"{place}: no label in column {column!r}; fill it in, or remove the row")
+        raise UsageError(f"{location}: no label in column {field!r}; fill it in, or remove the row")
     if not isinstance(text, str) or name in SPECIAL:
-        raise UsageError(f"{place}: {shortened(value)} in column {column!r} cannot be a label")
-    return checked_text(name, place, "the label")
+        raise UsageError(f"{location}: {shortened(value)} in column {field!r} cannot be a label")
+    return checked_text(name, location, "the label")
 
 
-def _number(value: Any, column: str, place: str) -> float:
+def _number(value: Any, field: str, location: str) -> float:
     try:
         if isinstance(value, bool) or "_" in str(value):  # which Python takes for numbers
             raise ValueError
@@ -213,7 +213,7 @@ def _number(value: Any, column: str, place: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         raise UsageError(
-            f"{place}: {shortened(value)} in column {column!r} is not a number; correct it, or "
+            f"{location}: {shortened(value)} in column {field!r} is not a number; correct it, or "
             "remove the row"
         )
     return number
@@ -224,7 +224,7 @@ CLASSIFICATION = ClassificationCorpus(
     summary="a custom table of texts or pairs with labels or numbers",
     read=read,
     word_rule="moses-marks",
-    given=given,
+    local_files=local_files,
     settings=settings,
     add_options=add_options,
     changes=changes,

@@ -63,11 +63,11 @@ ESCAPE = re.compile(r"&(?:amp|apos|quot|lt|gt|#124|#91|#93);")
 
 
 def read_pairs(paths: Sequence[Path], columns: Sequence[str] | None) -> Iterator[tuple[Pair, Pair]]:
-    """Yield ``(places, pair)`` of two parallel files, or of rows of a table with ``columns``."""
+    """Yield ``(locations, pair)`` of two parallel files, or of rows of a table with ``columns``."""
     if columns:
-        for place, values in read_rows(paths[0], columns):
-            places = (place, place)
-            yield places, tuple(map(text_of, values, columns, places))
+        for location, values in read_rows(paths[0], columns):
+            locations = (location, location)
+            yield locations, tuple(map(text_of, values, columns, locations))
     else:
         lines = parallel_lines(**{str(path): text_lines(path) for path in paths})
         for number, pair in enumerate(lines, start=1):
@@ -124,15 +124,15 @@ def find_files(options: Namespace) -> dict[str, list[Path]]:
     number, needed = (1, "a file with the same columns") if is_table else (2, "two files")
     sources = {"train": [options.file] if is_table else options.train}
     for split in HELD_OUT:
-        given = getattr(options, split)
-        if given is None or len(given) == 1 and _held_size(options, split):
+        values = getattr(options, split)
+        if values is None or len(values) == 1 and _held_size(options, split):
             continue
-        if len(given) != number or not all(isinstance(one, Path) for one in given):
+        if len(values) != number or not all(isinstance(value, Path) for value in values):
             raise UsageError(
-                f"--{split} {' '.join(map(str, given))}: takes {needed}, or a number or share of "
+                f"--{split} {' '.join(map(str, values))}: takes {needed}, or a number or share of "
                 "pairs to hold out"
             )
-        sources[split] = given
+        sources[split] = values
     for split, (first, *others) in sources.items():
         if any(first.exists() and other.exists() and first.samefile(other) for other in others):
             named = f"--{split} {' '.join(map(str, (first, *others)))}"
@@ -196,13 +196,13 @@ def changes(options: Namespace) -> dict[str, Any]:
         rules = template.rules
         described = {"word_rule": rules.word_rule, "subwords": rules.subwords, "lower": rules.lower}
         return {"sides": languages(options), **described}
-    given = {name: size for name in SIZES if (size := getattr(options, name)) is not None}
-    for name, size in given.items():
+    sizes = {name: size for name in SIZES if (size := getattr(options, name)) is not None}
+    for name, size in sizes.items():
         flag, kinds = f"--{name.replace('_', '-')} {size}", SIZES[name]
         if options.subwords not in kinds:
             needed = " or ".join(kinds)
             raise UsageError(f"{flag}: needs --subwords {needed}; add that, or remove it")
-        if len(given) > 1:
+        if len(sizes) > 1:
             raise UsageError(f"{flag}: --vocabulary-size counts them already; remove one of them")
     subwords = None if options.subwords == "none" else options.subwords
     rule = SUBWORDS[options.subwords][0]
@@ -238,7 +238,7 @@ def _held_size(options: Namespace, split: str) -> int | float | None:
     return None if isinstance(size, Path) else size
 
 
-def given(options: Namespace) -> Archive:
+def local_files(options: Namespace) -> Archive:
     return files_as_archive(chain.from_iterable(find_files(options).values()))
 
 
@@ -257,11 +257,11 @@ def write_translations(
     if options.template:
         functions = [options.template.tokenizer(side) for side in sides]
 
-    def check(places: Pair, pair: Pair) -> bool:
+    def check(locations: Pair, pair: Pair) -> bool:
         if options.subwords != "none":
             return any(map(ESCAPE.search, pair))
-        for place, line in zip(places, pair, strict=True):
-            check_symbols(line, place, "--subwords sentencepiece")
+        for location, line in zip(locations, pair, strict=True):
+            check_symbols(line, location, "--subwords sentencepiece")
         return False
 
     write_pairs(readers, folder, options, sides, functions, check)
@@ -287,7 +287,7 @@ def write_pairs(
     options: Namespace,
     sides: Sequence[str],
     functions: Sequence[Rule],
-    check: Callable[[Pair, Pair], bool] = lambda places, pair: False,
+    check: Callable[[Pair, Pair], bool] = lambda locations, pair: False,
 ) -> None:
     """Write ``{split}.{side}`` of given and held-out pairs, and the raw test set beside ``folder``.
 
@@ -305,11 +305,11 @@ def write_pairs(
             def complete(
                 pairs: Iterable[tuple[Pair, Pair]], counts: Counter[str] = counts
             ) -> Iterator[Pair]:
-                for places, pair in pairs:
+                for locations, pair in pairs:
                     if not all(map(is_visible, pair)):
                         counts["empty"] += 1
                         continue
-                    counts["escaped"] += check(places, pair)
+                    counts["escaped"] += check(locations, pair)
                     counts["copies"] += pair[0] == pair[1]
                     for side, line in zip(sides, pair, strict=True):
                         counts[side] += not unicodedata.is_normalized("NFC", line)
@@ -355,7 +355,7 @@ def write_pairs(
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
-    """Return functions that yield ``(places, pair)``, by split."""
+    """Return functions that yield ``(locations, pair)``, by split."""
     sources, columns = find_files(options), _columns(options)
     readers = {split: partial(read_pairs, paths, columns) for split, paths in sources.items()}
     if len(readers) == len(SPLITS):
@@ -377,7 +377,7 @@ TRANSLATION = TranslationCorpus(
     summary="custom pairs in any two languages, in two parallel files or a table",
     sides=(),
     word_rule="moses-escaped",
-    given=given,
+    local_files=local_files,
     read=read,
     write=write_translations,
     settings=lambda options: {**settings(options), "subwords": options.subwords},
@@ -389,7 +389,7 @@ TRANSLATION = TranslationCorpus(
 SUMMARIZATION = SummarizationCorpus(
     name="own",
     summary="custom texts and summaries, in two parallel files or a table",
-    given=given,
+    local_files=local_files,
     read=read,
     write=write_summaries,
     settings=lambda options: {**settings(options), "word_rule": word_rule_of_summaries(options)},

@@ -36,18 +36,18 @@ class Preparation:
     def prepare(self) -> list[str]:
         """Prepare the data; return the words of the command that trains on them."""
         corpus, options = self.corpus, self.options
-        given = corpus.given(options)
+        local = corpus.local_files(options)
         if options.source:
-            given = obtain_any(corpus.alternatives, options.source, self.downloads)
+            local = obtain_any(corpus.alternatives, options.source, self.downloads)
 
         def write_text(work: Path) -> None:
-            archive = given or obtain_any(corpus.alternatives, None, self.downloads)
+            archive = local or obtain_any(corpus.alternatives, None, self.downloads)
             self.write_text(corpus.read(archive, options), work)
 
         with Stages(options.dest, options.limit, options.force).locked() as stages:
             dimensions = getattr(options, "glove_dim", None)
             glove = find_vectors(getattr(options, "glove", None), self.downloads, dimensions)
-            source = given and given.fingerprint()
+            source = local and local.fingerprint()
             stages.run("text", self.texts, write_text, source, **self.settings)
             self.run_stages(stages, glove)
             write_manifests(stages, corpus, count=self.describe, parts=self.parts, **self.described)
@@ -93,5 +93,5 @@ class Preparation:
         raise NotImplementedError
 
     def report(self) -> list[str]:
-        """Print counts and the commands that follow; return the words of the first one."""
+        """Print counts and the commands that follow; return the words of the first."""
         raise NotImplementedError

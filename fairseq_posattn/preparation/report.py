@@ -35,7 +35,7 @@ def report_counts(
     limit: int | None = None,
     what: str = "lines",
 ) -> None:
-    """Print the counts of the splits; warn where published ones differ, unless of a part."""
+    """Print the counts of the splits; warn where published counts differ, unless of a part."""
     width, warnings = max(map(len, ["split", *counts])), []
     print(f"{'split':<{width}} {what:>12} {'published':>12}")
     for split, count in counts.items():
@@ -122,7 +122,7 @@ def next_commands(
     extra: Sequence[str] = (),
     start: Path | None = None,
 ) -> list[str]:
-    """Print the commands that train on prepared data; return the words of the first one.
+    """Print the commands that train on prepared data; return the words of the first.
 
     ``by_name`` is for recipes that find data sets by their folders' names, ``start`` the checkpoint
     to start from.

@@ -32,14 +32,14 @@ REMEDIES = {
 
 
 class Sample:
-    """Random pairs of a stream, at most :data:`MOST`; the same ones each time."""
+    """Random pairs of a stream, at most :data:`MOST`; the same each time."""
 
     def __init__(self) -> None:
         self.pairs: list[Sequence[str]] = []
         self.number, self.random = 0, random.Random(1)
 
     def add(self, pair: Sequence[str]) -> None:
-        """Take a pair, perhaps instead of an earlier one."""
+        """Take a pair, perhaps instead of an earlier pair."""
         self.number += 1
         if len(self.pairs) < MOST:
             self.pairs.append(pair)
@@ -69,7 +69,7 @@ def measure(
         lines = list(file_lines(folder / f"text/sample.{language}", allow_empty=True))
         back = []
         for line in lines:
-            subwords = [one if one in known else UNKNOWN for one in split(line).split()]
+            subwords = [token if token in known else UNKNOWN for token in split(line).split()]
             back.append(join(whole_words(" ".join(subwords), rules.subwords)))
         changed = [pair for pair in zip(lines, back, strict=True) if pair[0] != pair[1]]
         share = 1 - len(changed) / max(len(lines), 1)
@@ -98,8 +98,8 @@ def _scores(back: Sequence[str], lines: Sequence[str]) -> dict[str, float]:
 
 def report(round_trip: Mapping[str, Mapping[str, float]]) -> None:
     """Print the shares and scores of :func:`measure`."""
-    for side, one in round_trip.items():
+    for side, scores in round_trip.items():
         print(
-            f"round trip of {side}: {one['lines']:.1%} of the lines, BLEU {one['bleu']:.1f}, "
-            f"chrF {one['chrf']:.1f}"
+            f"round trip of {side}: {scores['lines']:.1%} of the lines, "
+            f"BLEU {scores['bleu']:.1f}, chrF {scores['chrf']:.1f}"
         )

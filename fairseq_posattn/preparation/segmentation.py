@@ -88,10 +88,10 @@ class SentencePieces(Subwords):
             self.settings = {"operations": merges}
 
     def learn(self, lines: Lines, folder: Path) -> None:
-        given, merges = map(self.settings.get, ("vocabulary_size", "operations"))
-        sample, size = _sample(lines, given)
+        vocabulary_size, merges = map(self.settings.get, ("vocabulary_size", "operations"))
+        sample, size = _sample(lines, vocabulary_size)
         alphabet = len(set[str]().union(*sample()))
-        if given is None:
+        if vocabulary_size is None:
             size = alphabet + (BYTES + merges if merges else size)
         say(f"learning {size:,} subwords")
         if size <= BYTES + alphabet:
@@ -121,7 +121,7 @@ class SentencePieces(Subwords):
 
     def vocabulary(self, folder: Path) -> list[str]:
         known = [line.partition("\t")[0] for line in file_lines(folder / self.files[1])]
-        return [one for one in known if one not in SPECIAL]
+        return [subword for subword in known if subword not in SPECIAL]
 
 
 class WordPieces(Subwords):
@@ -131,21 +131,21 @@ class WordPieces(Subwords):
     files = ("vocab.txt",)
 
     def __init__(self, options: Namespace) -> None:
-        self.given, self.cased = options.wordpiece_vocabulary, options.cased
+        self.vocabulary_file, self.cased = options.wordpiece_vocabulary, options.cased
         self.lower = not self.cased
         # A vocabulary of BERT's without capitals has no accents either.
-        self.accents = not (self.given or options.strip_accents)
+        self.accents = not (self.vocabulary_file or options.strip_accents)
         self.settings = {"vocabulary_size": options.vocabulary_size, "cased": self.cased}
         if self.accents:
             self.settings["accents"] = True
-        if self.given:
-            subwords.read_vocabulary(self.given)
-            digest = hashlib.sha256(self.given.read_bytes()).hexdigest()
+        if self.vocabulary_file:
+            subwords.read_vocabulary(self.vocabulary_file)
+            digest = hashlib.sha256(self.vocabulary_file.read_bytes()).hexdigest()
             self.settings = {"vocabulary": digest, "cased": self.cased}
 
     def learn(self, lines: Lines, folder: Path) -> None:
-        if self.given:
-            shutil.copyfile(self.given, folder / self.files[0])
+        if self.vocabulary_file:
+            shutil.copyfile(self.vocabulary_file, folder / self.files[0])
         else:
             sample, size = _sample(lines, self.settings["vocabulary_size"])
             path = folder / self.files[0]
@@ -156,7 +156,7 @@ class WordPieces(Subwords):
 
     def vocabulary(self, folder: Path) -> list[str]:
         known = subwords.read_vocabulary(folder / self.files[0])
-        return [one for one in known if one not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
+        return [subword for subword in known if subword not in (*subwords.BERT_SYMBOLS, *SPECIAL)]
 
 
 class GptSubwords(Subwords):

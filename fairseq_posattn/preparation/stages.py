@@ -24,7 +24,7 @@ from fairseq_posattn.text import manifest
 PACKAGES = ("sacremoses", "sentencepiece", "subword-nmt", "tokenizers")
 NAME = manifest.RECORD
 WORK = ".unfinished"  # a run's outputs and its record, until all stages are finished
-FINISHED = ".finished"  # the same while they move to their places
+FINISHED = ".finished"  # the same while they move to the destination
 LOCK = ".lock"
 FILES = "training_files"  # in the settings of the last stage
 PAIR_TASKS = {"sentence_prediction", "sentence_pair_prediction"}
@@ -44,12 +44,12 @@ class Stages:
     def __init__(self, dest: StrPath, limit: int | None = None, force: bool = False) -> None:
         self.dest, self.limit, self.force = Path(dest), limit, force
         self.work = self.dest / WORK
-        self.home = self.dest  # holds the finished stages: dest, or work once one is redone
+        self.home = self.dest  # holds the finished stages: dest, or work once a stage is redone
         self.done: Record = {}  # entries of the record, by name of the stage
 
     @contextmanager
     def locked(self) -> Iterator["Stages"]:
-        """Hold the destination; a second run waits until the first one ends."""
+        """Hold the destination; a second run waits until the first ends."""
         self.dest.mkdir(parents=True, exist_ok=True)
         with locked(self.dest / LOCK, self.dest):
             self._publish()
@@ -85,7 +85,7 @@ class Stages:
     ) -> None:
         """Run one stage, unless it is done already.
 
-        ``function`` makes ``outputs`` in a folder with the earlier ones. ``source`` identifies the
+        ``function`` makes ``outputs`` in a folder with earlier outputs. ``source`` identifies the
         user's files; None matches any. ``settings`` are all else that the result depends on.
         """
         settings = json.loads(json.dumps({"limit": self.limit, "source": source, **settings}))
@@ -110,7 +110,7 @@ class Stages:
             write_json(self.work / NAME, self.done, indent=1)
 
     def _begin(self) -> None:
-        """Resume the working folder, or link the outputs of the finished stages into a new one."""
+        """Resume the working folder, or link the outputs of finished stages into a new folder."""
         self.home, self.record = self.work, _read_record(self.work)
         if list(self.record.items())[: len(self.done)] != list(self.done.items()):
             self.record = {}
@@ -136,7 +136,7 @@ class Stages:
                 )
 
     def _publish(self) -> None:
-        """Move finished outputs to their places, also those of a run that was killed here."""
+        """Move finished outputs to the destination, also those of a run that was killed here."""
         finished = self.dest / FINISHED
         if (finished / NAME).exists():
             record = _read_record(finished)
@@ -193,7 +193,7 @@ def check_replaced(
     """
     record = _read_record(dest)
     made = {os.path.realpath(Path(dest, file)) for file in _files_of(record)}
-    for path in chain.from_iterable(one if isinstance(one, list) else [one] for one in inputs):
+    for path in chain.from_iterable(item if isinstance(item, list) else [item] for item in inputs):
         if isinstance(path, str | Path) and os.path.realpath(path) in made:
             raise UsageError(
                 f"{path}: an earlier preparation made it, and this one would replace it; copy it "

@@ -29,7 +29,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 PARQUET = ".parquet"
 # Their usual delimiters; None for formats without.
 FORMATS = {".csv": ",", ".tsv": "\t", ".jsonl": None, ".ndjson": None, ".json": None, PARQUET: None}
-# Rows whose fields are in quotation marks, if any, as a whole, with inner ones doubled.
+# Rows whose fields are in quotation marks, if any, as a whole, with inner marks doubled.
 _FIELD = r'"([^"]*(?:""[^"]*)*)"'
 OPEN = re.compile(rf'(?:(?:{_FIELD}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')  # the rest is in later lines
 ROW = re.compile(rf'(?:{_FIELD}|[^"\t]*)(?:\t(?:{_FIELD}|[^"\t]*))*')
@@ -52,9 +52,9 @@ def files_as_archive(paths: Iterable[Path]) -> Archives:
     return Archives("files", list(map(open_file, paths)))
 
 
-def text_of(value: Any, column: str, place: str) -> str:
+def text_of(value: Any, column: str, location: str) -> str:
     """Return the text in a column of a row; raise :exc:`UsageError` if it is not text."""
-    return checked_text(value, place, f"column {column!r}", "; correct it, or remove the row")
+    return checked_text(value, location, f"column {column!r}", "; correct it, or remove the row")
 
 
 def file_suffix(path: Path) -> str:
@@ -72,34 +72,34 @@ def read_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[str, list[An
     """Yield ``(FILE:LINE, values of the columns)`` of each row of a table; skip blank lines."""
     if file_suffix(path).lower() not in FORMATS:
         raise UsageError(f"{path}: unknown format; name a .csv, .tsv, .jsonl or .parquet file")
-    place = None
+    location = None
     if file_suffix(path).lower() == PARQUET:
         rows = text_lines(path, partial(parquet_rows, columns=columns))
     else:
         rows = _choose_reader(path, columns)(text_lines(path), path)
-    for place, row in rows:
+    for location, row in rows:
         for column in columns:
             if column not in row:
                 known = ", ".join(map(repr, row))
-                raise UsageError(f"{place}: no column {column!r}; choose from {known}")
-        yield place, [row[column] for column in columns]
-    if place is None:
+                raise UsageError(f"{location}: no column {column!r}; choose from {known}")
+        yield location, [row[column] for column in columns]
+    if location is None:
         raise UsageError(f"{path}: holds no rows, only the names of columns")
 
 
 def _choose_reader(path: Path, columns: Sequence[str]) -> Callable[[Iterable[str], Path], Rows]:
     """Return the reader of a table, by its suffix, its first line and its quotation marks.
 
-    The delimiter is that of the suffix, or the only other one by which the first line has the
+    The delimiter is that of the suffix, or the only other by which the first line has the
     columns.
     """
     delimiter = FORMATS[file_suffix(path).lower()]
     if delimiter is None:
         return _json_rows
     first = next(text_lines(path))
-    for one in (delimiter, *DELIMITERS):
-        if {*columns} <= {name.strip(' "') for name in first.split(one)}:
-            delimiter = one
+    for candidate in (delimiter, *DELIMITERS):
+        if {*columns} <= {name.strip(' "') for name in first.split(candidate)}:
+            delimiter = candidate
             break
     dialect: dict[str, Any] = {"delimiter": delimiter, "skipinitialspace": f"{delimiter} " in first}
     if delimiter == "\t" and not _is_quoted(path, open_file(path).fingerprint()):
@@ -156,37 +156,37 @@ def _table_rows(
     lines: Iterable[str], path: Path, columns: Sequence[str], delimiter: str, **dialect: Any
 ) -> Rows:
     header: list[str] | None = None
-    for place, row in csv_rows(lines, path, delimiter=delimiter, **dialect):
+    for location, row in csv_rows(lines, path, delimiter=delimiter, **dialect):
         if header is None:
-            header = [name.strip() for name in row]
-            for column in columns:
-                if header.count(column) > 1:
-                    number = header.count(column)
-                    raise UsageError(f"{place}: {number} columns are called {column!r}; rename one")
+            header = [cell.strip() for cell in row]
+            for name in columns:
+                if header.count(name) > 1:
+                    count = header.count(name)
+                    raise UsageError(f"{location}: {count} columns are called {name!r}; rename one")
         elif len(row) == len(header):
-            yield place, dict(zip(header, row, strict=True))
+            yield location, dict(zip(header, row, strict=True))
         elif row:
             fix = f"put quotation marks around text with {DELIMITERS[delimiter]}"
             if delimiter == "\t":
                 fix = "separate them by one tab each, and remove tabs from texts"
             number = len(header)
-            raise UsageError(f"{place}: {len(row)} fields in a table of {number} columns; {fix}")
+            raise UsageError(f"{location}: {len(row)} fields in a table of {number} columns; {fix}")
 
 
 def _json_rows(lines: Iterable[str], path: Path) -> Rows:
     for number, line in enumerate(lines, start=1):
         if line.strip():
-            place = f"{path}:{number}"
+            location = f"{path}:{number}"
             try:
-                row = json.loads(line, object_pairs_hook=partial(_row, place))
+                row = json.loads(line, object_pairs_hook=partial(_row, location))
             except UsageError:
                 raise
             except (ValueError, RecursionError):
                 row = None
             if not isinstance(row, dict):
                 fix = "JSONL has one on each line; of an array, jq -c '.[]' writes them so"
-                raise UsageError(f"{place}: not a JSON object; {fix}")
-            yield place, _inner(row)
+                raise UsageError(f"{location}: not a JSON object; {fix}")
+            yield location, _inner(row)
 
 
 def parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
@@ -199,14 +199,14 @@ def parquet_rows(stream: IO[bytes], name: Path, columns: Sequence[str]) -> Rows:
     try:
         with ParquetFile(stream) as parquet:
             names = parquet.schema_arrow.names
-            for one in columns:
-                if (number := names.count(one)) > 1:
-                    raise UsageError(f"{name}: {number} columns are called {one!r}; rename one")
+            for column in columns:
+                if (number := names.count(column)) > 1:
+                    raise UsageError(f"{name}: {number} columns are called {column!r}; rename one")
             is_flat = {*columns} <= {*names}
             batches = parquet.iter_batches(1000, columns=list(columns) if is_flat else None)
             rows = (row for batch in batches for row in batch.to_pylist())
-            for place, row in enumerate(rows, start=1):
-                yield f"{name}: row {place}", _inner(row)
+            for row_number, row in enumerate(rows, start=1):
+                yield f"{name}: row {row_number}", _inner(row)
     except (ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).partition("\n")[0]
         raise UsageError(f"{name}: not a whole parquet file ({reason})") from None
@@ -218,10 +218,10 @@ def _inner(row: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else row
 
 
-def _row(place: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+def _row(location: str, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return the values of a JSON object by name; JSON readers would take the last of two."""
     row = dict(pairs)
     if len(row) < len(pairs):
         ((name, number),) = Counter(name for name, _ in pairs).most_common(1)
-        raise UsageError(f"{place}: {number} values are called {name!r}; rename one")
+        raise UsageError(f"{location}: {number} values are called {name!r}; rename one")
     return row

@@ -67,24 +67,24 @@ def fraction(text: str) -> float:
     return value
 
 
-def find_vectors(given: str | None, folder: Path, dim: int | None = DEFAULT_DIM) -> Vectors | None:
+def find_vectors(glove: str | None, folder: Path, dim: int | None = DEFAULT_DIM) -> Vectors | None:
     """Return archive and member of the vectors of ``--glove``, a file or a name to download."""
-    if given is None:
+    if glove is None:
         return None
-    if Path(given).exists():
-        archive = open_archive(given)
-    elif given in PUBLISHED:
-        name, dim = PUBLISHED[given]
+    if Path(glove).exists():
+        archive = open_archive(glove)
+    elif glove in PUBLISHED:
+        name, dim = PUBLISHED[glove]
         archive = open_archive(fetch(FILES[name], folder))
     else:
         names = ", ".join(PUBLISHED)
-        raise UsageError(f"--glove {given}: no such file, and none of {names} to download")
+        raise UsageError(f"--glove {glove}: no such file, and none of {names} to download")
     members = [name for name in archive.names if name.endswith(".txt")] or archive.names
     if len(members) > 1:
         members = [name for name in members if f".{dim}d." in name]
     if len(members) != 1:
         raise UsageError(
-            f"{given}: holds {len(members)} files of {dim}-dimensional vectors, not one; "
+            f"{glove}: holds {len(members)} files of {dim}-dimensional vectors, not one; "
             "choose with --glove-dim"
         )
     return archive, members[0]

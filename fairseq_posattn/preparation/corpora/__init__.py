@@ -22,13 +22,13 @@ def _read(kind: str, build: type[Any]) -> dict[str, Any]:
     """Return the data sets of a kind by name."""
     corpora = {}
     for name, row in TABLES[kind].items():
-        row = {key: tuple(one) if isinstance(one, list) else one for key, one in row.items()}
+        row = {key: tuple(cell) if isinstance(cell, list) else cell for key, cell in row.items()}
         for key in FUNCTIONS & row.keys():
             module, _, function = row[key].partition(".")
             row[key] = getattr(import_module(f"{__name__}.{module}"), function)
         row["read"] = partial(row["read"], **row.pop("arguments", {}))
         files = row.pop("files", ())
-        row["alternatives"] = tuple(tuple(FILES[one] for one in names) for names in files)
+        row["alternatives"] = tuple(tuple(FILES[file] for file in names) for names in files)
         if changed := row.pop("changed", {}):
             row["changes"] = partial(_changes, changed)
         corpora[name] = build(name=name, **row)

@@ -45,7 +45,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
 
 
 def stories(archive: Archive, is_packed: bool = False) -> Iterator[tuple[str, IO[bytes], str]]:
-    """Yield name, stream and place of each story, also of archives of stories in the archive."""
+    """Yield name, stream and label of each story, also of archives of stories in the archive."""
     packed = []
     for name, stream in archive.members():
         if name.endswith(".story"):
@@ -112,11 +112,11 @@ class Stories:
         self.name, self.offsets = archive.name, dict[str, int]()
         self.pairs = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, it is closed with this
         with Progress("reading stories", "stories", total=len(wanted)) as progress:
-            for name, stream, place in stories(archive):
+            for name, stream, label in stories(archive):
                 if name not in wanted or name in self.offsets:
                     continue
                 self.offsets[name] = self.pairs.tell()
-                self.pairs.write("\t".join(read_story(stream, place)).encode() + b"\n")
+                self.pairs.write("\t".join(read_story(stream, label)).encode() + b"\n")
                 progress.add(1)
                 if len(self.offsets) == len(wanted):
                     break
@@ -150,6 +150,6 @@ def find_parquet(archive: Archive) -> dict[str, list[str]]:
 
 def _rows(archive: Archive, files: Sequence[str]) -> Iterator[tuple[str, str]]:
     reader = partial(tables.parquet_rows, columns=COLUMNS)
-    for place, row in chain.from_iterable(archive.lines(file, reader) for file in files):
-        article, highlights = (checked_text(row.get(one), place, one) for one in COLUMNS)
+    for location, row in chain.from_iterable(archive.lines(file, reader) for file in files):
+        article, highlights = (checked_text(row.get(name), location, name) for name in COLUMNS)
         yield spaces(article), summary(highlights.split("\n"))

@@ -40,17 +40,17 @@ def _csv_rows(archive: Archive, member: str) -> Rows:
 
 
 def _tab_rows(archive: Archive, member: str) -> Rows:
-    return ((place, line.split("\t")) for place, line in archive.numbered_lines(member))
+    return ((location, line.split("\t")) for location, line in archive.numbered_lines(member))
 
 
 def numbered_rows(
     rows: Callable[[Archive, str], Rows], archive: Archive, member: str, classes: Sequence[str]
 ) -> Iterator[Example]:
-    for place, row in rows(archive, member):
+    for location, row in rows(archive, member):
         if len(row) < 2:
-            raise UsageError(f"{place}: a row without a text")
-        label = examples.numbered_class(row[0].strip(), classes, place, first=1)
-        yield Example(label, (" ".join(row[1:]),), place)
+            raise UsageError(f"{location}: a row without a text")
+        label = examples.numbered_class(row[0].strip(), classes, location, first=1)
+        yield Example(label, (" ".join(row[1:]),), location)
 
 
 def read_amazon(archive: Archive, options: Namespace) -> Readers:
@@ -79,11 +79,11 @@ def review_examples(archive: Archive, members: Sequence[str]) -> Iterator[Exampl
     for member in members:
         text = "\n".join(archive.lines(member))
         for review in REVIEW.finditer(text):
-            place = f"{archive.label(member)}:{text.count(chr(10), 0, review.start()) + 1}"
+            location = f"{archive.label(member)}:{text.count(chr(10), 0, review.start()) + 1}"
             fields = dict(FIELD.findall(review[1]))
             if "review_text" not in fields:
-                raise UsageError(f"{place}: a review without <review_text>")
-            yield _rated(fields.get("rating", "").strip(), fields["review_text"], place)
+                raise UsageError(f"{location}: a review without <review_text>")
+            yield _rated(fields.get("rating", "").strip(), fields["review_text"], location)
 
 
 def drawn_examples(archive: Archive, member: str, count: int, seed: int) -> Iterator[Example]:
@@ -91,11 +91,11 @@ def drawn_examples(archive: Archive, member: str, count: int, seed: int) -> Iter
     total = sum(1 for _ in archive.lines(member, raw_lines))
     drawn = set(random.Random(seed).sample(range(total), min(count, total)))
     rows = examples.read_objects(archive, member, "review", "overall", "reviewText")
-    for number, (place, (rating, text)) in enumerate(rows):
+    for number, (location, (rating, text)) in enumerate(rows):
         if number in drawn:
-            yield _rated(str(rating), examples.checked_text(text, place), place)
+            yield _rated(str(rating), examples.checked_text(text, location), location)
 
 
-def _rated(rating: str, text: str, place: str) -> Example:
-    label = examples.known_class(rating.removesuffix(".0"), STARS, place)
-    return Example(label, (html.unescape(text),), place, float(label))
+def _rated(rating: str, text: str, location: str) -> Example:
+    label = examples.known_class(rating.removesuffix(".0"), STARS, location)
+    return Example(label, (html.unescape(text),), location, float(label))

@@ -2,7 +2,7 @@
 
 Words of SNLI and MultiNLI are the leaves of their parses. Pairs without agreement of the annotators
 have no class. MultiNLI's test sets have no labels: the matched development set is for validation,
-the mismatched one for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
+the mismatched set for testing. SICK (Marelli et al., 2014) has relatedness from 1 to 5, too.
 """
 
 import re
@@ -71,22 +71,22 @@ def read_multinli(archive: Archive, options: Namespace, classes: Sequence[str]) 
 
 
 def json_examples(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
-    for place, (label, *parses) in examples.read_objects(archive, member, "pair", *KEYS):
-        trees = [examples.checked_text(parse, place, "a parse").split() for parse in parses]
+    for location, (label, *parses) in examples.read_objects(archive, member, "pair", *KEYS):
+        trees = [examples.checked_text(parse, location, "a parse").split() for parse in parses]
         texts = (" ".join(word for word in tree if word not in "()") for tree in trees)
-        yield Example(_class(label, place, classes), tuple(texts), place)
+        yield Example(_class(label, location, classes), tuple(texts), location)
 
 
 def separate_examples(archive: Archive, part: str, classes: Sequence[str]) -> Iterator[Example]:
     sides = [f"{name}.{part}" for name in ("labels", "s1", "s2")]
     name = archive.label(f"labels.{part}")
     for number, (label, *pair) in enumerate(read_pairs(archive, [sides]), start=1):
-        place = f"{name}:{number}"
-        yield Example(_class(label.strip(), place, classes), tuple(pair), place)
+        location = f"{name}:{number}"
+        yield Example(_class(label.strip(), location, classes), tuple(pair), location)
 
 
-def _class(label: str, place: str, classes: Sequence[str]) -> str | None:
-    return None if label == NO_AGREEMENT else known_class(label, classes, place)
+def _class(label: str, location: str, classes: Sequence[str]) -> str | None:
+    return None if label == NO_AGREEMENT else known_class(label, classes, location)
 
 
 def read_sick(archive: Archive, options: Namespace, classes: Sequence[str]) -> Readers:
@@ -94,7 +94,7 @@ def read_sick(archive: Archive, options: Namespace, classes: Sequence[str]) -> R
     files = {split: f"SICK_{part}.txt" for split, part in SICK_PARTS.items()}
     if archive.has(SICK_WHOLE) and not archive.has(files["train"]):
         sets = {split: part.partition("_")[0].upper() for split, part in SICK_PARTS.items()}
-        return {split: partial(pairs, SICK_WHOLE, one) for split, one in sets.items()}
+        return {split: partial(pairs, SICK_WHOLE, part) for split, part in sets.items()}
     return {split: partial(pairs, file) for split, file in files.items()}
 
 
@@ -103,19 +103,19 @@ def sick_examples(
 ) -> Iterator[Example]:
     """Yield the pairs of a file, or only those of a part of SemEval."""
     lines = archive.numbered_lines(member)
-    place, header = next(lines)
+    location, header = next(lines)
     columns = header.replace("entailment_label", ENTAILMENT).split("\t")
     needed = {"sentence_A", "sentence_B", "relatedness_score", ENTAILMENT}
     if missing := sorted(needed.union(["SemEval_set"] if part else []).difference(columns)):
-        raise UsageError(f"{place}: the columns {', '.join(missing)} are missing")
-    for place, line in lines:
+        raise UsageError(f"{location}: the columns {', '.join(missing)} are missing")
+    for location, line in lines:
         fields = line.split("\t")
         if len(fields) != len(columns):
-            raise UsageError(f"{place}: {len(fields)} fields, but {len(columns)} columns")
+            raise UsageError(f"{location}: {len(fields)} fields, but {len(columns)} columns")
         row = dict(zip(columns, map(str.strip, fields), strict=True))
         if part is None or row["SemEval_set"] == part:
-            label = known_class(row[ENTAILMENT], classes, place)
+            label = known_class(row[ENTAILMENT], classes, location)
             text = row["relatedness_score"]
             if not re.fullmatch(r"[1-4](\.\d*)?|5(\.0*)?", text):
-                raise UsageError(f"{place}: {shortened(text)} is not a number from 1 to 5")
-            yield Example(label, (row["sentence_A"], row["sentence_B"]), place, float(text))
+                raise UsageError(f"{location}: {shortened(text)} is not a number from 1 to 5")
+            yield Example(label, (row["sentence_A"], row["sentence_B"]), location, float(text))

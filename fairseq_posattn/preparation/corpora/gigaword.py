@@ -46,7 +46,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
     return {s: partial(read_pairs, archive, [pair], _tokens) for s, pair in pairs.items()}
 
 
-def _find_pair(place: str, names: list[str], split: str) -> list[str]:
+def _find_pair(source: str, names: list[str], split: str) -> list[str]:
     for files in FILES[split]:
         matches = ([name for name in names if _is_called(name, file)] for file in files.split())
         pair = [min(names, key=len, default="") for names in matches]
@@ -55,7 +55,7 @@ def _find_pair(place: str, names: list[str], split: str) -> list[str]:
     wanted = " nor ".join(files.split()[0] for files in FILES[split][:2])
     rest = " ".join(other for other in SPLITS if other != split)
     fix = "" if split == "train" else f"; give --splits {rest} to omit it"
-    raise UsageError(f"{place}: holds neither {wanted} with its other side{fix}")
+    raise UsageError(f"{source}: holds neither {wanted} with its other side{fix}")
 
 
 def _is_called(name: str, file: str) -> bool:

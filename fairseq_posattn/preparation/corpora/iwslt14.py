@@ -57,7 +57,7 @@ def read(archive: Archive, options: Namespace) -> Readers:
         archive = archive.nested(ARCHIVE)
     names = archive.names
     training = [f"train.tags.de-en.{language}" for language in LANGUAGES]
-    tests = [[_find_set(archive, names, one, side) for side in LANGUAGES] for one in TEST_SETS]
+    tests = [[_find_set(archive, names, name, side) for side in LANGUAGES] for name in TEST_SETS]
     return {
         "train": partial(read_pairs, archive, [training], spoken_lines),
         "test": partial(read_pairs, archive, tests, read_segments),

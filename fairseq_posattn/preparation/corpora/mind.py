@@ -28,10 +28,10 @@ class Impression(NamedTuple):
 
     name: str  # its number in the file
     day: date
-    history: list[str]  # articles that the user clicked before, the last one last
+    history: list[str]  # articles that the user clicked before, the latest last
     candidates: list[str]  # articles shown
     labels: list[int] | None  # 1 for each clicked candidate, else 0; None if not published
-    place: str  # FILE:LINE, for messages
+    location: str  # FILE:LINE, for messages
 
 
 def read(archive: Archive, options: Namespace) -> Readers:
@@ -48,12 +48,12 @@ def read(archive: Archive, options: Namespace) -> Readers:
 
     @cache
     def last_day() -> date:
-        return max(one.day for one in read_part("train"))
+        return max(impression.day for impression in read_part("train"))
 
     readers: dict[str, Callable[[], Iterator[Any]]] = {
         "titles": titles,
-        "train": lambda: (one for one in read_part("train") if one.day != last_day()),
-        "valid": lambda: (one for one in read_part("train") if one.day == last_day()),
+        "train": lambda: (record for record in read_part("train") if record.day != last_day()),
+        "valid": lambda: (record for record in read_part("train") if record.day == last_day()),
         "test": lambda: read_part("dev"),
     }
     return readers | ({UNLABELED: lambda: read_part("test")} if "test" in parts else {})
@@ -73,23 +73,23 @@ def find_parts(source: Path) -> dict[str, Archive]:
 
 
 def impressions(archive: Archive) -> Iterator[Impression]:
-    for (name, _, time, history, shown), place in _rows(archive, "behaviors.tsv", 5):
+    for (name, _, time, history, shown), line in _rows(archive, "behaviors.tsv", 5):
         words, labels = shown.split(), None
         if "-" in shown or not words:
             matches = [match for word in words if (match := LABELED.fullmatch(word))]
             if not words or len(matches) < len(words):
-                raise UsageError(f"{place}: candidates are such as N1-0 N2-1, not {shown[:60]!r}")
-            words, labels = [one[1] for one in matches], [int(one[2]) for one in matches]
+                raise UsageError(f"{line}: candidates are such as N1-0 N2-1, not {shown[:60]!r}")
+            words, labels = [match[1] for match in matches], [int(match[2]) for match in matches]
         try:
             day = datetime.strptime(time, TIME).date()
         except ValueError:
-            raise UsageError(f"{place}: {time!r} is no time such as 11/9/2019 6:42:51 PM") from None
-        yield Impression(name, day, history.split(), words, labels, place)
+            raise UsageError(f"{line}: {time!r} is no time such as 11/9/2019 6:42:51 PM") from None
+        yield Impression(name, day, history.split(), words, labels, line)
 
 
 def _rows(archive: Archive, file: str, width: int) -> Iterator[tuple[list[str], str]]:
-    for place, line in archive.numbered_lines(file):
+    for location, line in archive.numbered_lines(file):
         columns = line.split("\t")
         if len(columns) != width:
-            raise UsageError(f"{place}: {len(columns)} columns; there should be {width}")
-        yield columns, place
+            raise UsageError(f"{location}: {len(columns)} columns; there should be {width}")
+        yield columns, location

@@ -15,7 +15,7 @@ from fairseq_posattn.preparation.parallel import read_pairs, write_text
 from fairseq_posattn.text.lines import file_lines
 
 LANGUAGES = ("de", "en")
-JOINED = (1, 2, 4)  # consecutive sentences of the test set that make one of multi30k_length's
+JOINED = (1, 2, 4)  # consecutive sentences of the test set that make a sentence of multi30k_length
 RAW_NAMES = {"train": "train", "valid": "val", "test": "test_2016_flickr"}
 
 

@@ -50,18 +50,18 @@ def _split(archive: Archive, parts: Mapping[str, str]) -> Iterator[RoleSentence]
         files = _matching(names, f"*props/{part}.props*")
         if not files:
             raise UsageError(f"{archive.name}: holds no props/{part}.props.gz")
-        place = archive.label(files[0])
-        roles = list(props.read_props_lines(archive.lines(files[0], _lines), place))
+        label = archive.label(files[0])
+        roles = list(props.read_props_lines(archive.lines(files[0], _lines), label))
         words = list(_part_words(archive, names, part, trees))
         if len(words) != len(roles):
             raise UsageError(
-                f"{place}: {len(roles)} sentences, but there are words of {len(words)}"
+                f"{label}: {len(roles)} sentences, but there are words of {len(words)}"
             )
-        for one, its in zip(words, roles, strict=True):
-            at = f"{place}:{its.line}"
-            if len(one) != its.length:
-                raise UsageError(f"{at}: roles of {its.length} words, but {len(one)} words")
-            yield RoleSentence(one, its, at)
+        for tokens, its in zip(words, roles, strict=True):
+            at = f"{label}:{its.line}"
+            if len(tokens) != its.length:
+                raise UsageError(f"{at}: roles of {its.length} words, but {len(tokens)} words")
+            yield RoleSentence(tokens, its, at)
 
 
 def _part_words(
@@ -82,7 +82,7 @@ def _part_words(
             yield from trees_words(stream.read().decode("latin-1"), archive.label(name))
 
 
-def trees_words(text: str, place: str) -> Iterator[tuple[str, ...]]:
+def trees_words(text: str, label: str) -> Iterator[tuple[str, ...]]:
     """Yield the words of each tree, without traces; raise :exc:`UsageError` if brackets differ."""
     depth = 0
     words: list[str] = []
@@ -98,7 +98,7 @@ def trees_words(text: str, place: str) -> Iterator[tuple[str, ...]]:
             yield tuple(words)
             words = []
     if depth or words:
-        raise UsageError(f"{place}: its brackets do not match")
+        raise UsageError(f"{label}: its brackets do not match")
 
 
 def _matching(names: Sequence[str], pattern: str) -> list[str]:
@@ -113,14 +113,14 @@ def read_ewt(archive: Archive, options: Namespace) -> Readers:
     listed: dict[str, list[Document]] = {}
     words: dict[Document, dict[int, tuple[str, ...]]] = {}
     roles: dict[Document, dict[int, props.Sentence]] = {}
-    for name, stream, place in _members(archive):
+    for name, stream, label in _members(archive):
         if f"/{name}".endswith(LISTED):
-            paths = filter(None, map(str.strip, read_lines(stream, place)))
+            paths = filter(None, map(str.strip, read_lines(stream, label)))
             listed[name.rpartition("/")[2]] = [_document(path, WORDS) for path in paths]
         elif name.endswith(WORDS):
-            words[_document(name, WORDS)] = dict(_words(stream, place))
+            words[_document(name, WORDS)] = dict(_words(stream, label))
         elif name.endswith(ROLES):
-            roles[_document(name, ROLES)] = dict(_roles(stream, place, options.all_predicates))
+            roles[_document(name, ROLES)] = dict(_roles(stream, label, options.all_predicates))
     for what, is_present in (
         ("file-lists/files.train, files.dev and files.test", len(listed) == len(LISTS)),
         (f"*{WORDS} of UD_English-EWT's not-to-release/sources", words),
@@ -132,7 +132,7 @@ def read_ewt(archive: Archive, options: Namespace) -> Readers:
 
 
 def _members(archive: Archive) -> Iterator[tuple[str, IO[bytes], str]]:
-    """Yield ``(name, stream, place)`` of all files, also of archives in the archive."""
+    """Yield ``(name, stream, label)`` of all files, also of archives in the archive."""
     for name, stream in archive.members():
         if name.endswith(PACKED):
             packed = archive.nested(name)
@@ -148,11 +148,11 @@ def _document(name: str, suffix: str) -> Document:
     return folders[-2 if suffix == ROLES else -1], file
 
 
-def _words(stream: IO[bytes], place: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _words(stream: IO[bytes], label: str) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield ``(number from 0, words)`` of each sentence in CoNLL-U."""
     number = -1  # of no sentence
     words: list[str] = []
-    for line in [*read_lines(stream, place, allow_empty=True), ""]:
+    for line in [*read_lines(stream, label, allow_empty=True), ""]:
         if line.startswith("# sent_id"):
             number = int(line.rpartition("-")[2]) - 1
         elif line.strip() and not line.startswith("#"):
@@ -165,23 +165,23 @@ def _words(stream: IO[bytes], place: str) -> Iterator[tuple[int, tuple[str, ...]
 
 
 def _roles(
-    stream: IO[bytes], place: str, every_predicate: bool
+    stream: IO[bytes], label: str, every_predicate: bool
 ) -> Iterator[tuple[int, props.Sentence]]:
     """Yield ``(number from 0, Sentence)`` of each sentence in gold_skel."""
-    for first, rows in props.blocks(read_lines(stream, place, allow_empty=True)):
+    for first, rows in props.blocks(read_lines(stream, label, allow_empty=True)):
         predicates = [at for at, row in enumerate(rows) if row[ROLESET:] and row[ROLESET] != "-"]
         width = FIRST_ROLE + len(predicates)
         for number, row in enumerate(rows, start=first):
             if len(row) != width:
                 raise UsageError(
-                    f"{place}:{number}: there should be {width} columns, as the sentence has "
+                    f"{label}:{number}: there should be {width} columns, as the sentence has "
                     f"{len(predicates)} predicates, not {len(row)}"
                 )
         propositions = []
         for column, at in enumerate(predicates, start=FIRST_ROLE):
             is_verb = rows[at][TAG].startswith("V") and rows[at][ROLESET] not in AUXILIARIES
             if is_verb or every_predicate:
-                spans = props.spans_of_cells([row[column] for row in rows], place, first)
+                spans = props.spans_of_cells([row[column] for row in rows], label, first)
                 propositions.append(props.Proposition(rows[at][LEMMA], at, spans))
         yield int(rows[0][SENTENCE]), props.Sentence(len(rows), propositions, first)
 
@@ -192,7 +192,7 @@ def _joined(
     roles: Mapping[Document, Mapping[int, props.Sentence]],
 ) -> Iterator[RoleSentence]:
     for document in documents:
-        for number, one in words.get(document, {}).items():
+        for number, tokens in words.get(document, {}).items():
             its_roles = roles.get(document, {}).get(number)
-            if its_roles is not None and its_roles.length == len(one):
-                yield RoleSentence(one, its_roles, f"{'/'.join(document)}:{number + 1}")
+            if its_roles is not None and its_roles.length == len(tokens):
+                yield RoleSentence(tokens, its_roles, f"{'/'.join(document)}:{number + 1}")

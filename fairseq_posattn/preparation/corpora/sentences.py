@@ -41,15 +41,15 @@ def read(
 def separate(archive: Archive, members: Mapping[str, str]) -> Iterator[Example]:
     """Yield the sentences of files of one class each."""
     for member, label in members.items():
-        for place, line in _lines(archive, member):
-            yield Example(label, (line,), place)
+        for location, line in _lines(archive, member):
+            yield Example(label, (line,), location)
 
 
 def numbered(archive: Archive, member: str, classes: Sequence[str]) -> Iterator[Example]:
     """Yield the sentences of a file with the number of the class before each."""
-    for place, line in _lines(archive, member):
+    for location, line in _lines(archive, member):
         number, _, sentence = line.partition(" ")
-        yield Example(numbered_class(number, classes, place), (sentence,), place)
+        yield Example(numbered_class(number, classes, location), (sentence,), location)
 
 
 def _lines(archive: Archive, member: str) -> Iterator[tuple[str, str]]:
@@ -73,12 +73,12 @@ def read_trec(archive: Archive, options: Namespace, classes: Sequence[str]) -> R
 def questions(
     archive: Archive, member: str, classes: Sequence[str], fine: bool
 ) -> Iterator[Example]:
-    for place, line in archive.numbered_lines(member, encoding="iso-8859-1"):
+    for location, line in archive.numbered_lines(member, encoding="iso-8859-1"):
         label, _, question = line.strip().partition(" ")
         if fine and ":" not in label:
-            raise UsageError(f"{place}: {shortened(label)} names no fine class; remove --fine")
+            raise UsageError(f"{location}: {shortened(label)} names no fine class; remove --fine")
         if label.isdecimal():
-            coarse = numbered_class(label, classes, place)
+            coarse = numbered_class(label, classes, location)
         else:
-            coarse = known_class(label.partition(":")[0], classes, place)
-        yield Example(label if fine else coarse, (question,), place)
+            coarse = known_class(label.partition(":")[0], classes, location)
+        yield Example(label if fine else coarse, (question,), location)

@@ -43,25 +43,25 @@ def examples(
 ) -> Iterator[Example]:
     """Yield the sentences of one file of trees and, if wanted, their phrases."""
     seen = set()
-    for place, line in archive.numbered_lines(member):
-        nodes = labeled_phrases(line, place)
+    for location, line in archive.numbered_lines(member):
+        nodes = labeled_phrases(line, location)
         for is_phrase, (label, words) in enumerate(nodes if phrases else nodes[:1]):
             key = (names.get(label), words if cased else words.lower())
             if label in names and not (is_phrase and key in seen):
                 seen.add(key)
-                yield Example(names[label], (words,), place)
+                yield Example(names[label], (words,), location)
 
 
 def weighted_examples(archive: Archive, member: str, names: Mapping[int, str]) -> Iterator[Example]:
     """Repeat sentences and phrases as the released code does: it weights five classes only."""
-    for place, line in archive.numbered_lines(member):
-        for is_phrase, (label, words) in enumerate(labeled_phrases(line, place)):
+    for location, line in archive.numbered_lines(member):
+        for is_phrase, (label, words) in enumerate(labeled_phrases(line, location)):
             if label in names:
                 once = NEUTRAL not in names or (is_phrase and label == NEUTRAL)
-                yield from [Example(names[label], (words,), place)] * (1 if once else WEIGHT)
+                yield from [Example(names[label], (words,), location)] * (1 if once else WEIGHT)
 
 
-def labeled_phrases(tree: str, place: str) -> list[tuple[int, str]]:
+def labeled_phrases(tree: str, location: str) -> list[tuple[int, str]]:
     """Return ``(class number, words)`` of each node of a tree, parents before children."""
     nodes: list[list[int]] = []  # class, first word and end of each node
     open_nodes: list[int] = []
@@ -75,11 +75,11 @@ def labeled_phrases(tree: str, place: str) -> list[tuple[int, str]]:
             open_nodes.append(len(nodes))
             nodes.append([int(label), len(words)])
             if len(nodes) > MOST_NODES:
-                raise UsageError(f"{place}: a tree of more than {MOST_NODES:,} nodes")
+                raise UsageError(f"{location}: a tree of more than {MOST_NODES:,} nodes")
         elif end:
             nodes[open_nodes.pop()].append(len(words))
         else:
             words.append(word)
     if open_nodes or not nodes or not is_tree:
-        raise UsageError(f"{place}: not a labeled tree such as (3 (2 It) (4 works))")
+        raise UsageError(f"{location}: not a labeled tree such as (3 (2 It) (4 works))")
     return [(label, " ".join(words[start:end])) for label, start, end in nodes]

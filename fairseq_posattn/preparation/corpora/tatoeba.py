@@ -27,10 +27,10 @@ def read(archive: Archive, options: Namespace) -> Readers:
 
 
 def _read_sentences(archive: Archive) -> Iterator[SentencePair]:
-    for place, line in archive.numbered_lines(MEMBER):
+    for location, line in archive.numbered_lines(MEMBER):
         english, *others = line.split("\t")
         if not others or not english.strip() or not others[0].strip():
-            raise UsageError(f"{place}: must be English, a TAB and German")
+            raise UsageError(f"{location}: must be English, a TAB and German")
         yield others[0], english
 
 

@@ -83,7 +83,7 @@ def settings(options: Namespace) -> dict[str, Any]:
 
 def changes(options: Namespace) -> dict[str, Any]:
     version = options.news_commentary
-    names = [f"training-parallel-{one}" for one in ("europarl-v7", "commoncrawl", f"nc-{version}")]
+    names = [f"training-parallel-{end}" for end in ("europarl-v7", "commoncrawl", f"nc-{version}")]
     changed: dict[str, Any] = {
         "published": {**RAW.get(version, {}), **PUBLISHED},
         "alternatives": (tuple(FILES[f"{name}.tgz"] for name in (*names, "dev", "test-full")),),

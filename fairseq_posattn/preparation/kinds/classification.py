@@ -76,7 +76,7 @@ def add_options(corpus: ClassificationCorpus, parser: ArgumentParser) -> None:
 class ClassificationPreparation(Preparation):
     """Preparation of labeled sentences, pairs of sentences and documents.
 
-    The text is in words, in the subwords of a language model, or in learned ones.
+    The text is in words, in the subwords of a language model, or in learned subwords.
     """
 
     def __init__(self, corpus: ClassificationCorpus, options: Namespace) -> None:
@@ -155,7 +155,7 @@ class ClassificationPreparation(Preparation):
         for folder, division in zip(folders, divisions, strict=True):
             split_of = {index: split for split, indices in division.items() for index in indices}
             rows = enumerate(tokenized)
-            placed = ((split_of.get(index, "train"), WHOLE, one) for index, one in rows)
+            placed = ((split_of.get(index, "train"), WHOLE, example) for index, example in rows)
             write_examples(placed, folder, self.corpus.kinds)
 
     def _tokenized(self, examples: Iterable[Example], split: str, cut: Rule) -> Iterator[Example]:
@@ -164,7 +164,7 @@ class ClassificationPreparation(Preparation):
             words, case = self.template.tokenizer(""), str
 
         def tokenize(example: Example) -> Example:
-            texts = (one_line(words(checked_text(text, example.place))) for text in example.inputs)
+            texts = (one_line(words(checked_text(raw, example.location))) for raw in example.inputs)
             texts = (text if is_visible(text) else "" for text in texts)
             return example._replace(inputs=tuple(cut(case(text)) for text in texts))
 
@@ -182,7 +182,7 @@ class ClassificationPreparation(Preparation):
             shutil.copyfile(self.template.dictionary(self.corpus.inputs[0]), work / "dict.txt")
             return
         subwords = kind.vocabulary(work / self.texts[0])
-        known = [one for one in subwords if one not in SPECIAL and one.split() == [one]]
+        known = [token for token in subwords if token not in SPECIAL and token.split() == [token]]
         write_dictionary(work / "dict.txt", dict.fromkeys(known, 1))
 
     def count_words(self, folder: Path) -> tuple[Mapping[str, int], Mapping[str, int]]:
@@ -280,7 +280,7 @@ def write_examples(placed: Iterable[Placed], folder: Path, kinds: Sequence[str])
                 continue
             counts["read"][published] += 1
             if not all(example.inputs):
-                empty.append(example.place)
+                empty.append(example.location)
                 continue
             counts["labels"][example.label] += split == "train"
             longest = max(longest, *(text.count(" ") + 1 for text in example.inputs))

@@ -103,19 +103,19 @@ def _write_impressions(
     emptied = references = missing = 0
     first = ""
     with LineWriter(prefix, (*COLUMNS, "impressions")) as writer:
-        for one in impressions:
-            labels = map(str, one.labels or [0] * len(one.candidates))
-            candidates = zip(one.candidates, labels, strict=True)
+        for impression in impressions:
+            labels = map(str, impression.labels or [0] * len(impression.candidates))
+            candidates = zip(impression.candidates, labels, strict=True)
             known = [(name, label) for name, label in candidates if name in news]
-            named = (*one.history, *one.candidates)
+            named = (*impression.history, *impression.candidates)
             lacking = [name for name in named if name not in news]
             references += len(named)
             missing += len(lacking)
             if lacking and not first:
-                first = f"{one.place}: {lacking[0]}"
+                first = f"{impression.location}: {lacking[0]}"
             if known:
-                history = (name for name in one.history if name in news)
-                columns = (history, *zip(*known, strict=True), [one.name])
+                history = (name for name in impression.history if name in news)
+                columns = (history, *zip(*known, strict=True), [impression.name])
                 writer.write(list(map(" ".join, columns)))
             else:
                 emptied += 1

@@ -72,11 +72,11 @@ def _write_split(sentences: Sequence[RoleSentence], prefix: Path, cased: bool) -
     with LineWriter(prefix, ("roles", "words", "predicate", "tags")) as writer:
         for sentence in sentences:
             words = " ".join(sentence.words)
-            for place, tags in sentence.examples():
-                flags = ("1" if at == place else "0" for at in range(len(sentence.words)))
+            for index, tags in sentence.examples():
+                flags = ("1" if at == index else "0" for at in range(len(sentence.words)))
                 words = words if cased else words.lower()
-                roles = readable(sentence.words, place, tags)
+                roles = readable(sentence.words, index, tags)
                 writer.write([roles, words, " ".join(flags), " ".join(tags)])
     if not writer.count:
         raise UsageError(f"there is no predicate for {prefix.name}: raise or drop --limit")
-    files.write_text(f"{prefix}.props", "".join(write_props(one.roles for one in sentences)))
+    files.write_text(f"{prefix}.props", "".join(write_props(s.roles for s in sentences)))
