@@ -78,7 +78,7 @@ def training_mistakes(s: Settings) -> Iterator[str]:
         yield "--optimizer is missing: give one, such as adam"
     if s.lr_scheduler == "inverse_sqrt" and s.warmup_updates == 0:
         yield "--warmup-updates 0: --lr-scheduler inverse_sqrt needs 1 or more"
-    # fairseq's LSTMs have one by default, as text, and use it with that criterion alone.
+    # fairseq's LSTMs have a cutoff by default, as text, and use it with that criterion alone.
     if isinstance(s.adaptive_softmax_cutoff, (list, tuple)) and s.criterion != "adaptive_loss":
         yield f"--adaptive-softmax-cutoff: it needs --criterion adaptive_loss, not {s.criterion}"
     if s.num_batch_buckets and not hasattr(numpy, "compat"):
@@ -130,7 +130,7 @@ def generation_mistakes(s: Settings) -> Iterator[str]:
     if not isinstance(overrides, dict):
         yield f"--model-overrides {s.model_overrides}: it must be a Python dictionary"
     known = setting_names() if overrides else overrides
-    for name in map(str, [one for one in overrides if one not in known]):
+    for name in map(str, [key for key in overrides if key not in known]):
         yield f"--model-overrides {name!r}: no such setting; {nearest(name, known)}"
     if "beam" not in s:
         if "context_window" not in s and s.max_tokens is None and s.batch_size is None:
@@ -250,7 +250,7 @@ REQUIRED = {
 
 
 def registries() -> dict[str, Mapping[Any, type]]:
-    """Return the registered classes by name, for each setting that names one."""
+    """Return the registered classes by name, for each setting that names a class."""
     kinds = ("criterion", "optimizer", "lr_scheduler")
     return {
         "arch": {**MODEL_REGISTRY, **ARCH_MODEL_REGISTRY},
@@ -270,7 +270,7 @@ def setting_names() -> set[str]:
     described = list(filter(is_dataclass, groups.values()))
     for kind in REGISTRIES.values():
         described += filter(None, kind["dataclass_registry"].values())
-    names = {field.name for one in described for field in fields(one)}
+    names = {field.name for config in described for field in fields(config)}
     return {"arch", *groups, *names, *(action.dest for action in parser._actions)}
 
 
@@ -304,14 +304,14 @@ def is_known_task(name: str | None) -> bool:
     return name in KNOWN_TASKS or getattr(TASK_REGISTRY.get(name), "of_plugin", False)
 
 
-def needs_task(tasks: tuple[str, ...], given: str | None = None) -> str:
+def needs_task(tasks: tuple[str, ...], task: str | None = None) -> str:
     """Return the end of a message about a wrong ``--task``, or about none."""
-    wrong = f", not {given} (translation is the default)" if given else ""
+    wrong = f", not {task} (translation is the default)" if task else ""
     return f"it needs --task {' or '.join(tasks)}{wrong}; give it"
 
 
 # Metrics of fairseq's criterions in validation. Others may log anything, unless their class has
-# ``metrics``, or ``behaves_as``, a criterion of fairseq with the same ones.
+# ``metrics``, or ``behaves_as``, a criterion of fairseq with the same metrics.
 METRICS: Mapping[str | None, tuple[str, ...]] = {
     "cross_entropy": ("loss", "nll_loss", "ppl", "bleu"),
     "label_smoothed_cross_entropy": ("loss", "nll_loss", "ppl", "accuracy", "bleu"),
@@ -339,17 +339,17 @@ def check_metric(settings: Mapping[str, Any]) -> None:
     known = metrics_of(criterion)
     if wanted is None or not known or not is_known_task(settings.get("task")):
         return
-    given = f"--best-checkpoint-metric {wanted}"
+    metric = f"--best-checkpoint-metric {wanted}"
     if wanted not in known:
-        raise UsageError(f"{given}: with --criterion {criterion} it is one of {', '.join(known)}")
+        raise UsageError(f"{metric}: with --criterion {criterion} it is one of {', '.join(known)}")
     smoothed = behavior_of(criterion) == "label_smoothed_cross_entropy"
     option = {"bleu": "eval_bleu", "accuracy": "report_accuracy" if smoothed else ""}.get(wanted)
     if option and not settings.get(option):
-        raise UsageError(f"{given}: give {flag(option)}, too")
+        raise UsageError(f"{metric}: give {flag(option)}, too")
     lower = wanted in LOWER_IS_BETTER
     if bool(settings.get("maximize_best_checkpoint_metric")) == lower:
         fix = "lower, the better: leave out" if lower else "higher, the better: give"
-        raise UsageError(f"{given}: the {fix} --maximize-best-checkpoint-metric")
+        raise UsageError(f"{metric}: the {fix} --maximize-best-checkpoint-metric")
 
 
 # By task, the files of dictionaries and of a split. A task with ``data_of`` reads another's.
@@ -398,7 +398,7 @@ def _languages(folder: str, settings: Mapping[str, Any]) -> tuple[str, str]:
         return pair
     guessed = tuple(data_utils.infer_language_pair(folder))
     compared = zip(pair, guessed, strict=True)
-    if any(inferred is None or given not in (None, inferred) for given, inferred in compared):
+    if any(inferred is None or setting not in (None, inferred) for setting, inferred in compared):
         both = f"give both --source-lang and --target-lang, of {', '.join(known)}"
         raise UsageError(f"{folder}: its files do not name the pair of languages; {both}")
     return guessed

@@ -79,8 +79,8 @@ def explain_command_line(parser: ArgumentParser) -> Iterator[None]:
     """Explain errors of a command line in a line, argparse's without 180 lines of usage."""
     arch = dict(zip(sys.argv, sys.argv[1:], strict=False)).get("--arch")
     tasks = tasks_of("arch", arch)
-    given = {word.partition("=")[0] for word in sys.argv}
-    if tasks and not given.intersection(("--task", "-h", "--help")):
+    words = {word.partition("=")[0] for word in sys.argv}
+    if tasks and not words.intersection(("--task", "-h", "--help")):
         raise UsageError(f"--arch {arch}: {needs_task(tasks)}")
     vars(parser)["error"] = functools.partial(_exit_in_one_line, parser)
     try:
@@ -284,7 +284,7 @@ def raise_error_of_program(return_value: Function, self: Any) -> Any:
 
 @instead(hydra_utils, "run_and_report")
 def raise_error_of_settings(work: Callable[[], Any]) -> Any:
-    """Leave errors to the hook for uncaught ones; settings that do not compose are a UsageError."""
+    """Leave uncaught errors to the hook; settings that do not compose are a UsageError."""
     try:
         return work()
     except (CompactHydraException, MarkedYAMLError) as error:
@@ -292,7 +292,7 @@ def raise_error_of_settings(work: Callable[[], Any]) -> Any:
 
 
 def describe(error: CompactHydraException | MarkedYAMLError) -> str:
-    """Return a line with the place and the cause of an error in a YAML file or an override."""
+    """Return a line with the location and the cause of an error in a YAML file or an override."""
     if isinstance(error, MarkedYAMLError):
         mark = error.problem_mark
         return f"{mark.name}:{mark.line + 1}: this is not YAML: {error.problem}"

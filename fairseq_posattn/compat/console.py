@@ -132,8 +132,8 @@ def add_predictions(
     if _predictions is None:
         return
     lines = _predictions.setdefault(next(reversed(task.datasets)), {})
-    for number, one, other in zip(ids, predicted, expected, strict=True):
-        lines[number] = f"{one}\t{other}\n"
+    for number, prediction, target in zip(ids, predicted, expected, strict=True):
+        lines[number] = f"{prediction}\t{target}\n"
 
 
 @around(validate, "main")

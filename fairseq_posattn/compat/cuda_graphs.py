@@ -33,7 +33,7 @@ class Graphs:
 
     def __init__(self, model: torch.nn.Module, criterion: Any, optimizer: Any) -> None:
         self.criterion, self.optimizer, self.model = criterion, optimizer, model
-        self.parameters = [one for one in model.parameters() if one.requires_grad]
+        self.parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         self.gradients: list[Tensor | None] = []
         self.met: set[object] = set()
         self.recorded: dict[object, Recorded] = {}
@@ -42,7 +42,7 @@ class Graphs:
         self.loss_scale = torch.ones((), device=self.parameters[0].device)
 
     def note(self, sample: dict[str, Any]) -> bool:
-        """Note the shape of a batch; return whether it has a graph or may get one: it recurs."""
+        """Note the shape of a batch; return whether it has or may get a graph: it recurs."""
         shape = shape_of(sample)
         if shape in self.recorded:
             return True
@@ -52,15 +52,15 @@ class Graphs:
 
     def train(self, sample: dict[str, Any]) -> tuple[Tensor, int, dict[str, Any]]:
         """Add a batch's gradients; return loss, sample size and what is logged, as a task does."""
-        shape, earlier = shape_of(sample), [one.grad for one in self.parameters]
+        shape, earlier = shape_of(sample), [parameter.grad for parameter in self.parameters]
         accumulates = any(gradient is not None for gradient in earlier)
         if accumulates:  # the graph would overwrite them
-            earlier = [None if one is None else one.clone() for one in earlier]
+            earlier = [None if gradient is None else gradient.clone() for gradient in earlier]
         if shape not in self.recorded:
             self.recorded[shape] = self._record(sample)
         recorded = self.recorded[shape]
-        for place, tensor in zip(tensors_of(recorded.sample), tensors_of(sample), strict=True):
-            place.copy_(tensor)
+        for buffer, tensor in zip(tensors_of(recorded.sample), tensors_of(sample), strict=True):
+            buffer.copy_(tensor)
         if self.scaler is not None:
             self.loss_scale.fill_(self.scaler.loss_scale)
         recorded.graph.replay()
@@ -73,8 +73,8 @@ class Graphs:
             self.optimizer._needs_sync = True
         counts, size = counts_of(self.criterion, sample)
         logged = {
-            name: one.clone() if torch.is_tensor(one) else counts[name]
-            for name, one in recorded.logged.items()
+            name: value.clone() if torch.is_tensor(value) else counts[name]
+            for name, value in recorded.logged.items()
         }
         return recorded.loss, size, logged
 
@@ -128,11 +128,11 @@ def tensors_of(sample: dict[str, Any]) -> list[Tensor]:
 
 
 def shape_of(sample: dict[str, Any]) -> object:
-    return *sample["net_input"], *((one.shape, one.dtype) for one in tensors_of(sample))
+    return *sample["net_input"], *((tensor.shape, tensor.dtype) for tensor in tensors_of(sample))
 
 
 def present(gradients: list[Tensor | None]) -> list[Tensor]:
-    """Return those that are not None; which parameters have one depends on no shape."""
+    """Return those that are not None; which parameters have a gradient depends on no shape."""
     return [gradient for gradient in gradients if gradient is not None]
 
 

@@ -86,7 +86,7 @@ def restore_long() -> None:
 
 @around(encoders, "build_bpe")
 def name_codes(build_bpe: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
-    """Name codes that cannot be read, and refuse large ones."""
+    """Name codes that cannot be read, and refuse large files."""
     settings = dict(cfg) if hasattr(cfg, "keys") else getattr(cfg, "__dict__", {})
     paths = [str(settings[name]) for name in CODES if settings.get(name)]
     files = [path for path in paths if os.path.exists(path)]
@@ -98,8 +98,8 @@ def name_codes(build_bpe: Function, cfg: Any, *args: Any, **kwargs: Any) -> Any:
         return build_bpe(cfg, *args, **kwargs)
     except (Exception, SystemExit) as error:  # subword-nmt exits
         name = settings.get("_name") or settings.get("bpe")
-        place = f"from {', '.join(files) or 'no file'} ({in_one_line(error)})"
-        raise UsageError(f"--bpe {name} cannot be read {place}") from error
+        source = f"from {', '.join(files) or 'no file'} ({in_one_line(error)})"
+        raise UsageError(f"--bpe {name} cannot be read {source}") from error
 
 
 @around(MMapIndexedDataset, "__del__")
@@ -171,9 +171,9 @@ def read_column(
 
 
 def list_symbols(dictionary: Dictionary) -> list[str]:
-    """Return a dictionary's symbols in order, but not fairseq's special ones and fillings."""
+    """Return a dictionary's symbols in order, without fairseq's special symbols and fillings."""
     symbols = dictionary.symbols[dictionary.nspecial :]
-    return [one for one in symbols if not one.startswith("madeupword") and one != "<mask>"]
+    return [token for token in symbols if not token.startswith("madeupword") and token != "<mask>"]
 
 
 @around(data_utils, "batch_by_size")

@@ -39,16 +39,16 @@ def forbid_repetition(
     """Forbid tokens that would repeat an n-gram of their hypothesis.
 
     Without its CUDA extension fairseq compares with the end of its buffer, usually padding. Rows of
-    ``tokens`` begin with one that is not output, then come ``step`` chosen ones.
+    ``tokens`` begin with a token that is not output; ``step`` chosen tokens follow.
     """
     size = self.no_repeat_ngram_size
     chosen = tokens[:, 1 : step + 1]
     if step < size:
         return lprobs
-    ngrams = chosen.unfold(1, size, 1)  # [rows, places, size]
+    ngrams = chosen.unfold(1, size, 1)  # [rows, positions, size]
     prefix = chosen[:, None, step - size + 1 :]  # [rows, 1, size - 1]
-    rows, places = (ngrams[..., :-1] == prefix).all(dim=-1).nonzero(as_tuple=True)
-    lprobs[rows, ngrams[rows, places, -1]] = -math.inf
+    rows, positions = (ngrams[..., :-1] == prefix).all(dim=-1).nonzero(as_tuple=True)
+    lprobs[rows, ngrams[rows, positions, -1]] = -math.inf
     return lprobs
 
 
@@ -62,13 +62,13 @@ def index_groups_by_batch(
     prev_output_tokens: Tensor | None = None,
     original_batch_idxs: Tensor | None = None,
 ) -> Any:
-    """Index what beam groups share by place in the batch, where fairseq raises IndexError."""
+    """Index what beam groups share by position in the batch, where fairseq raises IndexError."""
     if original_batch_idxs is None:
         original_batch_idxs = torch.arange(len(lprobs), device=lprobs.device)
     if step == 0:
         self.numbers = original_batch_idxs  # some sentences end before others
-    places = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
-    return step_of_search(self, step, lprobs, scores, prev_output_tokens, places)
+    positions = (original_batch_idxs[:, None] == self.numbers).int().argmax(dim=1)
+    return step_of_search(self, step, lprobs, scores, prev_output_tokens, positions)
 
 
 @around(search.LexicallyConstrainedBeamSearch, "__init__")
@@ -128,15 +128,15 @@ def copy_without_file(load_align_dict: Function, replace_unk: str | None) -> Any
 
 @around(utils, "post_process_prediction")
 def replace_before_joining(
-    post_process_prediction: Function, remove_bpe: str | None = None, **given: Any
+    post_process_prediction: Function, remove_bpe: str | None = None, **kwargs: Any
 ) -> Any:
     """Replace unknown words before subwords are joined, because alignments are of subwords."""
-    if given["align_dict"] is None or remove_bpe is None:
-        return post_process_prediction(remove_bpe=remove_bpe, **given)
-    _, subwords, _ = post_process_prediction(remove_bpe=None, **given)
+    if kwargs["align_dict"] is None or remove_bpe is None:
+        return post_process_prediction(remove_bpe=remove_bpe, **kwargs)
+    _, subwords, _ = post_process_prediction(remove_bpe=None, **kwargs)
     words = data_utils.post_process(subwords, remove_bpe)
-    tokens = given["tgt_dict"].encode_line(words, add_if_not_exist=True)
-    return tokens, words, given["alignment"]
+    tokens = kwargs["tgt_dict"].encode_line(words, add_if_not_exist=True)
+    return tokens, words, kwargs["alignment"]
 
 
 @instead(utils, "replace_unk")
@@ -149,9 +149,9 @@ def replace_unknown(
 ) -> str:
     """Replace unknown words by source words; fairseq misreads the pairs (source, translation)."""
     words, source = tokenizer.tokenize_line(hypo_str), tokenizer.tokenize_line(src_str)
-    for place, aligned in alignment:
+    for position, aligned in alignment:
         if words[aligned] == unk:
-            words[aligned] = align_dict.get(source[place], source[place])
+            words[aligned] = align_dict.get(source[position], source[position])
     return " ".join(words)
 
 
@@ -160,7 +160,7 @@ def join_subwords(post_process: Function, sentence: str, symbol: str) -> Any:
     """Join SentencePiece's subwords with bytes and BERT's WordPiece, which fairseq misreads."""
     if symbol == "sentencepiece":
         return whole_words(sentence, symbol)
-    underscores = any(len(one) > 1 and one.startswith("_") for one in sentence.split())
+    underscores = any(len(token) > 1 and token.startswith("_") for token in sentence.split())
     if symbol != "wordpiece" or underscores:
         return post_process(sentence, symbol)
     return whole_words(sentence, symbol)
@@ -188,7 +188,7 @@ def load_archive_file(archive_file: str) -> str | None:
     path, folder = str(path), f"{path}.unpacked"
     parent, name = os.path.split(os.path.abspath(path))
     with locked(os.path.join(parent, f".{name}.lock"), path):
-        status = os.stat(path)  # an archive that replaces another one may be older
+        status = os.stat(path)  # an archive that replaces another may be older
         state = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
         note = Path(parent, f".{name}.state")
         if not (os.path.isdir(folder) and note.is_file() and note.read_text() == state):

@@ -120,7 +120,7 @@ def _check_labels(
 def _check_scores(
     path: Path, expected: tuple[Path, Any], num_classes: int, encodes_pairs: bool
 ) -> None:
-    """Check that each row has ``num_classes`` numbers, or of separate pairs one from 1 to that."""
+    """Check each row for ``num_classes`` numbers, or for separate pairs a number from 1 to that."""
     if not path.is_file():
         raise UsageError(f"{path}: there is no such file; write a score per line into it")
     check_size(path)
@@ -136,5 +136,5 @@ def _check_scores(
             what = "a number" if wanted == 1 else f"{wanted} numbers, for --num-classes {wanted},"
             raise UsageError(f"{path}:{number}: {what} should stand here, not {line!r}")
         if encodes_pairs and num_classes > 1 and not 1 <= scores[0] <= num_classes:
-            given = f"the score {line.strip()} is not from 1 to {num_classes}"
-            raise UsageError(f"{path}:{number}: {given}, the value of --num-classes")
+            wrong = f"the score {line.strip()} is not from 1 to {num_classes}"
+            raise UsageError(f"{path}:{number}: {wrong}, the value of --num-classes")

@@ -1,6 +1,6 @@
 """Line ends of the text that fairseq reads: ``\\n`` and ``\\r\\n``, as everywhere in the package.
 
-Python's text files also end lines at a lone carriage return. One that stands in a sentence shifts
+Python's text files also end lines at a lone carriage return. A return within a sentence shifts
 all following pairs of parallel files.
 """
 

@@ -156,7 +156,7 @@ def load_ema_from_checkpoint(path: str) -> dict[str, Any]:
     weights = (state.get("extra_state", {}).get("ema") or {}).items()
     if not weights:
         raise UsageError(f"{path} holds no averaged weights: train with --store-ema")
-    model = {name: one.float() if one.dtype is torch.half else one for name, one in weights}
+    model = {name: value.float() if value.dtype is torch.half else value for name, value in weights}
     return {**state, "model": model}
 
 

@@ -58,7 +58,7 @@ def earlier_values(arch: str | None, options: Mapping[str, Any]) -> dict[str, An
     if config is None:
         return {}
     defaults = {option.name: option.default for option in fields(config)}
-    changed = (one.name for one in fields(preset) if one.default != defaults[one.name])
+    changed = (option.name for option in fields(preset) if option.default != defaults[option.name])
     missing = {name: defaults[name] for name in changed if name not in options}
     presets = config.earlier_presets.items()
     earlier = (name for name, values in presets if options.get(name) in values)

@@ -48,7 +48,7 @@ METRICS = ("sklearn", "sklearn.metrics", "scipy", "scipy.stats")
 
 
 class _OnDemand(ModuleType):
-    """A module whose functions import the real one when they are called."""
+    """A module whose functions import the real module when they are called."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -79,11 +79,11 @@ def settings_on_demand() -> Iterator[None]:
     from hydra.core.config_store import ConfigNode, ConfigStore
 
     class Node(ConfigNode):
-        def __init__(self, name: str, given: Any, group: str | None, provider: str | None) -> None:
+        def __init__(self, name: str, config: Any, group: str | None, provider: str | None) -> None:
             self.name, self.group, self.package, self.provider = name, group, None, provider
-            self.given = given
+            self.config = config
 
-        node = functools.cached_property(lambda self: OmegaConf.structured(self.given))
+        node = functools.cached_property(lambda self: OmegaConf.structured(self.config))
 
     def store(
         self: Any,
@@ -93,8 +93,8 @@ def settings_on_demand() -> Iterator[None]:
         package: str | None = None,
         provider: str | None = None,
     ) -> None:
-        place = self.repo if group is None else self.repo.setdefault(group, {})
-        place[f"{name}.yaml"] = Node(f"{name}.yaml", node, group, provider)
+        nodes = self.repo if group is None else self.repo.setdefault(group, {})
+        nodes[f"{name}.yaml"] = Node(f"{name}.yaml", node, group, provider)
 
     with replaced(ConfigStore, "store", store):
         yield
@@ -143,14 +143,14 @@ def when_applied(step: Function) -> Function:
 def around(owner: object, name: str) -> Function:
     """Replace ``owner.name`` by the decorated function, which is given the original first.
 
-    ``owner`` is a module or a class, or a function that returns one, or None to patch nothing.
+    ``owner`` is a module or a class, or a function that returns it, or None to patch nothing.
     """
 
     def decorate(patch: Function) -> Function:
         def step() -> None:
-            place = owner() if callable(owner) and not isinstance(owner, type) else owner
-            if place is not None:
-                wrap(place, name, patch)
+            target = owner() if callable(owner) and not isinstance(owner, type) else owner
+            if target is not None:
+                wrap(target, name, patch)
 
         _steps[patch.__module__].append(step)
         targets[patch.__module__].append((owner, name))

@@ -80,10 +80,10 @@ def require_restored_file(cfg: Any, trainer: Any) -> None:
 
 def finish_saved_epoch(cfg: Any, trainer: Any, extra_state: dict[str, Any], epoch_itr: Any) -> None:
     """Step the schedule at the end of an epoch, which fairseq saves before that step."""
-    place = extra_state.get("train_iterator", {})
-    is_resumed = place.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
+    state = extra_state.get("train_iterator", {})
+    is_resumed = state.get("epoch") == epoch_itr.epoch > 1  # false if everything was reset
     resets = cfg.reset_optimizer or cfg.reset_lr_scheduler or cfg.reset_dataloader
-    if is_resumed and not resets and place.get("iterations_in_epoch") == 0:
+    if is_resumed and not resets and state.get("iterations_in_epoch") == 0:
         trainer.lr_step(epoch_itr.epoch - 1, extra_state.get("val_loss"))
 
 
@@ -117,8 +117,8 @@ def load_all_state(
         check_in_training(self, extra_state)
         load_ema_counter(self, extra_state)
     # the epoch whose seed made the batches
-    place = (extra_state or {}).get("train_iterator", {})
-    self.epochs_of_batches = {place["epoch"]: place[EPOCH]} if EPOCH in place else {}
+    state = (extra_state or {}).get("train_iterator", {})
+    self.epochs_of_batches = {state["epoch"]: state[EPOCH]} if EPOCH in state else {}
     return extra_state
 
 
@@ -157,7 +157,7 @@ def _save_too(owner: type, *entries: Entry) -> None:
 
     def save(state_dict: Function, self: Any) -> dict[str, Any]:
         values = {entry.key: entry.get(self) for entry in entries}
-        return state_dict(self) | {key: one for key, one in values.items() if one is not None}
+        return state_dict(self) | {key: value for key, value in values.items() if value is not None}
 
     def load(
         load_state_dict: Function, self: Any, state: dict[str, Any], *args: Any, **kwargs: Any
@@ -187,7 +187,7 @@ def _load_fp32_weights(optimizer: Any, saved: Sequence[Tensor]) -> None:
     saved = [exact.to(weights[0].device) for exact in saved]
     pairs = list(zip(weights, saved, strict=False))
     if len(weights) == len(saved) and all(
-        one.shape == other.shape and one.to(half).equal(other.to(half)) for one, other in pairs
+        left.shape == right.shape and left.to(half).equal(right.to(half)) for left, right in pairs
     ):
         for weight, exact in pairs:
             weight.data.copy_(exact)
@@ -195,7 +195,7 @@ def _load_fp32_weights(optimizer: Any, saved: Sequence[Tensor]) -> None:
         logger.info("the checkpoint's float32 weights are not its model's and are ignored")
 
 
-# In half precision the optimizer stores float32 weights; fairseq saves the model's rounded ones. It
+# In half precision the optimizer stores float32 weights; fairseq saves the model's, rounded. It
 # also forgets when the scale of the loss last changed; bfloat16 has none.
 FP32_WEIGHTS = Entry(
     "fp32_params",
@@ -286,15 +286,15 @@ def note_epoch_of_batches(task: Any, dataset: Any, iterator: Any) -> None:
 
 
 @around(EpochBatchIterator, "state_dict")
-def save_place_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
+def save_position_in_data(state_dict: Function, self: Any) -> dict[str, Any]:
     """Save the batches' epoch and the numbers of processes and batches; fairseq saves neither."""
     state = state_dict(self) | ({EPOCH: getattr(self, EPOCH)} if hasattr(self, EPOCH) else {})
     return state | {"num_shards": self.num_shards, "num_batches": len(self.frozen_batches)}
 
 
 @around(EpochBatchIterator, "load_state_dict")
-def load_place_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
-    """Resume at the same place on another number of processes; fairseq skips batches, or fails."""
+def load_position_in_data(load_state_dict: Function, self: Any, state: dict[str, Any]) -> None:
+    """Resume at the same position on any number of processes; fairseq skips batches, or fails."""
     if "num_batches" in state:
         taken = state["iterations_in_epoch"] * state["num_shards"]
         ours = taken * len(self.frozen_batches) // (state["num_batches"] * self.num_shards)

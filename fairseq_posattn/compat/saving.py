@@ -1,7 +1,7 @@
 """Saving of checkpoints: each is complete or absent, belongs to one run, and is made on a signal.
 
 After SIGTERM or Ctrl-C, in one of several processes, the current update is finished, with its
-validation if one is due, and ``checkpoint_last.pt`` is written. A second signal ends at once.
+validation if due, and ``checkpoint_last.pt`` is written. A second signal ends at once.
 """
 
 import contextlib
@@ -52,7 +52,7 @@ def save_whole(
 
 @around(PathManager, "copy")
 def copy_whole(copy: Function, src_path: str, dst_path: str, overwrite: bool = False) -> Any:
-    """Copy a checkpoint under another name first; fairseq overwrites the old one in place."""
+    """Copy a checkpoint under another name first; fairseq overwrites the old file in place."""
     if not PathManager.supports_rename(dst_path):
         return copy(src_path, dst_path, overwrite=overwrite)
     with _writing(dst_path) as part:
@@ -115,8 +115,8 @@ def find_best(
         return checkpoint_paths(path, pattern, keep_match)
     paths = checkpoint_paths(path, pattern.replace(SCORE, ANY_SCORE), keep_match)
     if len(paths) < _best.number:
-        place, score = (len(paths), "-inf") if _best.highest else (0, "inf")
-        paths.insert(place, os.path.join(path, pattern.replace(SCORE, score).replace("\\", "")))
+        index, score = (len(paths), "-inf") if _best.highest else (0, "inf")
+        paths.insert(index, os.path.join(path, pattern.replace(SCORE, score).replace("\\", "")))
     return paths
 
 

@@ -97,10 +97,10 @@ class FusedAdam(Adam):
         beta1, beta2 = group["betas"]
         before = torch.full((len(parameters),), number - 1.0, device=parameters[0].device)
         adamw(
-            [one.data for one in parameters],
-            [one.grad.float() for one in parameters],
-            [self.state[one]["exp_avg"] for one in parameters],
-            [self.state[one]["exp_avg_sq"] for one in parameters],
+            [parameter.data for parameter in parameters],
+            [parameter.grad.float() for parameter in parameters],
+            [self.state[parameter]["exp_avg"] for parameter in parameters],
+            [self.state[parameter]["exp_avg_sq"] for parameter in parameters],
             [],
             list(before.unbind()),
             fused=True,
@@ -163,7 +163,7 @@ def copy_gradients(sync: Function, self: Any) -> None:
         return
     pairs = list(zip(_fp32_parts(self, "grad"), self.fp16_params, strict=True))
     unused = [exact for exact, parameter in pairs if parameter.grad is None]
-    used = [(exact, one.grad) for exact, one in pairs if one.grad is not None]
+    used = [(exact, parameter.grad) for exact, parameter in pairs if parameter.grad is not None]
     if unused:
         torch._foreach_zero_(unused)
     torch._foreach_copy_([exact for exact, _ in used], [grad for _, grad in used])
@@ -176,7 +176,7 @@ def copy_weights(sync: Function, self: Any) -> None:
     if _use_stock_copies(self):
         sync(self)
         return
-    torch._foreach_copy_([one.data for one in self.fp16_params], _fp32_parts(self, "data"))
+    torch._foreach_copy_([weight.data for weight in self.fp16_params], _fp32_parts(self, "data"))
 
 
 @around(_FP16OptimizerMixin, "zero_grad")
@@ -185,7 +185,7 @@ def zero_gradients(zero_grad: Function, self: Any) -> None:
     if self.has_flat_params or _use_stock_copies(self):
         zero_grad(self)
         return
-    torch._foreach_zero_([one.grad for one in self.fp32_params])
+    torch._foreach_zero_([weight.grad for weight in self.fp32_params])
     with replaced(self, "fp32_params", []):  # fairseq does the rest
         zero_grad(self)
 
@@ -199,7 +199,7 @@ def _fp32_parts(optimizer: Any, part: str) -> list[Tensor]:
         (flat,) = optimizer.fp32_params.values()
         sizes = [parameter.numel() for parameter in optimizer.fp16_params]
         parts = zip(getattr(flat, part).split(sizes), optimizer.fp16_params, strict=True)
-        cache[part] = [one.view_as(parameter) for one, parameter in parts]
+        cache[part] = [chunk.view_as(parameter) for chunk, parameter in parts]
     return cache[part]
 
 

@@ -61,7 +61,7 @@ def count_left_out(
     kept, long = dataset.filter_indices_by_size(indices, max_positions)
     if len(long) == 0 or not ignore_invalid_inputs:
         return filter_indices(self, indices, dataset, max_positions, ignore_invalid_inputs)
-    split = next((name for name, one in self.datasets.items() if one is dataset), "data")
+    split = next((name for name, loaded in self.datasets.items() if loaded is dataset), "data")
     share = f"{len(long):,} of {len(indices):,} examples ({len(long) / len(indices):.1%})"
     longest = numpy.max([numpy.atleast_1d(dataset.size(index)) for index in long], axis=0)
     flags = " ".join(f"{flag(name)} {most}" for name, most in _lifted(self, split, longest))

@@ -60,7 +60,7 @@ def read_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> dict[s
             size = os.fstat(file.fileno()).st_size
             state = Contents(size, further.values()).check(state)
         except CheckpointError as error:
-            kind = next((one for one in ("it holds", "refused") if one in str(error)), "damaged")
+            kind = next((key for key in ("it holds", "refused") if key in str(error)), "damaged")
             raise UsageError(f"{path} {error}{ADVICE[kind]}") from None
         except Exception as error:  # a damaged pickle may raise anything
             if interrupt := getattr(getattr(whole, "raw", None), "interrupt", None):
@@ -150,7 +150,7 @@ def allowed_by_user() -> Any:
     """Return the types given to ``add_safe_globals``, by name, without PyTorch's own."""
     with _reading:
         allowed = torch.serialization.get_safe_globals()
-    entries = (one if isinstance(one, tuple) else (one, _name(one)) for one in allowed)
+    entries = (entry if isinstance(entry, tuple) else (entry, _name(entry)) for entry in allowed)
     return {name: thing for thing, name in entries if not name.startswith("torch.")}
 
 

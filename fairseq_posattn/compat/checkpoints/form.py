@@ -2,7 +2,7 @@
 
 ``torch.save`` writes a zip archive of uncompressed members, or, before PyTorch 1.6, pickles and the
 tensors' numbers. ``torch.load`` accepts more: it calls about thirty functions with the file's
-arguments, and may find another index in the archive than :mod:`zipfile`, so it is given one.
+arguments, and may find another index in the archive than :mod:`zipfile`, so it is given an index.
 """
 
 import io
@@ -16,7 +16,7 @@ from fairseq_posattn.compat.checkpoints.pickles import CheckpointError, Pickles
 
 LEGACY_PICKLES = 5  # a number, a version, the system, the checkpoint, the order of its tensors
 BLOCK = 1 << 20
-# Members of an archive, after the archive's name: read, and hidden ones that PyTorch would follow.
+# Members of an archive, after the archive's name: read, or hidden, which PyTorch would follow.
 MEMBER = re.compile(r"[^/]+/(data\.pkl|data/[0-9]+|version|byteorder|\.[a-z_/]+)")
 DAMAGED = (zipfile.BadZipFile, RuntimeError, ValueError, EOFError, struct.error)
 
@@ -81,7 +81,7 @@ class _Indexed(io.RawIOBase):
     interrupt: BaseException | None = None
 
     def __init__(self, file: Any, size: int) -> None:
-        self.file, self.size, self.place, self.index = file, size, size, bytearray()
+        self.file, self.size, self.position, self.index = file, size, size, bytearray()
 
     def readable(self) -> bool:
         return True
@@ -90,8 +90,8 @@ class _Indexed(io.RawIOBase):
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        self.place = offset + (0, self.place, self.size + len(self.index))[whence]
-        return self.place
+        self.position = offset + (0, self.position, self.size + len(self.index))[whence]
+        return self.position
 
     def write(self, content: Any) -> Any:
         self.index += content
@@ -105,12 +105,12 @@ class _Indexed(io.RawIOBase):
             raise
 
     def _read(self, buffer: Any) -> int:
-        if self.place < self.size:
-            self.file.seek(self.place)
+        if self.position < self.size:
+            self.file.seek(self.position)
             count = self.file.readinto(buffer)
         else:
-            content = self.index[self.place - self.size :][: len(buffer)]
+            content = self.index[self.position - self.size :][: len(buffer)]
             count = len(content)
             buffer[:count] = content
-        self.place += count
+        self.position += count
         return count

@@ -22,7 +22,7 @@ GLOBALS = {
 }
 MAX_DEPTH = 50
 ENCODINGS = ("latin1", "latin-1")  # of bytes in pickles; other codecs may lengthen them
-KEY_BITS = 64  # of integers that are keys: larger ones may all have one hash
+KEY_BITS = 64  # of integers that are keys: larger integers may share a hash
 # Bytes that a value or an entry of a container takes at most, a call's result, and a character.
 VALUE, CALL, CHARACTER = 100, 600, 4
 TIMES, EXTRA_BYTES = 4, 1 << 27  # what the values take: so many times the file's size, and bytes

@@ -64,7 +64,7 @@ REFERENCE = re.compile(r"\$\{\w+(\.\w+)*\}")  # to another setting
 
 
 def as_number(value: Any) -> int | float | None:
-    """Return a number, also one in a string, which OmegaConf converts; or None."""
+    """Return a number, also for a string, which OmegaConf converts; or None."""
     try:
         return float(value) if isinstance(value, (str, int, float)) else None
     except (ValueError, OverflowError):
@@ -72,7 +72,7 @@ def as_number(value: Any) -> int | float | None:
 
 
 def saved_group(state: Mapping[str, Any], name: str) -> dict[Any, Any]:
-    """Return a group of a checkpoint's settings; older checkpoints have one for all."""
+    """Return a group of a checkpoint's settings; older checkpoints have one group for all."""
     cfg = state.get("cfg")
     group = cfg.get(name) if cfg and isinstance(cfg, dict) else state.get("args")
     group = vars(group) if isinstance(group, argparse.Namespace) else group
@@ -99,19 +99,19 @@ class _Settings:
         reason = f"its settings, {name}, {reason}"
         raise UsageError(f"{self.path} is refused: {reason}; use another checkpoint")
 
-    def check(self, value: Any, place: tuple[Any, ...]) -> None:
-        """Check a value; ``place`` has the names of the groups around it, and its name."""
-        name = ".".join(map(str, place[-3:]))
+    def check(self, value: Any, names: tuple[Any, ...]) -> None:
+        """Check a value; ``names`` has the groups around it, and its name."""
+        name = ".".join(map(str, names[-3:]))
         self.left -= 1
-        if self.left == 0 or len(place) > MAX_DEPTH:
+        if self.left == 0 or len(names) > MAX_DEPTH:
             self.refuse(name, "are nested too deeply or often")
         if isinstance(value, dict):
-            self.check_group(value, place)
+            self.check_group(value, names)
         elif isinstance(value, argparse.Namespace):
-            self.check_group(vars(value), place, flat=True)
+            self.check_group(vars(value), names, flat=True)
         elif isinstance(value, (list, tuple)):
             for number, element in enumerate(value):
-                self.check(element, (*place, number))
+                self.check(element, (*names, number))
         elif isinstance(value, str) and len(value) > MAX_CHARACTERS:
             self.refuse(name, f"are {len(value):,} characters long")
         elif isinstance(value, str) and "${" in value:
@@ -133,18 +133,18 @@ class _Settings:
                 self.refuse(name, f"are {str(value)[:80]}, not from {least} to {most}")
 
     def check_group(
-        self, group: dict[Any, Any], place: tuple[Any, ...], flat: bool = False
+        self, group: dict[Any, Any], names: tuple[Any, ...], flat: bool = False
     ) -> None:
         for name, value in list(group.items()):
             if not isinstance(name, (str, int)) or name == "_target_" or "${" in str(name):
-                self.refuse(".".join(map(str, place)), f"have a part named {str(name)[:80]!r}")
+                self.refuse(".".join(map(str, names)), f"have a part named {str(name)[:80]!r}")
             if flat and isinstance(value, str) and REFERENCE.fullmatch(value):
                 continue  # the default of a flag
             if name in NAMES and isinstance(value, str) and not NAME.fullmatch(value):
                 self.refuse(name, f"are not a name: {value[:80]!r}")
             if name == "data" and isinstance(value, str) and "://" in value:
                 self.refuse(name, f"are not a folder: {value[:80]!r}")
-            self.check(value, (*place, name))
+            self.check(value, (*names, name))
             self.check_limits(str(name), value)
             if not value or name in self.overrides:
                 continue
@@ -156,7 +156,7 @@ class _Settings:
                 )
             elif name not in UNUSED:
                 continue
-            if flat or BUILT.isdisjoint(place):
+            if flat or BUILT.isdisjoint(names):
                 group[name] = None
             else:
                 del group[name]
