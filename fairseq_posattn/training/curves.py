@@ -10,7 +10,7 @@ from fairseq_posattn.training.training_log import Points, TrainingLog
 PANELS = 3
 PANEL_WIDTH, PANEL_HEIGHT = 4.2, 3.2  # inches
 LEGEND_LINE, LEGEND_LETTER = 0.22, 0.075  # inches
-MAX_MARKED = 40  # points; of longer curves only the last one has a marker
+MAX_MARKED = 40  # points; of longer curves only the last has a marker
 MAX_NAME = 70  # characters
 Style = dict[str, Any]
 PALE: Style = {"alpha": 0.35}

@@ -105,10 +105,10 @@ def _field_of(option: Any) -> tuple[str, Any, Any]:
     return option.name, kind, field(default=option.default, metadata=option.metadata)
 
 
-_flags = [one for name in mechanisms.MECHANISMS.values() for one in fields(name.mechanism.flags)]
+_flags = [option for b in mechanisms.MECHANISMS.values() for option in fields(b.mechanism.flags)]
 MechanismConfig: Any = make_dataclass(
     "MechanismConfig",
-    {one.name: _field_of(one) for one in _flags}.values(),
+    {option.name: _field_of(option) for option in _flags}.values(),
     bases=(SharedConfig,),
     namespace={"__module__": __name__},
 )

@@ -35,8 +35,8 @@ def _read_sizes() -> Any:
     kinds = read_table(Path(__file__).with_name("sizes.yaml"))
     del kinds["shared"]
     for sizes in kinds.values():
-        for name, one in sizes.items():
-            sizes[name] = Size(one["arch"], one["tokens"], " ".join(one["flags"]))
+        for name, size in sizes.items():
+            sizes[name] = Size(size["arch"], size["tokens"], " ".join(size["flags"]))
     return kinds
 
 

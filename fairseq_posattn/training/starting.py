@@ -33,13 +33,13 @@ SCHEDULE = ("--lr", "--lr-scheduler", "--warmup-updates")
 class Start:
     """The trained model that a training starts from, or the checkpoint in ``save_dir``."""
 
-    def __init__(self, given: Path, prepared: Prepared, save_dir: Path) -> None:
-        self.name, last = f"--from {given}", save_dir / LAST
+    def __init__(self, source: Path, prepared: Prepared, save_dir: Path) -> None:
+        self.name, last = f"--from {source}", save_dir / LAST
         self.is_resumed = last.is_file()
-        if os.path.realpath(save_dir) in map(os.path.realpath, (given, given.parent)):
+        if os.path.realpath(save_dir) in map(os.path.realpath, (source, source.parent)):
             raise UsageError(f"{self.name}: is in the folder of this training; name a --save-dir")
         # The model of a training that is resumed is that of its start, which may be gone.
-        self.path = str(last) if self.is_resumed else find_checkpoint(given)
+        self.path = str(last) if self.is_resumed else find_checkpoint(source)
         if not os.path.isfile(self.path):
             raise UsageError(f"{self.name}: no such checkpoint or folder of checkpoints")
         state = read_checkpoint(self.path, device="meta")
@@ -101,9 +101,9 @@ def model_flags(path: str, saved: dict[str, Any]) -> tuple[str, list[str], list[
     for arch in (name, next(bases, ARCH_MODEL_NAME_REGISTRY[name])):
         parser = options.get_training_parser()
         args = options.parse_args_and_arch(parser, ["data", "--arch", arch])
-        [actions] = (one._group_actions for one in parser._action_groups if one.title == GROUP)
+        [actions] = (g._group_actions for g in parser._action_groups if g.title == GROUP)
         config = MODEL_DATACLASS_REGISTRY.get(arch)
-        defaults = {one.name: one.default for one in fields(config)} if config else {}
+        defaults = {field.name: field.default for field in fields(config)} if config else {}
         differing = list(_differing(actions, saved, defaults | vars(args), free_options(arch)))
         if all(value is not False for _, value in differing):  # no flag unsets what a preset sets
             break

@@ -62,7 +62,7 @@ def _numbers(text: str) -> Numbers:
         pairs = [(first or second, number) for first, second, number in _PAIR.findall(text)]
         measured = {name: float(number) for name, number in pairs if number != "None"}
         return numbers | measured if measured else {}
-    # Another line, or the truncated last one of a killed process
+    # Another line, or the truncated last line of a killed process
     except (ValueError, TypeError, ArithmeticError, RecursionError):
         return {}
 

@@ -76,16 +76,16 @@ def build_arguments(file: Path, settings: Sequence[str]) -> list[str]:
     checkpoint = _read_settings(file).get("checkpoint", {})
     several = [word for word in settings if word in MULTIRUN]
     settings = [word for word in settings if word not in MULTIRUN]
-    given = {word.lstrip("+").partition("=")[0]: word.partition("=")[2] for word in settings}
+    overrides = {word.lstrip("+").partition("=")[0]: word.partition("=")[2] for word in settings}
     if several and isinstance(checkpoint, dict):
-        save_dir = given.get(SAVE_DIR, str(checkpoint.get("save_dir", "checkpoints")))
+        save_dir = overrides.get(SAVE_DIR, str(checkpoint.get("save_dir", "checkpoints")))
         if "${" not in save_dir and "," not in save_dir:
             fix = f"give '{SAVE_DIR}={save_dir}/${{hydra:job.num}}'"
             shared = f"all trainings would share {save_dir}, each resuming the one before"
             raise UsageError(f"-m: {shared}; {fix}")
     # Hydra does not read settings on both sides of a flag.
     words = ["--config-dir", str(file.parent), "--config-name", file.stem, *several]
-    if USER_DIR not in given:
+    if USER_DIR not in overrides:
         words.append(_assigned(USER_DIR, PLUGIN))
     return [*words, *(settings if several else map(_quoted, settings))]
 
@@ -111,7 +111,7 @@ def _assigned(name: str, value: object) -> str:
 
 
 def _read_settings(file: Path) -> dict[Any, Any]:
-    """Return a file's settings, checkpoint None if unreadable; UsageError for dangerous ones."""
+    """Return a file's settings, checkpoint None if unreadable; UsageError if they are dangerous."""
     from omegaconf import OmegaConf  # imported late: --help needs neither
 
     try:

@@ -3,7 +3,7 @@
     %(prog)s data-bin/fr-en
 
 runs fairseq-train with the settings of a size, on the GPUs or else on the CPU. The default size is
-the second one of the data with a GPU, and tiny without, meant for some 30,000 sentence pairs and an
+the second of the data with a GPU, and tiny without, meant for some 30,000 sentence pairs and an
 hour of one core (20 epochs of 30,000 pairs of Multi30k took 41 minutes of a Xeon's). Ctrl-C stops;
 rerun the same command to resume. The best and the last checkpoint are kept, and training stops when
 validation stops improving. Flags of fairseq-train after -- override the settings:
@@ -116,8 +116,8 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
         print(f"without a GPU the size is {name}: {duration}larger: {larger}")
     for warning in forgotten(command, extra, save_dir):
         print(f"warning: {warning}")
-    flags, given = _values(shlex.split(size.flags)), _values(extra)
-    unread = tuple(f"{one} {flags[one]} changes nothing" for one in flags if one not in given)
+    flags, custom = _values(shlex.split(size.flags)), _values(extra)
+    unread = tuple(f"{flag} {flags[flag]} changes nothing" for flag in flags if flag not in custom)
     if status := run(command, save_dir, cli.value_of(command, "--best-checkpoint-metric"), unread):
         return status
     print("next:")
@@ -145,8 +145,8 @@ def build_command(
     words += start.fit(prepared.flags(metric)) if start else prepared.flags(metric)
     words += [*batches(size, gpus), *SAVED, "--save-dir", str(save_dir), *LOGGED]
     for flag, (other, values) in ONLY_WITH.items():
-        given = cli.value_of(extra, other)
-        if given and not given.startswith(values):
+        value = cli.value_of(extra, other)
+        if value and not value.startswith(values):
             words = cli.without(words, [flag])
     return [*words, *extra]
 
@@ -158,9 +158,9 @@ def forgotten(command: Sequence[str], extra: Sequence[str], save_dir: Path) -> I
         return
     with open(path, encoding="utf-8", errors="replace") as log:
         last = deque((line for line in log if line.startswith("$ fairseq-train ")), maxlen=1)
-    before, now, given = map(_values, (shlex.split(last[0]) if last else [], command, extra))
+    before, now, custom = map(_values, (shlex.split(last[0]) if last else [], command, extra))
     for flag, old in before.items():
-        if now.get(flag) != old and flag not in given and not flag.startswith(ONCE):
+        if now.get(flag) != old and flag not in custom and not flag.startswith(ONCE):
             new = f"is {now[flag]}" if flag in now else "is not given"
             keep = shlex.join(filter(None, (flag, old)))
             yield f"{flag} was {old or 'given'} in the last run and {new}; to keep it: -- {keep}"
@@ -257,7 +257,7 @@ def _append(log: FileIO, text: str) -> None:
 
 
 class TrainingProgress:
-    """A line about a training that refreshes, or without a terminal one for each validation.
+    """A line about a training that refreshes, or without a terminal a line for each validation.
 
     Warnings that start as ``hidden`` are of this command's own flags.
     """

@@ -11,8 +11,8 @@ from fairseq_posattn.scoring.ranking import METRICS, Impression, sum_scores
 from fairseq_posattn.training.criterions.sentences import SummedCriterion
 
 
-def _mean(place: int, sums: Tensor) -> Tensor:
-    return sums[place] / sums[-2].clamp(min=1)
+def _mean(index: int, sums: Tensor) -> Tensor:
+    return sums[index] / sums[-2].clamp(min=1)
 
 
 class NewsRecommendation(SummedCriterion):
@@ -26,7 +26,7 @@ class NewsRecommendation(SummedCriterion):
     metrics = ("loss", *METRICS, "skipped")
     derived = {
         "rankings": {
-            **{name: (partial(_mean, place), 4) for place, name in enumerate(METRICS)},
+            **{name: (partial(_mean, index), 4) for index, name in enumerate(METRICS)},
             "skipped": (lambda sums: sums[-1], 0),
         }
     }
@@ -60,8 +60,8 @@ def _rankings(scores: Tensor, target: Tensor) -> Tensor:
     """Return the sums of :data:`METRICS` and the counts of scored and skipped impressions: [6]."""
     impressions = []
     for ranked, labels in zip(scores.tolist(), target.tolist(), strict=True):
-        shown = [place for place, label in enumerate(labels) if label >= 0]
-        sides = ([values[place] for place in shown] for values in (labels, ranked))
+        shown = [index for index, label in enumerate(labels) if label >= 0]
+        sides = ([values[index] for index in shown] for values in (labels, ranked))
         impressions.append(Impression("", *sides))
     sums = [*sum_scores(impressions).values()]
     return torch.tensor(sums, dtype=torch.float64, device=scores.device)

@@ -1,8 +1,8 @@
 """``posattn_recommender``: news encoded from titles, users from clicked news.
 
 DA-Transformer, section 4 (Table 5), in the architecture of NRMS (Wu et al., 2019): an encoder over
-the words of a title and one over the news of a history, each with additive attention pooling. The
-score is the dot product of news and user.
+the words of a title and another over the news of a history, each with additive attention pooling.
+The score is the dot product of news and user.
 """
 
 from argparse import Namespace

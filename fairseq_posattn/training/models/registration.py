@@ -81,7 +81,7 @@ def _with_defaults(config: type[FairseqDataclass], name: str, preset: Mapping[st
 
 
 def all_options(cfg: Any, config: type[FairseqDataclass]) -> Namespace:
-    """Return all options of a model, missing ones at their defaults, references resolved."""
+    """Return all options of a model, missing options at their defaults, references resolved."""
     options = {option.name: option.default for option in fields(config)}
     if OmegaConf.is_config(cfg):
         values: Any = OmegaConf.to_container(cfg, resolve=False)

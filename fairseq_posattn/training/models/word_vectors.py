@@ -64,11 +64,11 @@ def read_vectors(path: str, dictionary: Dictionary, dim: int) -> tuple[list[int]
     return rows, torch.from_numpy(numpy.stack(vectors))
 
 
-def _parse_vector(place: str, values: list[str], dim: int) -> numpy.ndarray:
+def _parse_vector(location: str, values: list[str], dim: int) -> numpy.ndarray:
     try:
         numbers = numpy.array(values, dtype=numpy.float32)
         if len(values) == dim and numpy.isfinite(numbers).all():
             return numbers
     except ValueError:
         pass
-    raise UsageError(f"{place}: not a token followed by {dim} finite numbers") from None
+    raise UsageError(f"{location}: not a token followed by {dim} finite numbers") from None

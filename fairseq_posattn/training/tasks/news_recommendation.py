@@ -35,7 +35,7 @@ class Impressions:
     Args:
         columns: rows of dictionary indices, each ending with ``</s>``: history, candidates, labels.
         first_news, clicked: dictionary indices of the first news and of a click.
-        longest: number of clicks of a history to use, the last ones.
+        longest: number of the last clicks of a history to use.
     """
 
     def __init__(self, columns: Any, first_news: int, clicked: int, longest: int) -> None:
@@ -85,14 +85,14 @@ class ClickDataset(UnitSizeDataset):
         self.clicks = array("q")
         for index in range(len(impressions)):
             labels = impressions.labels(index)
-            for place in labels.nonzero()[0] if not labels.all() else ():
-                self.clicks.extend((index, int(place)))
+            for position in labels.nonzero()[0] if not labels.all() else ():
+                self.clicks.extend((index, int(position)))
 
     def __len__(self) -> int:
         return len(self.clicks) // 2
 
     def __getitem__(self, number: int) -> dict[str, Any]:
-        index, place = self.clicks[2 * number : 2 * number + 2]
+        index, position = self.clicks[2 * number : 2 * number + 2]
         candidates = self.impressions.candidates(index)
         others = candidates[~self.impressions.labels(index)]
         generator = numpy.random.default_rng((self.seed, self.epoch, number))
@@ -100,7 +100,7 @@ class ClickDataset(UnitSizeDataset):
         drawn = generator.permutation(numpy.tile(others, times))[: self.negatives]
         return {
             "history": self.impressions.history(index),
-            "candidates": numpy.concatenate([candidates[place : place + 1], drawn]),
+            "candidates": numpy.concatenate([candidates[position : position + 1], drawn]),
         }
 
     def collater(self, examples: list[dict[str, Any]]) -> dict[str, Any]:
@@ -213,7 +213,7 @@ class NewsRecommendationTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, **unused: Any) -> "NewsRecommendationTask":
-        """Load dictionaries and titles; raise UsageError if one is missing."""
+        """Load dictionaries and titles; raise UsageError if any is missing."""
         columns, read = ("titles", "history", "labels"), cls.load_dictionary
         return cls(cfg, *(read_dictionary(cfg.data, n, read, "recommendation") for n in columns))
 

@@ -52,7 +52,7 @@ class SentencePairPredictionTask(SentencePredictionTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, **unused: Any) -> "SentencePairPredictionTask":
-        """Load the dictionaries; raise UsageError if one or the number of classes is missing."""
+        """Load the dictionaries; raise UsageError if any or the number of classes is missing."""
         if cfg.num_classes < 1:
             problem = "give the number of classes, or 1 for --criterion rating_regression"
             raise UsageError(f"--num-classes {cfg.num_classes}: {problem}")

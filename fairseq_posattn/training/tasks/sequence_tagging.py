@@ -56,14 +56,14 @@ class SequenceTaggingTask(FairseqTask):
 
     @classmethod
     def setup_task(cls, cfg: Any, **unused: Any) -> "SequenceTaggingTask":
-        """Load the dictionaries; raise UsageError if one is missing."""
+        """Load the dictionaries; raise UsageError if any is missing."""
         read = cls.load_dictionary
         return cls(cfg, *(read_dictionary(cfg.data, name, read, "tagging") for name in COLUMNS))
 
     def load_dataset(self, split: str, combine: bool = False, **unused: Any) -> Any:
         """Load a split; raise UsageError if it is missing or a row is malformed."""
         named = zip(COLUMNS, (self.words, self.flags, self.tags), strict=True)
-        columns = [read_column(self.cfg.data, name, split, one, combine) for name, one in named]
+        columns = [read_column(self.cfg.data, name, split, vocab, combine) for name, vocab in named]
         check_rows(split, columns, self.flags.index(MARKED), self.tags.unk())
         lengths, eos = columns[0].sizes, self.words.eos()
         words, flags, tags = (data.StripTokenDataset(column, eos) for column in columns)
