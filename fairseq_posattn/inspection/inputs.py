@@ -81,7 +81,7 @@ def load_split(task: FairseqTask, split: str) -> FairseqDataset:
 
 
 def read_split(split: str, trained: TrainedModel) -> dict[int, Tensor]:
-    """Return the source sentences of a split by line, each ``[T]``; too long ones are refused."""
+    """Return the source sentences of a split by line, each ``[T]``; refuse too long sentences."""
     dataset, longest = load_split(trained.task, split), trained.longest
     sentences = {}
     for number in range(len(dataset)):

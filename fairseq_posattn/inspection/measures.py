@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from torch.profiler import ProfilerActivity, profile
 from tqdm import tqdm
 
+from fairseq_posattn.inspection.attention_layers import AttentionLayer
 from fairseq_posattn.inspection.collect import batches_of_one_length, measure_batch
 from fairseq_posattn.inspection.inputs import load_split
-from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.training.models.classifier import PosAttnClassifier
 from fairseq_posattn.training.registered import FairseqTask, utils
 
@@ -35,21 +35,21 @@ def attention_within(weights: Tensor, windows: Sequence[int]) -> Tensor:
 
 
 def locality(
-    encoder: nn.Module, places: Sequence[Place], sentences: Sequence[Tensor], windows: Sequence[int]
+    encoder: nn.Module, layers: list[AttentionLayer], sentences: list[Tensor], windows: list[int]
 ) -> list[dict[str, Any]]:
     """Return rows of ``window``, ``layer``, ``sublayer`` and ``percent`` (MANs eq. 13)."""
-    total = torch.zeros(len(places), len(windows), dtype=torch.float64)
+    total = torch.zeros(len(layers), len(windows), dtype=torch.float64)
     with tqdm(total=len(sentences), unit=" sentences", disable=None) as progress:
         for batch in batches_of_one_length(sentences):
             within = measure_batch(
-                encoder, places, batch, lambda call: attention_within(call.weights, windows)
+                encoder, layers, batch, lambda call: attention_within(call.weights, windows)
             )
-            total += torch.stack(within).sum(1)  # [places, W]
+            total += torch.stack(within).sum(1)  # [layers, W]
             progress.update(len(batch))
     percents = 100 * total / len(sentences)
     return [
-        {"window": window, **place.labels, "percent": value}
-        for place, values in zip(places, percents.tolist(), strict=True)
+        {"window": window, **layer.labels, "percent": value}
+        for layer, values in zip(layers, percents.tolist(), strict=True)
         for window, value in zip(windows, values, strict=True)
     ]
 

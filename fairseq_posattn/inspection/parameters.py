@@ -9,9 +9,9 @@ from typing import Any
 
 from fairseq_posattn.attention.da import DistanceAwareAttention
 from fairseq_posattn.common.figures import COLORS, new_figure
-from fairseq_posattn.inspection.places import Place
+from fairseq_posattn.inspection.attention_layers import AttentionLayer
 
-# The second parameter of DA, by the mapping that has one.
+# The second parameter of DA, by the mapping that has it.
 SHIFTS = {"learnable_sigmoid": "v", "linear": "b"}
 MEANINGS = {
     "w": "w: above 0, far tokens\ncount for more",
@@ -21,7 +21,7 @@ MEANINGS = {
 
 
 def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]:
-    """Return w of each head, and v (or b) if the mapping has one, by name."""
+    """Return w of each head, and v (or b) if the mapping has it, by name."""
     parameters = {"w": mechanism.distance_weight.tolist()}
     if mechanism.sigmoid_shift is not None:
         parameters[SHIFTS[mechanism.mapping]] = mechanism.sigmoid_shift.tolist()
@@ -29,11 +29,11 @@ def head_parameters(mechanism: DistanceAwareAttention) -> list[dict[str, float]]
     return [dict(zip(parameters, values, strict=True)) for values in heads]
 
 
-def weight_numbers(*runs: Sequence[Place]) -> dict[str, Any]:
+def weight_numbers(*runs: Sequence[AttentionLayer]) -> dict[str, Any]:
     """Return DA's sorted numbers by sublayer, of several runs the means by ``rank``."""
     sublayers = []
     for same in zip(*runs, strict=True):
-        learned = [head_parameters(place.owner) for place in same]
+        learned = [head_parameters(layer.owner) for layer in same]
         parameters = {
             name: _sorted([[head[name] for head in heads] for heads in learned])
             for name in learned[0][0]
@@ -42,9 +42,9 @@ def weight_numbers(*runs: Sequence[Place]) -> dict[str, Any]:
     return {"sublayers": sublayers}
 
 
-def layout(places: Sequence[Place]) -> list[Any]:
-    """Return what must be equal in runs to be averaged: places, heads and parameters."""
-    return [(place.labels, list(map(list, head_parameters(place.owner)))) for place in places]
+def layout(layers: Sequence[AttentionLayer]) -> list[Any]:
+    """Return what must be equal in runs to be averaged: layers, heads and parameters."""
+    return [(layer.labels, list(map(list, head_parameters(layer.owner)))) for layer in layers]
 
 
 def _sorted(runs: Sequence[Sequence[float]]) -> list[dict[str, Any]]:

@@ -140,7 +140,7 @@ def test_a_trained_model_runs_in_ctranslate2(trained, tmp_path):
 def test_a_trained_model_is_shown(trained):
     path, sources, expected = trained
     view = open_view(str(path), layers=[1])
-    assert [place.name for place in view.places] == ["san", "san", "cross"]
+    assert [layer.name for layer in view.layers] == ["san", "san", "cross"]
     shown = view(sources[0])
     assert shown["outcome"]["text"] == expected[0] and len(shown["attention"]) == 3
 

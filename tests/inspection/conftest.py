@@ -12,7 +12,7 @@ from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_posattn.inference import prediction
 from fairseq_posattn.inference.trained_model import TrainedModel, load
-from fairseq_posattn.inspection import places
+from fairseq_posattn.inspection import attention_layers
 from fairseq_posattn.inspection.page.view import ClassifierView, TranslationView
 from fairseq_posattn.training.models import PosAttnClassifier, PosAttnTransformer
 from fairseq_posattn.training.plugin import register
@@ -35,14 +35,14 @@ def transformer(task, encoder, decoder, **flags):
 
 @pytest.fixture
 def build():
-    """Return ``build("dman,san,ffn")``: an encoder of two layers and its places."""
+    """Return ``build("dman,san,ffn")``: an encoder of two layers and its attention layers."""
 
     def build(encoder, decoder="san,cross,ffn", side="encoder", **flags):
         dictionary = dictionary_of(*"abcdefghij")
         task = SimpleNamespace(source_dictionary=dictionary, target_dictionary=dictionary)
         chosen = getattr(transformer(task, encoder, decoder, **flags)[0], side)
         names = {"encoder": encoder, "decoder": decoder}[side].split(",")
-        return chosen, places.stack_places(chosen.layers, names)
+        return chosen, attention_layers.of_stack(chosen.layers, names)
 
     return build
 
@@ -60,7 +60,8 @@ def translator(tmp_path):
         encoder = flags.pop("encoder_sublayers", "dman,san,ffn")
         model, cfg = transformer(task, encoder, "dman,san,cross,ffn", **flags)
         trained = TrainedModel("folder/checkpoint.pt", model, cfg, task)
-        return TranslationView(trained, places.translation_places(trained), beam=2, max_len_b=8)
+        shown = attention_layers.of_translator(trained)
+        return TranslationView(trained, shown, beam=2, max_len_b=8)
 
     return build
 
@@ -85,7 +86,7 @@ def classifier():
         trained = TrainedModel("folder/checkpoint.pt", model.eval(), model.cfg, task)
         predictor = prediction.predictor_of(trained, device="cpu")
         predictor.encodes_apart = predictor.expects_pairs = pairs
-        return ClassifierView(trained, places.classifier_places(trained, pairs), predictor)
+        return ClassifierView(trained, attention_layers.of_classifier(trained, pairs), predictor)
 
     return build
 

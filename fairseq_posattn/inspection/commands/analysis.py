@@ -12,7 +12,7 @@ from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.common.files import check_writable, write_json
 
 if TYPE_CHECKING:  # commands import what loads PyTorch, so that --help need not
-    from fairseq_posattn.inspection.places import Place
+    from fairseq_posattn.inspection.attention_layers import AttentionLayer
 
 DEFAULT = "(default: %(default)s)"
 
@@ -97,17 +97,17 @@ def analyze(args: argparse.Namespace) -> None:
 
 def run_locality(args: argparse.Namespace) -> None:
     from fairseq_posattn.inference.trained_model import load
-    from fairseq_posattn.inspection import inputs, measures, places
+    from fairseq_posattn.inspection import attention_layers, inputs, measures
 
-    trained = load(args.checkpoint, args.data, reads_data=args.split is not None)
-    encoder = inputs.encoder_of(trained)
-    chosen = places.choose(places.encoder_places(trained), args.layers, args.sublayers)
+    model = load(args.checkpoint, args.data, reads_data=args.split is not None)
+    encoder = inputs.encoder_of(model)
+    shown = attention_layers.choose(attention_layers.of_encoder(model), args.layers, args.sublayers)
     if args.split:
-        sentences = inputs.read_split(args.split, trained)
+        sentences = inputs.read_split(args.split, model)
     else:
-        sentences = inputs.read_file(args.sentences, trained)
+        sentences = inputs.read_file(args.sentences, model)
     texts = list(sentences.values())
-    rows = measures.locality(encoder, chosen, texts, args.windows)
+    rows = measures.locality(encoder, shown, texts, args.windows)
     write({"sentences": len(texts), "rows": rows}, args)
     print(f"% of attention within the window, mean of {len(texts)} sentences")
     print(measures.locality_table(rows))
@@ -120,8 +120,8 @@ def run_parameters(args: argparse.Namespace) -> None:
         raise UsageError("--output, --json: nothing to write; name a picture or a JSON file")
     figures.check_picture(args.output, " (or write the numbers alone, with --json)")
     first, *others = runs = [load_mechanisms(path, args) for path in args.checkpoint]
-    for path, places in zip(args.checkpoint[1:], others, strict=True):
-        if parameters.layout(places) != parameters.layout(first):
+    for path, layers in zip(args.checkpoint[1:], others, strict=True):
+        if parameters.layout(layers) != parameters.layout(first):
             fix = "name checkpoints of one model with several seeds"
             differ = f"layers, heads or mapping of DA differ from {args.checkpoint[0]}"
             raise UsageError(f"{path}: {differ}; {fix}")
@@ -158,17 +158,17 @@ def run_cost(args: argparse.Namespace) -> None:
     )
 
 
-def load_mechanisms(path: str, args: argparse.Namespace) -> list["Place"]:
-    """Return the chosen places of DA in a model; none is an error."""
+def load_mechanisms(path: str, args: argparse.Namespace) -> list["AttentionLayer"]:
+    """Return the chosen layers of DA in a model; none is an error."""
     from fairseq_posattn.attention import DistanceAwareAttention
     from fairseq_posattn.inference.trained_model import load
-    from fairseq_posattn.inspection import places
+    from fairseq_posattn.inspection.attention_layers import choose, of_side
 
     model = load(path, args.data)
-    chosen = places.choose(places.sublayer_places(model, args.side), args.layers, args.sublayers)
-    if drawn := [place for place in chosen if isinstance(place.owner, DistanceAwareAttention)]:
+    chosen = choose(of_side(model, args.side), args.layers, args.sublayers)
+    if drawn := [layer for layer in chosen if isinstance(layer.owner, DistanceAwareAttention)]:
         return drawn
-    names = ", ".join(dict.fromkeys(place.name for place in chosen))
+    names = ", ".join(dict.fromkeys(layer.name for layer in chosen))
     chosen_are = f"the chosen {args.side} sublayers of {path} are {names}"
     raise UsageError(f"--plot weights: needs {DistanceAwareAttention.__name__}, but {chosen_are}")
 

@@ -9,7 +9,7 @@ such as DMAN's mask or DA's function of distance. The page is one file and needs
     posattn look checkpoints/sst5/checkpoint_best.pt --serve
 
 serves the page to this machine alone, with a field to type into. It begins with the sentences, or
-with one of the test set that the data was prepared with.
+with a sentence of the test set that the data was prepared with.
 """
 
 import argparse
@@ -38,9 +38,9 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     about = "translations of these sentences, one a line, to show instead of the model's"
     parser.add_argument("--targets", metavar="FILE", help=about)
     parser.add_argument("--output", metavar="FILE", help="page to write, such as page.html")
-    given: dict[str, Any] = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
+    options: dict[str, Any] = {"type": port, "nargs": "?", "const": PORT, "metavar": "PORT"}
     about = f"serve the page at http://127.0.0.1:PORT until Ctrl-C (default: {PORT})"
-    parser.add_argument("--serve", help=about, **given)
+    parser.add_argument("--serve", help=about, **options)
     cli.add_model(parser)
     cli.add_count(parser, "--beam", int(DECODING["beam"]), "beam size")
     return parser
@@ -125,8 +125,8 @@ def read_sentences(
 
 def read_texts(args: argparse.Namespace) -> Iterator[tuple[int, str, str | None]]:
     """Yield number, text and target of the lines that are not blank; without targets, None."""
-    given = {"--sentences": args.sentences, "--targets": args.targets}
-    sides = {f"{option} {path}": file_lines(path) for option, path in given.items() if path}
+    paths = {"--sentences": args.sentences, "--targets": args.targets}
+    sides = {f"{option} {path}": file_lines(path) for option, path in paths.items() if path}
     for number, (text, *target) in enumerate(parallel_lines(**sides), start=1):
         if text.strip():
             yield number, text, target[0] if target else None

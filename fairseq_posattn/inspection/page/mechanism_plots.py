@@ -8,9 +8,9 @@ from torch import Tensor
 import fairseq_posattn.attention as mechanisms
 from fairseq_posattn.attention.dman import relative_bias_vector
 from fairseq_posattn.attention.gaussian import find_regions, gaussian_bias, sentence_positions
+from fairseq_posattn.inspection.attention_layers import AttentionLayer
 from fairseq_posattn.inspection.collect import AttentionCall
 from fairseq_posattn.inspection.parameters import head_parameters
-from fairseq_posattn.inspection.places import Place
 
 FURTHEST = 24  # tokens each way
 BIASES = (
@@ -22,13 +22,13 @@ BIASES = (
 
 
 @torch.no_grad()
-def of_place(place: Place) -> dict[str, Any] | None:
+def of_layer(layer: AttentionLayer) -> dict[str, Any] | None:
     """Return a function of distance for each head, or None.
 
     ``lines`` have values from -N to N, null where the query does not see the key; if ``sigmoid``,
     of the query's term and these. Without lines, :func:`of_call` has values.
     """
-    owner = place.owner
+    owner = layer.owner
     distances = torch.arange(-FURTHEST, FURTHEST + 1).abs()
     if isinstance(owner, mechanisms.DynamicMaskAttention):
         bias = relative_bias_vector(owner.distance_bias(), FURTHEST + 1, FURTHEST + 1)
@@ -73,7 +73,7 @@ def seen(lines: Tensor, causal: bool) -> list[list[Any]]:
 
 
 def equal_words(owner: Any) -> list[Any]:
-    """Return each head's attention to equal words around one, relative to that to itself."""
+    """Return each head's attention to equal words around a word, relative to that to itself."""
     words = 2 * FURTHEST + 1
     hidden, vectors = torch.zeros(1, words, 1), torch.zeros(1, owner.num_heads, words, 2)
     weights = owner(hidden, *[vectors] * 3, need_weights=True)[1][0, :, FURTHEST]  # [H, words]
@@ -81,13 +81,13 @@ def equal_words(owner: Any) -> list[Any]:
 
 
 def _plot(title: str, about: str, lines: list[Any], sigmoid: bool = False) -> dict[str, Any]:
-    rounded = [[None if one is None else round(one, 3) for one in line] for line in lines]
+    rounded = [[None if value is None else round(value, 3) for value in line] for line in lines]
     return {"title": title, "about": about, "lines": rounded, "sigmoid": sigmoid}
 
 
 def of_call(call: AttentionCall) -> dict[str, Any]:
     """Return ``terms`` of queries, thousandths as ``factors`` or ``words``, or nothing."""
-    owner = call.place.owner
+    owner = call.layer.owner
     if isinstance(owner, mechanisms.DynamicMaskAttention):
         terms = (call.args[0] @ owner.query_weight).flatten()  # h W of every query
         return {"terms": [round(term, 3) for term in terms.tolist()]}

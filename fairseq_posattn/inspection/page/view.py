@@ -15,11 +15,11 @@ from fairseq_posattn.inference import prediction, translation
 from fairseq_posattn.inference.stream import LineNotes
 from fairseq_posattn.inference.tokens import UnknownTokens, token_ids
 from fairseq_posattn.inference.trained_model import TrainedModel, load
-from fairseq_posattn.inspection import places
+from fairseq_posattn.inspection import attention_layers
+from fairseq_posattn.inspection.attention_layers import AttentionLayer, choose
 from fairseq_posattn.inspection.collect import AttentionCall, watching
 from fairseq_posattn.inspection.inputs import token_labels
 from fairseq_posattn.inspection.page import mechanism_plots
-from fairseq_posattn.inspection.places import Place
 from fairseq_posattn.model.sentence_batches import strip_eos
 from fairseq_posattn.text.languages import is_language
 from fairseq_posattn.text.lines import file_lines, parallel_lines
@@ -29,7 +29,7 @@ from fairseq_posattn.text.words import RULES
 Data = dict[str, Any]
 TRIED, LONGEST_EXAMPLE = 50, 20  # lines of a test set, and words of a line
 START = "(start)"  # shown for the decoder's first input
-SHOWN_OF_PLACES = ("part", "layer", "name", "query", "key")
+SHOWN_OF_LAYERS = ("part", "layer", "name", "query", "key")
 
 
 class TooMuchError(UsageError):
@@ -37,40 +37,39 @@ class TooMuchError(UsageError):
 
 
 class View:
-    """A model and its attention modules; called with a text, it returns what to show."""
+    """A model and its attention layers; called with a text, it returns what to show."""
 
     about: str  # what it does, in a few words
     writes = False  # translates or summarizes
     takes_pairs = False  # a text is a pair of sentences, separated by a TAB
     unknown: UnknownTokens
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[Place]):
-        self.trained, self.places = trained, shown
+    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer]):
+        self.trained, self.layers = trained, shown
         self._notes: dict[int, dict[str, Any]] = {}
 
     def __call__(self, text: str, target: str | None = None, room: int | None = None) -> Data:
         """Translate or classify a text, or take a translation, and record the attention.
 
         Return ``text``; ``outcome``, the translation or prediction; ``rows`` of words, by name;
-        ``attention``, of each place ``weights`` in thousandths and the result of
-        :func:`.mechanism_plots.of_call`; ``size``, the number of weights, of which more than
-        ``room`` raise :class:`TooMuchError`; and ``notice`` if the text was cut.
+        ``attention``, each layer's ``weights`` in thousandths and :func:`.mechanism_plots.of_call`;
+        ``size``, the number of weights (over ``room``: :class:`TooMuchError`); ``notice`` of a cut.
         """
         raise NotImplementedError
 
     def description(self) -> dict[str, Any]:
-        """Return what is equal for all sentences: model and places, which have notes after one."""
+        """Return what all sentences share: model and layers, which have notes after a sentence."""
         return {
             "checkpoint": "/".join(Path(self.trained.path).parts[-2:]),
             "about": self.about,
             "languages": self.languages(),
             "places": [
                 {
-                    **{name: getattr(place, name) for name in SHOWN_OF_PLACES},
+                    **{name: getattr(layer, name) for name in SHOWN_OF_LAYERS},
                     **self._notes.get(index, {}),
-                    "plot": mechanism_plots.of_place(place),
+                    "plot": mechanism_plots.of_layer(layer),
                 }
-                for index, place in enumerate(self.places)
+                for index, layer in enumerate(self.layers)
             ],
         }
 
@@ -110,8 +109,8 @@ class View:
 
     @torch.inference_mode()
     def _watch(self, run: Callable[[], object], room: int | None) -> tuple[dict[str, Any], Any]:
-        """Return the places' weights in a run of the model, and the result of the run."""
-        attention: list[dict[str, Any]] = [{} for _ in self.places]
+        """Return the layers' weights in a run of the model, and the result of the run."""
+        attention: list[dict[str, Any]] = [{} for _ in self.layers]
         size = 0
 
         def observe(index: int, call: AttentionCall) -> None:
@@ -125,10 +124,10 @@ class View:
                 raise TooMuchError("the page has no room for all its weights")
             weights = mechanism_plots.thousandths(shown)
             attention[index] = {"weights": weights, **mechanism_plots.of_call(call)}
-            heads = list(map(call.place.head_note, range(len(shown))))
-            self._notes[index] = {"heads": heads, "note": call.place.note(call.result)}
+            heads = list(map(call.layer.head_note, range(len(shown))))
+            self._notes[index] = {"heads": heads, "note": call.layer.note(call.result)}
 
-        with watching(self.places, observe):
+        with watching(self.layers, observe):
             result = run()
         return {"attention": attention, "size": size}, result
 
@@ -138,7 +137,7 @@ class TranslationView(View):
 
     writes = True
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[Place], **decoding: Any):
+    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer], **decoding: Any):
         super().__init__(trained, shown)
         self.translator = translation.translator_of([trained], device="cpu", **decoding)
         self.unknown = self.translator.lines.unknown
@@ -147,8 +146,8 @@ class TranslationView(View):
 
     def languages(self) -> dict[str, str]:
         cfg = self.translator.task.cfg
-        sides = {places.SOURCE: cfg.source_lang}
-        sides |= dict.fromkeys((places.TARGET, places.WRITTEN), cfg.target_lang)
+        sides = {attention_layers.SOURCE: cfg.source_lang}
+        sides |= dict.fromkeys((attention_layers.TARGET, attention_layers.WRITTEN), cfg.target_lang)
         return {row: name.replace("_", "-") for row, name in sides.items() if is_language(name)}
 
     def notes(self) -> LineNotes:
@@ -181,9 +180,9 @@ class TranslationView(View):
         watched, _ = self._watch(lambda: self.trained.model(**batch), room)
         target_words = token_labels(written, dictionary, lines.manifest)
         rows = {
-            places.SOURCE: token_labels(source, task.source_dictionary, lines.manifest),
-            places.TARGET: target_words,
-            places.WRITTEN: [START, *target_words[:-1]],
+            attention_layers.SOURCE: token_labels(source, task.source_dictionary, lines.manifest),
+            attention_layers.TARGET: target_words,
+            attention_layers.WRITTEN: [START, *target_words[:-1]],
         }
         return {"text": text, "outcome": outcome, "rows": rows, **watched, **self.notice(line.cut)}
 
@@ -191,7 +190,7 @@ class TranslationView(View):
 class ClassifierView(View):
     """A view of a model that predicts a label or a score."""
 
-    def __init__(self, trained: TrainedModel, shown: Sequence[Place], predictor: Any):
+    def __init__(self, trained: TrainedModel, shown: Sequence[AttentionLayer], predictor: Any):
         super().__init__(trained, shown)
         self.predictor = predictor
         self.unknown, self.takes_pairs = predictor.unknown, predictor.expects_pairs
@@ -214,7 +213,8 @@ class ClassifierView(View):
         encoded = self.predictor.encode(text.split("\t"), notes=notes)
         watched, (result,) = self._watch(lambda: self.predictor.predict([encoded]), room)
         dictionary, rows = self.predictor.dictionary, {}
-        names = (places.FIRST, places.SECOND) if self.predictor.encodes_apart else (places.WORDS,)
+        first, second = attention_layers.FIRST, attention_layers.SECOND
+        names = (first, second) if self.predictor.encodes_apart else (attention_layers.WORDS,)
         for name, tokens in zip(names, encoded, strict=True):
             (words,) = strip_eos(tokens[None], dictionary.pad(), dictionary.eos())
             rows[name] = token_labels(words, dictionary)
@@ -238,9 +238,9 @@ def open_view(
     """Return a view of a model's chosen layers and sublayers; ``decoding`` are search settings."""
     trained = load(checkpoint, data)
     if translation.translates(trained):
-        shown = places.choose(places.translation_places(trained), layers, names)
+        shown = choose(attention_layers.of_translator(trained), layers, names)
         return TranslationView(trained, shown, **decoding)
     predictor = prediction.classifier_of(trained, device="cpu")
     predictor.words = RULES[predictor.rule_of_text()]
-    shown = places.choose(places.classifier_places(trained, predictor.encodes_apart), layers, names)
+    shown = choose(attention_layers.of_classifier(trained, predictor.encodes_apart), layers, names)
     return ClassifierView(trained, shown, predictor)

@@ -169,7 +169,7 @@ def test_a_classifier(browser, visit, classifier):
 def test_right_to_left_text_is_laid_out_from_the_right(browser, visit, translator):
     japanese, arabic = "猫 が 外 を 見る", "القطة تنظر من النافذة ."
     view = translator(japanese, arabic, source_lang="ja", target_lang="ar")
-    number = len(view.places)
+    number = len(view.layers)
     shown, _ = visit(view, (japanese, arabic), hash=f"#place={number}&word=1")
     assert shown["rows"]["source"] == [*japanese.split(), "</s>"]
     places = browser.run(

@@ -11,7 +11,7 @@ def places_of(view, **wanted):
     """Return the indices of the places with these attributes."""
     return [
         index
-        for index, place in enumerate(view.places)
+        for index, place in enumerate(view.layers)
         if all(getattr(place, name) == value for name, value in wanted.items())
     ]
 
@@ -143,7 +143,7 @@ def test_da_names_its_parameters(translator):
     view = translator(encoder_sublayers="da,ffn")
     view("a b")
     place = view.description()["places"][0]
-    mechanism = view.places[0].module
+    mechanism = view.layers[0].module
     w, v = mechanism.distance_weight[1].item(), mechanism.sigmoid_shift[1].item()
     assert place["plot"]["parameters"][1] == f"w = {w:.2f}, v = {v:.2f}"
 
@@ -226,7 +226,7 @@ def test_the_label_is_the_predicted_one_after_other_texts_too(classifier):
 )
 def test_weights_for_each_feature_are_shown_as_their_mean(classifier, flags, features):
     view = classifier(**flags, pooling="source2token")
-    found, module = [], view.places[0].module
+    found, module = [], view.layers[0].module
     function = module.function
 
     def watched(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""The places where tokens attend, and the choice among them."""
+"""The attention layers of a model, and the choice among them."""
 
 from argparse import Namespace
 from types import SimpleNamespace
@@ -8,7 +8,7 @@ import torch
 
 from fairseq_posattn.common.errors import UsageError
 from fairseq_posattn.inference.trained_model import TrainedModel
-from fairseq_posattn.inspection.places import choose, sublayer_places
+from fairseq_posattn.inspection.attention_layers import choose, of_side
 
 
 def labels(places):
@@ -30,14 +30,14 @@ def test_sublayers_in_the_order_of_computation(build, side, names, expected):
     trained = TrainedModel(
         "best.pt", SimpleNamespace(**{side: stack}), Namespace(**{f"{side}_sublayers": names}), None
     )
-    assert labels(sublayer_places(trained, side)) == labels(places)
+    assert labels(of_side(trained, side)) == labels(places)
 
 
 def test_sublayers_of_a_recommender_are_named_after_their_level(build):
     words, clicks = build("da,ffn")[0], build("da,ffn")[0]
     model = SimpleNamespace(levels={"words": words, "clicks": clicks})
     trained = TrainedModel("best.pt", model, Namespace(encoder_sublayers="da,ffn"), None)
-    places = sublayer_places(trained, "encoder")
+    places = of_side(trained, "encoder")
     assert labels(places) == [(1, "words.da"), (2, "words.da"), (1, "clicks.da"), (2, "clicks.da")]
     assert places[2].module is clicks.layers[0].sublayers[0].sublayer.mechanism
 
@@ -47,7 +47,7 @@ def test_a_model_without_sublayers_is_refused(side):
     stock = torch.nn.Transformer(4, 1, 1, 1, 4)  # has an encoder and a decoder of other layers
     trained = TrainedModel("best.pt", stock, Namespace(), None)
     with pytest.raises(UsageError, match=f"^best.pt: the {side} of Transformer has no layers of"):
-        sublayer_places(trained, side)
+        of_side(trained, side)
 
 
 @pytest.mark.parametrize(

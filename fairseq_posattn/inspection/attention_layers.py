@@ -1,4 +1,4 @@
-"""Places of a model where tokens attend, and the weights to show of each."""
+"""Attention layers of a model, and the weights to show of each."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,12 +21,11 @@ WORDS, FIRST, SECOND = "words", "first", "second"
 
 
 @dataclass(frozen=True)
-class Place:
+class AttentionLayer:
     """An attention module of a model."""
 
     layer: int  # counted from 1
-    # As in --encoder-sublayers; numbered if a layer has several, san.1, san.2; after the level if a
-    # model has several encoders, clicks.da.
+    # As in --encoder-sublayers; numbered if a layer has several, san.2; after a level, clicks.da.
     name: str
     module: nn.Module  # to watch, see collect.watching
     owner: Any  # module with the parameters or masks, often the same
@@ -78,32 +77,29 @@ class Place:
         return "" if masks is None else f"mask {masks.names[head]}"
 
 
-def stack_places(
-    layers: Sequence[Any],
-    names: Sequence[str],
-    kind: type[Any] = MultiheadSelfAttention,
-    **page: Any,
-) -> list[Place]:
-    """Return the places of layers with sublayers of these names; ``page`` are their attributes."""
+def of_stack(
+    layers: Sequence[Any], names: list[str], kind: type[Any] = MultiheadSelfAttention, **page: Any
+) -> list[AttentionLayer]:
+    """Return the attention layers among sublayers of these names; ``page`` are their attributes."""
     numbered = [
         f"{name}.{names[: index + 1].count(name)}" if names.count(name) > 1 else name
         for index, name in enumerate(names)
     ]
     return [
-        Place(number, name, residual.sublayer.mechanism, residual.sublayer.mechanism, **page)
+        AttentionLayer(number, name, branch.sublayer.mechanism, branch.sublayer.mechanism, **page)
         for number, layer in enumerate(layers, start=1)
-        for name, residual in zip(numbered, layer.sublayers, strict=True)
-        if isinstance(residual.sublayer, kind)
+        for name, branch in zip(numbered, layer.sublayers, strict=True)
+        if isinstance(branch.sublayer, kind)
     ]
 
 
-def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place]:
-    """Return a side's places; of recommenders' encoders, names begin with the level."""
+def of_side(trained: TrainedModel, side: str, **page: Any) -> list[AttentionLayer]:
+    """Return a side's attention layers; a recommender's names begin with the level."""
     levels = getattr(trained.model, "levels", None) if side == "encoder" else None
-    places = []
+    shown = []
     for level, stack in (levels or {"": getattr(trained.model, side, None)}).items():
         layers = getattr(stack, "layers", [])
-        if not layers or not all(isinstance(one, EncoderLayer | DecoderLayer) for one in layers):
+        if not layers or not all(isinstance(item, EncoderLayer | DecoderLayer) for item in layers):
             why = trained.unread and f": {trained.unread}"
             lacks = f"the {side} of {type(trained.model).__name__} has no layers of sublayers{why}"
             fix = "choose a model of this plugin, such as posattn_transformer"
@@ -111,48 +107,48 @@ def sublayer_places(trained: TrainedModel, side: str, **page: Any) -> list[Place
         flag, decoder = f"{side}_sublayers", side == "decoder"
         text = getattr(trained.config, flag)
         names = parse_sublayers(text, flag=flag, cross=decoder, ffn_last=decoder)
-        places += stack_places(layers, [f"{level}.{name}".lstrip(".") for name in names], **page)
-    return places
+        shown += of_stack(layers, [f"{level}.{name}".lstrip(".") for name in names], **page)
+    return shown
 
 
-def encoder_places(trained: TrainedModel) -> list[Place]:
-    """Return the places of an encoder where tokens attend to tokens."""
+def of_encoder(trained: TrainedModel) -> list[AttentionLayer]:
+    """Return the layers of an encoder in which tokens attend to tokens."""
     if isinstance(getattr(trained.model, "encoder", None), SentenceEncoder):
-        return [one for one in classifier_places(trained) if one.query] or _refuse(trained)
-    return sublayer_places(trained, "encoder")
+        return [layer for layer in of_classifier(trained) if layer.query] or _refuse(trained)
+    return of_side(trained, "encoder")
 
 
-def translation_places(trained: TrainedModel) -> list[Place]:
-    """Return the places of a generation model: encoder, decoder, and decoder to encoder."""
+def of_translator(trained: TrainedModel) -> list[AttentionLayer]:
+    """Return the layers of a generation model: encoder, decoder, and decoder to encoder."""
     cross = {"kind": MultiheadCrossAttention, "part": "cross attention"}
     return [
-        *sublayer_places(trained, "encoder", part="encoder", query=SOURCE, key=SOURCE),
-        *sublayer_places(trained, "decoder", part="decoder", query=TARGET, key=WRITTEN),
-        *sublayer_places(trained, "decoder", **cross, query=TARGET, key=SOURCE),
+        *of_side(trained, "encoder", part="encoder", query=SOURCE, key=SOURCE),
+        *of_side(trained, "decoder", part="decoder", query=TARGET, key=WRITTEN),
+        *of_side(trained, "decoder", **cross, query=TARGET, key=SOURCE),
     ]
 
 
-def classifier_places(trained: TrainedModel, apart: bool = False) -> list[Place]:
-    """Return a classifier's places: encoder and pooling, of each sentence of pairs ``apart``."""
+def of_classifier(trained: TrainedModel, apart: bool = False) -> list[AttentionLayer]:
+    """Return a classifier's layers: encoder and pooling, of each sentence of pairs ``apart``."""
     encoder: Any = trained.model.encoder
     cfg: Any = trained.config
     if encoder.sentences is not None:
         fix = "choose a model that reads all words at once"
         raise UsageError(f"{trained.path}: reads documents a sentence at a time; {fix}")
     rows = [(FIRST, "first sentence, "), (SECOND, "second sentence, ")] if apart else [(WORDS, "")]
-    places: list[Place] = []
+    shown: list[AttentionLayer] = []
     for call, (row, prefix) in enumerate(rows):
         within = {"part": f"{prefix}words", "query": row, "key": row, "call": call}
         if encoder.layers:
-            places += sublayer_places(trained, "encoder", **within)
+            shown += of_side(trained, "encoder", **within)
         else:
-            places += _attending(encoder.words.encoder, str(cfg.encoder), within)
+            shown += _attending(encoder.words.encoder, str(cfg.encoder), within)
         pooling = encoder.words.pooling
         if isinstance(pooling, MultiQueryPooling | mechanisms.Source2TokenPooling):
             watched, name = getattr(pooling, "attend", pooling), str(cfg.pooling)
             part = f"{prefix}pooling"
-            places.append(Place(1, name, watched, pooling, part, None, row, call))
-    return places if places and encoder.ngrams is None else _refuse(trained)
+            shown.append(AttentionLayer(1, name, watched, pooling, part, None, row, call))
+    return shown if shown and encoder.ngrams is None else _refuse(trained)
 
 
 def _refuse(trained: TrainedModel) -> NoReturn:
@@ -161,8 +157,10 @@ def _refuse(trained: TrainedModel) -> NoReturn:
     raise UsageError(f"{trained.path}: {flags} has no attention between words to show")
 
 
-def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) -> Iterator[Place]:
-    """Yield the places of an encoder without sublayers; a single one has the encoder's name."""
+def _attending(
+    encoder: nn.Module, encoder_name: str, within: dict[str, Any]
+) -> Iterator[AttentionLayer]:
+    """Yield the layers of an encoder without sublayers; a single layer has the encoder's name."""
     modules = dict(encoder.named_modules())
     owners: dict[str, tuple[nn.Module, Any]] = {}
     for path, module in modules.items():
@@ -173,25 +171,27 @@ def _attending(encoder: nn.Module, encoder_name: str, within: dict[str, Any]) ->
             is_block = isinstance(owner, mechanisms.DirectionalBlock)
             owners[owner.masks.names[0] if is_block else path.replace("_", " ")] = (module, owner)
     for name, (module, owner) in owners.items():
-        yield Place(1, encoder_name if len(owners) == 1 else name, module, owner, **within)
+        yield AttentionLayer(1, encoder_name if len(owners) == 1 else name, module, owner, **within)
 
 
 def choose(
-    places: Sequence[Place], layers: Sequence[int] | None = None, names: Sequence[str] | None = None
-) -> list[Place]:
-    """Return the places of the given layers and names; None for all."""
-    depth = max(place.layer for place in places)
+    attention_layers: Sequence[AttentionLayer],
+    layers: Sequence[int] | None = None,
+    names: Sequence[str] | None = None,
+) -> list[AttentionLayer]:
+    """Return the attention layers with these layer numbers and names; None for all."""
+    depth = max(attention.layer for attention in attention_layers)
     for layer in layers or ():
         if not 1 <= layer <= depth:
             raise UsageError(f"--layers {layer}: there are layers 1 to {depth}")
-    known = list(dict.fromkeys(place.name for place in places))
+    known = list(dict.fromkeys(attention.name for attention in attention_layers))
     for name in names or ():
         if name not in known:
             raise UsageError(f"--sublayers {name}: choose from {', '.join(known)}")
     chosen = [
-        place
-        for place in places
-        if (not layers or place.layer in layers) and (not names or place.name in names)
+        attention
+        for attention in attention_layers
+        if (not layers or attention.layer in layers) and (not names or attention.name in names)
     ]
     if not chosen:
         wanted, named = ",".join(map(str, layers or ())), ",".join(names or ())
