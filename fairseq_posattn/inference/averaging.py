@@ -50,7 +50,7 @@ def average_checkpoints(paths: Sequence[str]) -> dict[str, Any]:
         for name, weight in weights.items():
             if weight.is_complex() or name.endswith(("weight", "bias")):  # or else a buffer
                 require_float(f"{name} of {path}", weight)
-        learned = ((name, one) for name, one in weights.items() if not name.endswith(UNSET))
+        learned = ((name, weight) for name, weight in weights.items() if not name.endswith(UNSET))
         require_finite(path, learned)
         for name, weight in weights.items():
             if weight.is_floating_point():
@@ -89,8 +89,8 @@ def require_same(
 ) -> None:
     """Raise UsageError if settings or shapes of a checkpoint differ from those of the first."""
     for name in [*shared, *first_shared]:
-        one, other = shared.get(name), first_shared.get(name)
+        value, other = shared.get(name), first_shared.get(name)
         may_lack = not name.startswith(SHAPE)
-        if str(one) != str(other) and not (may_lack and None in (one, other)):
-            differ = f"{name} is {str(one)[:40]}, but {str(other)[:40]} in {first_path}"
+        if str(value) != str(other) and not (may_lack and None in (value, other)):
+            differ = f"{name} is {str(value)[:40]}, but {str(other)[:40]} in {first_path}"
             raise UsageError(f"{path}: {differ}; average checkpoints of one training run")

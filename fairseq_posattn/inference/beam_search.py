@@ -109,21 +109,21 @@ class ForcedSearch(SequenceGenerator):
             finished = self._finish(ends, candidates, tokens, scores, weights, left, results, step)
             if step == max_len or len(finished) == len(left):
                 break
-            kept = [place for place in range(len(left)) if place not in finished]
-            left = [left[place] for place in kept]
+            kept = [index for index in range(len(left)) if index not in finished]
+            left = [left[index] for index in kept]
             # The best candidates that do not end; there are N at least. Sorted by their parents, so
             # that fewer rows of the caches move.
             active = ends[kept].byte().argsort(dim=1, stable=True)[:, :beam]
             active = active.gather(1, parents[kept].gather(1, active).argsort(dim=1, stable=True))
             order, ids, totals = (
-                one[kept].gather(1, active).flatten() for one in (parents, ids, totals)
+                tensor[kept].gather(1, active).flatten() for tensor in (parents, ids, totals)
             )
             tokens, scores = tokens[order], scores[order]
             tokens[:, step + 1], scores[:, step] = ids, totals
             weights = None if weights is None else weights[order]
             self.model.reorder_incremental_state(states, order)
             encoded = self.model.reorder_encoder_out(encoded, order)
-        return [sorted(one, key=lambda each: -each["score"].item()) for one in results]
+        return [sorted(hypotheses, key=lambda h: -h["score"].item()) for hypotheses in results]
 
     def _decode(
         self, tokens: Tensor, encoded: list[Any], states: list[dict[Any, Any]]
@@ -204,17 +204,17 @@ class ForcedSearch(SequenceGenerator):
         chunks = log_probs[:, :whole].unflatten(1, (-1, CHUNK))
         rest = log_probs[:, whole:].amax(1, keepdim=True)  # the last chunk may be shorter
         best = torch.cat([chunks.amax(-1), rest], dim=1) + before  # [B*N, chunks]
-        places = best.view(len(best) // hypotheses, -1).topk(count).indices  # [B, 2N]
+        indices = best.view(len(best) // hypotheses, -1).topk(count).indices  # [B, 2N]
         first = torch.arange(0, len(best), hypotheses, device=best.device)
-        parents = first[:, None] + places // best.size(1)
+        parents = first[:, None] + indices // best.size(1)
         offsets = torch.arange(CHUNK, device=best.device)
-        ids = (places % best.size(1))[..., None] * CHUNK + offsets  # [B, 2N, 64]
+        ids = (indices % best.size(1))[..., None] * CHUNK + offsets  # [B, 2N, 64]
         inside = ids.clamp(max=vocabulary - 1)
         values = log_probs[parents[..., None], inside].masked_fill_(ids != inside, -math.inf)
         values = values.nan_to_num_(nan=-math.inf) + before[parents]
-        totals, places = values.flatten(1).topk(count)
-        ids = ids.flatten(1).gather(1, places)
-        return totals, parents.gather(1, places // CHUNK), ids
+        totals, indices = values.flatten(1).topk(count)
+        ids = ids.flatten(1).gather(1, indices)
+        return totals, parents.gather(1, indices // CHUNK), ids
 
     def _finish(
         self,
@@ -227,10 +227,10 @@ class ForcedSearch(SequenceGenerator):
         results: list[list[dict[str, Tensor]]],
         step: int,
     ) -> set[int]:
-        """Store the hypotheses that end; return the places of the sentences that are finished."""
+        """Store the hypotheses that end; return the indices of the sentences that are finished."""
         totals, parents, _ = candidates
-        ending = ends[:, : self.beam_size].nonzero()  # places and ranks
-        rows, total = (one[tuple(ending.t())] for one in (parents, totals))
+        ending = ends[:, : self.beam_size].nonzero()  # indices and ranks
+        rows, total = (tensor[tuple(ending.t())] for tensor in (parents, totals))
         positional = torch.cat([scores[rows, :step], total[:, None]], dim=1)
         positional[:, 1:] -= positional[:, :-1].clone()
         written = tokens[rows, 1 : step + 2]
@@ -241,11 +241,11 @@ class ForcedSearch(SequenceGenerator):
         names = "tokens", "score", "attention", "positional_scores"
         columns = zip(written, total / norm, attention, positional, strict=True)
         finished = set()
-        for (place, _), values in zip(ending.tolist(), columns, strict=True):
-            hypotheses = results[left[place]]
+        for (index, _), values in zip(ending.tolist(), columns, strict=True):
+            hypotheses = results[left[index]]
             if len(hypotheses) == self.beam_size:
                 continue
             hypotheses.append({**dict(zip(names, values, strict=True)), "alignment": none})
             if len(hypotheses) == self.beam_size:
-                finished.add(place)
+                finished.add(index)
         return finished

@@ -71,9 +71,9 @@ class Teacher:
         translator = translation.load(settings.teachers, settings.data, unkpen=math.inf, **options)
         languages = translator.task.cfg.source_lang, translator.task.cfg.target_lang
         if languages != tuple(settings.languages):
-            given, wanted = "-".join(languages), "-".join(settings.languages)
+            pair, wanted = "-".join(languages), "-".join(settings.languages)
             fix = "name data of its languages"
-            raise UsageError(f"{translator.path}: is a model of {given}, --data of {wanted}; {fix}")
+            raise UsageError(f"{translator.path}: is a model of {pair}, --data of {wanted}; {fix}")
         translator.lines.split = str.strip  # the text is in subwords
         from sacrebleu.metrics.bleu import BLEU  # slow to import
 
@@ -85,7 +85,7 @@ class Teacher:
         best, *others = translation.hypotheses
         if others and self.translator:
             reference, score = [self.translator.lines.plain(target)], self.metric.sentence_score
-            best = max((best, *others), key=lambda one: float(score(one.text, reference).score))
+            best = max((best, *others), key=lambda h: float(score(h.text, reference).score))
         return best.pieces
 
 

@@ -53,7 +53,7 @@ class Translation:
 
     hypotheses: tuple[Hypothesis, ...] = ()
     failed: bool = False
-    is_longest: bool = field(default=False, compare=False)  # best one: the maximum output length
+    is_longest: bool = field(default=False, compare=False)  # the best has the maximum output length
 
     @property
     def text(self) -> str:
@@ -65,13 +65,13 @@ class Translation:
 
     def as_json(self) -> str:
         """Return a JSON object: the text, and text, score, subwords and attention of hypotheses."""
-        hypotheses = [one.as_json() for one in self.hypotheses]
+        hypotheses = [hypothesis.as_json() for hypothesis in self.hypotheses]
         return json.dumps({"text": self.text, "hypotheses": hypotheses}, ensure_ascii=False)
 
 
 BLANK = Translation()
 
-# By kind of subwords: whether one begins a word, given the one before it.
+# By kind of subwords: whether a subword begins a word, by the subword before it.
 BEGINS: dict[str | None, Callable[[str, str], bool]] = {
     None: lambda subword, before: True,
     "subword_nmt": lambda subword, before: not before.endswith("@@"),
@@ -88,21 +88,21 @@ def align(
     plain: Callable[[str], str] = str,
 ) -> Alignment:
     """Return the words' alignment from subwords' attention ``[T, S + 1]``, by ``kind``."""
-    source_places, source_words = _words(source, kind)
-    target_places, target_words = _words(target, kind)
-    columns = one_hot(torch.tensor([*source_places, len(source_words)])).to(weights)  # [S + 1, _]
-    rows = one_hot(torch.tensor(target_places)).to(weights)  # [T, words]
+    source_indices, source_words = _words(source, kind)
+    target_indices, target_words = _words(target, kind)
+    columns = one_hot(torch.tensor([*source_indices, len(source_words)])).to(weights)  # [S + 1, _]
+    rows = one_hot(torch.tensor(target_indices)).to(weights)  # [T, words]
     weights = (rows / rows.sum(0)).T @ weights @ columns
     return Alignment((*map(plain, source_words), END), tuple(map(plain, target_words)), weights)
 
 
 def _words(subwords: Sequence[str], kind: str | None) -> tuple[list[int], list[str]]:
     """Return the index of each subword's word, and the words."""
-    places: list[int] = []
+    indices: list[int] = []
     words: list[list[str]] = []
     for subword, before in zip(subwords, ["", *subwords], strict=False):
         if not words or BEGINS[kind](subword, before):
             words.append([])
         words[-1].append(subword)
-        places.append(len(words) - 1)
-    return places, [whole_words(" ".join(word), kind) for word in words]
+        indices.append(len(words) - 1)
+    return indices, [whole_words(" ".join(word), kind) for word in words]

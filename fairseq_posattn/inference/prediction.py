@@ -81,9 +81,9 @@ def load(
     Args:
         checkpoint: the file, or a folder with checkpoint_best.pt or checkpoint_last.pt.
         data: folder with the dictionaries; by default the checkpoint's, else the training data's.
-        words: tokenizer, a function that returns the words with spaces between, or the name of one
-            of :data:`~fairseq_posattn.text.words.RULES`; by default the training data's.
-        device: by default a GPU if there is one.
+        words: tokenizer, a function that returns the words with spaces between, or a name in
+            :data:`~fairseq_posattn.text.words.RULES`; by default the training data's.
+        device: by default a GPU if available.
     """
     trained = load_checkpoint(str(checkpoint), None if data is None else str(data))
     predictor = predictor_of(trained, words=words, device=device)
@@ -182,7 +182,7 @@ class Predictor(LineReader):
             TypeError: a text is no string.
         """
         is_pair = self.expects_pairs and isinstance(texts, tuple) and len(texts) == 2
-        if isinstance(texts, str) or (is_pair and all(isinstance(one, str) for one in texts)):
+        if isinstance(texts, str) or (is_pair and all(isinstance(part, str) for part in texts)):
             text: Any = texts
             return self([text], batch_size)[0]  # type: ignore[index]
         encoded, notes = [], self.new_notes("text")
@@ -222,7 +222,7 @@ class Predictor(LineReader):
     def encode(
         self, sentences: Sequence[str], number: int = 1, notes: LineNotes | None = None
     ) -> list[Tensor]:
-        """Return token ids of a text; one that is longer than the model reads is cut and noted."""
+        """Return token ids of a text, cut to what the model reads; cuts are added to ``notes``."""
         if len(sentences) != 1 + self.expects_pairs:
             wanted, fix = "one sentence", "give each a line of its own, without a TAB"
             if self.expects_pairs:
@@ -253,7 +253,7 @@ class Predictor(LineReader):
     def predict(
         self, encoded: Sequence[list[Tensor] | None], batch_size: int = 64
     ) -> list[Prediction]:
-        """Return the predictions of encoded texts (:meth:`encode`); None stands for a blank one."""
+        """Return the predictions of encoded texts (:meth:`encode`); None for a blank text."""
         lengths = [max(map(len, sequences)) if sequences else 0 for sequences in encoded]
         results = [NOTHING] * len(encoded)
         for rows in batches(lengths, batch_size):

@@ -1,6 +1,6 @@
 """Semantic roles of new sentences, from a trained tagger (``posattn predict``).
 
-A line is ``PLACES<TAB>SENTENCE``: the positions of the predicates, from 0, separated by commas, as
+A line is ``POSITIONS<TAB>SENTENCE``: positions of the predicates, from 0, separated by commas, as
 in ``2<TAB>My cats love hats.``. A line of prepared data is read, too, without its tags: ``2 My cats
 love hats . ||| B-A0 I-A0 B-V B-A1 O``.
 """
@@ -38,8 +38,8 @@ class RolePrediction:
             return asdict(span) | {"text": " ".join(self.words[span.start : span.end + 1])}
 
         propositions = [
-            {"predicate": place, "arguments": list(map(argument, spans_of_tags(tags)))}
-            for place, tags in self.tags
+            {"predicate": position, "arguments": list(map(argument, spans_of_tags(tags)))}
+            for position, tags in self.tags
         ]
         return json.dumps({"words": self.words, "propositions": propositions}, ensure_ascii=False)
 
@@ -73,36 +73,36 @@ class RolePredictor(LineReader):
     def encode_line(self, text: str, number: int) -> tuple[tuple[str, ...], list[int]]:
         """Return the words of a line and the positions of its predicates."""
         prepared = f" {SEPARATOR} " in text and "\t" not in text
-        places, separator, sentence = text.partition(" " if prepared else "\t")
+        positions, separator, sentence = text.partition(" " if prepared else "\t")
         try:
-            numbers = [int(place) for place in places.split(",")]
+            numbers = [int(position) for position in positions.split(",")]
         except ValueError:
             separator = ""
         if not separator:
-            places = "the positions of the predicates, from 0, separated by commas"
-            raise UsageError(f"a line needs {places}, a TAB and the sentence")
+            positions = "the positions of the predicates, from 0, separated by commas"
+            raise UsageError(f"a line needs {positions}, a TAB and the sentence")
         rest = sentence.partition(f" {SEPARATOR} ")[0] if prepared else self.words(sentence)
         words = tuple(rest.split())
         if not all(0 <= number < len(words) for number in numbers):
             outside = f"outside the sentence of {len(words)} words, counted from 0"
-            raise UsageError(f"predicate {places!r}: {outside}")
+            raise UsageError(f"predicate {positions!r}: {outside}")
         return words, numbers
 
     def predict(self, encoded: Sequence[Any], batch_size: int = 64) -> list[Any]:
         """Return the predictions in order; sentences of similar length share a batch."""
         queries = [
-            (row, place, line[0])
+            (row, position, line[0])
             for row, line in enumerate(encoded)
             if line is not None
-            for place in line[1]
+            for position in line[1]
         ]
         tags: dict[int, list[str]] = {}
         for chosen in batches([len(words) for *_, words in queries], batch_size):
             batch_tags = self._tag([queries[number] for number in chosen])
             tags.update(zip(chosen, batch_tags, strict=True))
         answers: list[list[tuple[int, tuple[str, ...]]]] = [[] for _ in encoded]
-        for number, (row, place, _) in enumerate(queries):
-            answers[row].append((place, tuple(tags[number])))
+        for number, (row, position, _) in enumerate(queries):
+            answers[row].append((position, tuple(tags[number])))
         return [
             self.nothing if line is None else RolePrediction(line[0], tuple(answers[row]))
             for row, line in enumerate(encoded)
@@ -116,8 +116,8 @@ class RolePredictor(LineReader):
             self.unknown.add(sentence, self.dictionary)
         padded = data_utils.collate_tokens(tokens, self.dictionary.pad())
         predicate = torch.zeros_like(padded)
-        for row, (_, place, _) in enumerate(batch):
-            predicate[row, place] = 1
+        for row, (_, position, _) in enumerate(batch):
+            predicate[row, position] = 1
         scores, _ = self.model(
             src_tokens=padded.to(self.device), predicate=predicate.to(self.device)
         )
@@ -135,8 +135,8 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
         propositions = []
         for proposition in sentence.propositions:
             prediction = next(predictions, RolePrediction((), ()))
-            places = [place for place, _ in prediction.tags]
-            if places != [proposition.place] or len(prediction.words) != sentence.length:
+            positions = [position for position, _ in prediction.tags]
+            if positions != [proposition.place] or len(prediction.words) != sentence.length:
                 fix = "give the .roles and the .props of one split"
                 differ = f"line {sentence.line}: other predicates than those tagged"
                 raise UsageError(f"props file, {differ}; {fix}")

@@ -57,7 +57,7 @@ class Batches:
         self.queue = asyncio.Queue()
 
     async def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """Return the translations of lines; raise Refused for too many, or one that is too long."""
+        """Return the translations of lines; raise Refused for too many or too long lines."""
         longest, most = self.translator.lines.longest, self.limits.waiting
         if len(texts) > most:
             raise Refused(413, f"q: has {len(texts):,} lines; send at most {most:,}")
@@ -215,7 +215,7 @@ def _lines(text: str) -> list[str]:
 
 def _versions(translations: Sequence[Translation], count: int) -> list[str]:
     """Return versions of a text from those of its lines, best first, without repetitions."""
-    texts = [[one.text for one in line.hypotheses] or [""] for line in translations]
+    texts = [[hypothesis.text for hypothesis in line.hypotheses] or [""] for line in translations]
     ranks = range(min(count, max(map(len, texts))))
     joined = ("\n".join(some[min(rank, len(some) - 1)] for some in texts) for rank in ranks)
     return list(dict.fromkeys(joined))
@@ -224,7 +224,7 @@ def _versions(translations: Sequence[Translation], count: int) -> list[str]:
 def _requested(fields: Mapping[str, Any], pairs: list[tuple[str, str]]) -> tuple[str, str]:
     """Return the pair of languages of a request; ``auto`` is the only source of the target."""
     left = pairs
-    names = sorted(enumerate(("source", "target")), key=lambda one: fields.get(one[1]) == "auto")
+    names = sorted(enumerate(("source", "target")), key=lambda item: fields.get(item[1]) == "auto")
     for number, name in names:
         value = fields.get(name)
         if not isinstance(value, str):
@@ -246,5 +246,5 @@ def _exposition(counts: Counter[str]) -> Iterable[str]:
     """Yield the metrics in Prometheus' text format."""
     for name, (kind, about) in METRICS.items():
         yield f"# HELP posattn_{name} {about}\n# TYPE posattn_{name} {kind}\n"
-        found = [key for key in sorted(counts) if key.partition("{")[0] == name] or [name]
-        yield from (f"posattn_{key} {counts[key]}\n" for key in found)
+        keys = [key for key in sorted(counts) if key.partition("{")[0] == name] or [name]
+        yield from (f"posattn_{key} {counts[key]}\n" for key in keys)

@@ -87,7 +87,7 @@ class LineNotes:
 def decode_line(line: bytes, name: str, number: int, notes: LineNotes) -> str:
     """Return line ``number`` of a file as text, without its byte order mark.
 
-    One that is not UTF-8 is added to ``notes`` and returned blank; a compressed file is a
+    A line that is not UTF-8 is added to ``notes`` and returned blank; a compressed file is a
     UsageError.
     """
     try:
@@ -182,15 +182,15 @@ class LineReader(Reloadable):
     ) -> Iterator[list[Any]]:
         """Yield the predictions of each group of lines in UTF-8; ``name`` is their file's.
 
-        A line that cannot be read has that of a blank one and is counted in ``notes``; if there are
-        no others, it is a UsageError.
+        A line that cannot be read has that of a blank line and is counted in ``notes``; if there
+        are no others, it is a UsageError.
         """
         before = answered = 0
         for group in groups:
             numbered = enumerate(group, start=before + 1)
             encoded = [self._read(line, name, number) for number, line in numbered]
             before += len(group)
-            answered += sum(one is not None for one in encoded)
+            answered += sum(line is not None for line in encoded)
             yield self.predict(encoded, batch_size)
         self.notes.require_answers(name, answered)
 

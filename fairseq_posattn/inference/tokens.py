@@ -20,7 +20,7 @@ def token_ids(tokens: Iterable[str], dictionary: Dictionary, *others: str) -> Te
     """Return the ids of tokens; the text of a special symbol, also of ``others``, is unknown."""
     special = {*map(dictionary.index, others), *range(dictionary.nspecial)}
     ids, unknown = map(dictionary.index, tokens), dictionary.unk()
-    return torch.tensor([unknown if one in special else one for one in ids], dtype=torch.long)
+    return torch.tensor([unknown if index in special else index for index in ids], dtype=torch.long)
 
 
 @dataclass

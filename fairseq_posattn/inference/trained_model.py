@@ -139,5 +139,5 @@ def without_logs() -> Iterator[None]:
 
 
 def find_device(device: str | torch.device | None) -> torch.device:
-    """Return a device; by default a GPU if there is one."""
+    """Return a device; by default a GPU if available."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))

@@ -97,7 +97,7 @@ def load(
             several with the same dictionaries, whose probabilities are averaged.
         data: folder with the dictionaries, preparation.json and the files it names; by default the
             checkpoint's, if training copied them there, else the folder of the training data.
-        device: by default a GPU if there is one.
+        device: by default a GPU if available.
         attention: level of the hypotheses' ``alignment``: "words" or "pieces" (subwords); None for
             no alignment.
         int8: int8 matmuls in linear layers, on a CPU only.
@@ -132,17 +132,17 @@ def translator_of(
 ) -> "Translator":
     """Return a translator for loaded models; see :func:`load`."""
     first = trained[0]
-    for one in trained:
-        if not translates(one):
+    for member in trained:
+        if not translates(member):
             raise UsageError(
-                f"{one.path}: neither translates nor summarizes; it was trained with --task "
-                f"{one.task_name}, not translation"
+                f"{member.path}: neither translates nor summarizes; it was trained with --task "
+                f"{member.task_name}, not translation"
             )
         for side in ("source_dictionary", "target_dictionary"):
-            if getattr(one.task, side) != getattr(first.task, side):
+            if getattr(member.task, side) != getattr(first.task, side):
                 raise UsageError(
-                    f"{one.path}: its {side.replace('_', ' ')} differs from that of {first.path}; "
-                    "an ensemble needs models of the same data"
+                    f"{member.path}: its {side.replace('_', ' ')} differs from that of "
+                    f"{first.path}; an ensemble needs models of the same data"
                 )
     if attention not in (None, "words", "pieces"):
         raise UsageError(f"attention {attention!r}: must be words or pieces")
@@ -191,7 +191,7 @@ class Translator(Reloadable):
         self.task = trained[0].task
         self.path = trained[0].path
         self.device = device
-        self.models = [one.model.to(device) for one in trained]
+        self.models = [member.model.to(device) for member in trained]
         self.generation = generation
         self.attention = attention
         # fairseq's models return attention only with this setting.
@@ -199,7 +199,7 @@ class Translator(Reloadable):
         for model in self.models:
             model.prepare_for_inference_(SimpleNamespace(generation=inference))
         self.generator = self.task.build_generator(self.models, generation, ForcedSearch)
-        longest = min(one.longest for one in trained)
+        longest = min(member.longest for member in trained)
         self.lines = Lines(trained[0], longest, generation.prefix_size)
 
     def __repr__(self) -> str:
@@ -219,11 +219,11 @@ class Translator(Reloadable):
     ) -> Translation | list[Translation]:
         """Translate lines, in order.
 
-        A blank line has no hypothesis, nor has one without a translation that satisfies its prefix
-        or constraints. A warning counts the lines that are longer than the model reads, and cut.
+        Blank lines, and lines without a translation that satisfies their prefix or constraints,
+        have no hypothesis. A warning counts lines that are longer than the model reads, and cut.
 
         Args:
-            texts: lines, or a single one.
+            texts: lines, or a single line.
             batch_size, max_tokens: lines, and subwords with padding, in a batch at most.
             prefixes: for each line, whole words that its translation begins with; the first
                 ``prefix_size`` subwords of them if the model was loaded with that.
@@ -237,8 +237,8 @@ class Translator(Reloadable):
         """
         if isinstance(texts, str):
             forced = {"prefixes": prefixes, "constraints": constraints}
-            given: dict[str, Any] = {name: [one] for name, one in forced.items() if one is not None}
-            return self([texts], batch_size, max_tokens, **given)[0]  # type: ignore[index]
+            kwargs: dict[str, Any] = {name: [v] for name, v in forced.items() if v is not None}
+            return self([texts], batch_size, max_tokens, **kwargs)[0]  # type: ignore[index]
         lines = self.encode(texts, prefixes, constraints)
         notes = self.lines.notes("text")
         for number, line in enumerate(lines, start=1):
@@ -278,9 +278,9 @@ class Translator(Reloadable):
         prefixes = [""] * len(texts) if prefixes is None else list_texts(prefixes, "prefix")
         constraints = [()] * len(texts) if constraints is None else constraints
         constraints = list_texts(constraints, "constraint", several=True)
-        for name, given in (("prefixes", prefixes), ("constraints", constraints)):
-            if len(given) != len(texts):
-                raise UsageError(f"{name}: {len(given)} for {len(texts)} texts")
+        for name, values in (("prefixes", prefixes), ("constraints", constraints)):
+            if len(values) != len(texts):
+                raise UsageError(f"{name}: {len(values)} for {len(texts)} texts")
         return list(map(self.lines.encode, texts, prefixes, constraints))
 
     def translate(self, batch: Sequence[Line]) -> list[Translation]:
@@ -332,12 +332,12 @@ class Translator(Reloadable):
     ) -> Translation:
         # The search cuts a prefix that exceeds the maximum output length.
         start = len(line.prefix)
-        valid = [one for one in hypotheses if one["tokens"][:start].cpu().equal(line.prefix)]
+        valid = [h for h in hypotheses if h["tokens"][:start].cpu().equal(line.prefix)]
         is_forced = start or line.constraints or self.generation.no_repeat_ngram_size == 1
         if not valid and not is_forced:
             raise UsageError(f"{self.path}: {NOT_FINITE}")
         best = valid[: self.generation.nbest]
-        results = tuple(self._hypothesis(one, line, is_token) for one in best)
+        results = tuple(self._hypothesis(result, line, is_token) for result in best)
         longest = self._longest_output(len(line.tokens)) + 1  # with the end symbol
         is_longest = bool(valid) and len(valid[0]["tokens"]) == longest
         return Translation(results, not valid, is_longest)
@@ -349,11 +349,11 @@ class Translator(Reloadable):
         dictionary = self.task.target_dictionary
         tokens = result["tokens"].tolist()
         marks = {dictionary.bos(), dictionary.eos(), *self.generator.symbols_to_strip_from_output}
-        places = [place for place, token in enumerate(tokens) if token not in marks]
-        subwords = dictionary.string([tokens[place] for place in places])
+        positions = [position for position, token in enumerate(tokens) if token not in marks]
+        subwords = dictionary.string([tokens[position] for position in positions])
         alignment = None
-        if self.attention and places and len(result["attention"]):
-            weights = result["attention"][is_token][:, places].T.cpu()  # [T, S + 1]
+        if self.attention and positions and len(result["attention"]):
+            weights = result["attention"][is_token][:, positions].T.cpu()  # [T, S + 1]
             words = (self.lines.kind, self.lines.plain_word)
             levels = words if self.attention == "words" else (None,)
             alignment = align(line.subwords, subwords.split(" "), weights, *levels)

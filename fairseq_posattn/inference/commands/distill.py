@@ -81,10 +81,10 @@ def distill(args: Namespace) -> None:
 
     source, dest = Template(args.data, "--data"), args.dest
     texts = _training_set(source, dest)
-    given = chain.from_iterable(map(split_checkpoints, args.teachers))
+    paths = chain.from_iterable(map(split_checkpoints, args.teachers))
     decoding = {"device": "cpu" if args.cpu else None, "int8": args.int8}
     settings = Settings(
-        [find_checkpoint(path) for path in given],
+        [find_checkpoint(path) for path in paths],
         str(source.folder),
         source.rules.languages,
         args.best_of_beam,

@@ -80,12 +80,12 @@ def predict(args: Namespace) -> None:
             answers = predictor.read_groups(groups, name, args.batch_size)
             if args.props:  # to be scored against them
                 gold, flat = read_props(args.props), itertools.chain.from_iterable(answers)
-                roles = (one for one in flat if isinstance(one, prediction.RolePrediction))
+                roles = (result for result in flat if isinstance(result, prediction.RolePrediction))
                 out.writelines(write_props(as_props(gold, roles)))
                 return
             for predictions in answers:
-                for one in predictions:
-                    print(one.as_json() if args.json else one, file=out)
+                for result in predictions:
+                    print(result.as_json() if args.json else result, file=out)
                 out.flush()
                 if warning := predictor.unknown.warning():
                     warn(f"{name}: {warning}")

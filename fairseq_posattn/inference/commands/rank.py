@@ -3,9 +3,9 @@
     %(prog)s checkpoints/mind/checkpoint_best.pt --split test --scores scores.tsv
     posattn score ranking --scores scores.tsv
 
-The scores are a line for each impression: its name, a JSON list of labels and one of scores,
+The scores are a line for each impression: its name, JSON list of labels and JSON list of scores,
 separated by TABs, as `posattn score ranking` reads them. --submission writes ranks in MIND's
-format. `popularity` in place of a checkpoint scores news by their clicks in the training split.
+format. `popularity` instead of a checkpoint scores news by their clicks in the training split.
 """
 
 import os

@@ -74,7 +74,7 @@ def serve(args: Namespace) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         host, port = listener.getsockname()[:2]
         at = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-        names = ", ".join("-".join(languages_of(one)) for one in translators)
+        names = ", ".join("-".join(languages_of(translator)) for translator in translators)
         print(f"serving {names} at {at}", file=sys.stderr, flush=True)
         config = uvicorn.Config(app, log_level="warning", access_log=False)
         uvicorn.Server(config).run(sockets=[listener])

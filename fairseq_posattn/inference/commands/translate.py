@@ -99,7 +99,7 @@ def translate(args: Namespace) -> None:
     shard = options.shard_lines(args)
     with options.answering(args) as (groups, name, out):
         translator = translation.load(
-            [path for given in args.checkpoints for path in split_checkpoints(given)],
+            [path for argument in args.checkpoints for path in split_checkpoints(argument)],
             args.data,
             device="cpu" if args.cpu else None,
             attention=args.attention if args.json and args.attention != "none" else None,
@@ -120,7 +120,7 @@ def translate(args: Namespace) -> None:
                 encoded = translator.encode(texts, **forced)
                 translations = translator.translate_all(encoded, args.batch_size, args.max_tokens)
                 for result in translations:
-                    answers = [one.text for one in result.hypotheses] or [""]
+                    answers = [hypothesis.text for hypothesis in result.hypotheses] or [""]
                     lines = [result.as_json()] if args.json else answers
                     print(*lines, sep="\n", file=out)
                 out.flush()
@@ -156,9 +156,9 @@ def unmet(text: str, forced: dict[str, list[Any]], row: int) -> str:
     return f"answered with a blank line: {nothing}"
 
 
-def split_checkpoints(given: str) -> list[str]:
-    """Return the checkpoints of an argument: one, or several separated by colons."""
-    return [given] if Path(given).exists() else given.split(":")
+def split_checkpoints(argument: str) -> list[str]:
+    """Return the checkpoint that an argument names, or several that colons separate."""
+    return [argument] if Path(argument).exists() else argument.split(":")
 
 
 def requests(
