@@ -48,7 +48,7 @@ class Example(NamedTuple):
         words = [f"{name}={option!r}" for name, option in self.options]
         words += [str(self.dtype).removeprefix("torch."), f"{self.features} features"]
         named = {"causal": self.causal, "padding": self.padded, "dropout": self.dropout_p > 0}
-        return ", ".join(words + [name for name, is_given in named.items() if is_given])
+        return ", ".join(words + [name for name, is_set in named.items() if is_set])
 
 
 def example_of(shapes: Shapes, call: Call, arguments: Arguments) -> Example:

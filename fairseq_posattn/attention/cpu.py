@@ -62,7 +62,7 @@ def product(rows: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def weight_gradient(gradient: Tensor, rows: Tensor) -> Tensor:
     """Return the gradient of :func:`product` with respect to the weight: ``[output, input]``."""
-    # oneDNN copies a transposed left factor, so the smaller one goes left.
+    # oneDNN copies a transposed left factor, so the smaller factor goes left.
     if gradient.size(1) > rows.size(1):
         return product(rows.t(), gradient.t()).t()
     return product(gradient.t(), rows.t())
@@ -89,12 +89,12 @@ def _sum_rows(weights: Tensor, rows: Tensor) -> Tensor:
     """
     batch, heads, length, features = rows.shape
     table = rows.movedim(2, 0).view(-1, features)
-    given = *_places(batch * heads, length), False, 0, False, weights.flatten(), True
-    return torch.embedding_bag(table, *given)[0].view(batch, heads, 1, features)
+    arguments = *_bag_indices(batch * heads, length), False, 0, False, weights.flatten(), True
+    return torch.embedding_bag(table, *arguments)[0].view(batch, heads, 1, features)
 
 
 @functools.lru_cache(maxsize=1)  # shared by all layers of a step
-def _places(sums: int, length: int) -> tuple[Tensor, Tensor]:
+def _bag_indices(sums: int, length: int) -> tuple[Tensor, Tensor]:
     """Return the rows of all sums, one after the other, and where each sum starts and ends."""
     rows = torch.arange(length * sums, device="cpu").view(length, sums)
     return rows.t().flatten(), torch.arange(0, length * sums + 1, length, device="cpu")

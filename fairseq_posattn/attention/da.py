@@ -1,7 +1,7 @@
 """Distance-aware attention, DA (Wu et al., 2021, "DA-Transformer: Distance-aware Transformer").
 
 A head multiplies its positive scores by a function of the token distance (eq. 5 and 6). Options
-select the other functions of section 4.3 and the other places of section 4.4.
+select the other functions of section 4.3 and the other adjustments of section 4.4.
 """
 
 import math
@@ -67,7 +67,7 @@ def distance_aware_attention(
 
     That is ``early_multiply``. With R the raw scores ``Q K' / sqrt(D)``, ``early_add`` is
     ``softmax(R + f) V``, ``late_multiply`` ``(softmax(R) * f) V`` and ``late_add``
-    ``(softmax(R) + f) V``. The late ones change the sum of the weights, as the paper says; blocked
+    ``(softmax(R) + f) V``. Late adjustments change the weights' sum, as the paper says; blocked
     keys get none in any case. ``triton`` serves ``early_multiply`` only, ``sdpa`` ``early_add``.
 
     Early adjustments and their gradients are finite for all w, v and distances, because
@@ -75,7 +75,7 @@ def distance_aware_attention(
     and v may overflow, in float16.
 
     Args:
-        distance_weight: w: positive prefers far keys, negative near ones.
+        distance_weight: w: positive prefers far keys, negative near keys.
         sigmoid_shift, mapping, clip_threshold: see :func:`rescaled_coefficients`.
     """
     lengths = query.size(-2), key.size(-2)

@@ -38,8 +38,8 @@ def forgetting_attention(
     total = log_gate.to(wide).cumsum(-1)  # [B, H, Tk]
     if call.impl == "sdpa":  # the total at the query is the same for all keys
         return attend_to_past(call, query, key, value, -total)
-    own = F.pad(total, (lengths[0] - lengths[1], 0))  # [B, H, Tq], those of the last positions
-    bias = own[..., None] - total[..., None, :]  # [B, H, Tq, Tk]
+    at_query = F.pad(total, (lengths[0] - lengths[1], 0))  # [B, H, Tq], at the last positions
+    bias = at_query[..., None] - total[..., None, :]  # [B, H, Tq, Tk]
     blocked = blocked_keys(*lengths, None, True, query.device)
     return biased_attention(call, query, key, value, bias=bias, blocked=blocked)
 

@@ -59,7 +59,7 @@ class Sum(NamedTuple):
 
 def dropped_relu(streams: DropoutStreams, x: Tensor, dropout_p: float) -> Tensor:
     """Return ``dropout(relu(x))`` of a tensor ``[T, B, C]``."""
-    # No norm needs whole rows, so longer ones are cut.
+    # No norm needs whole rows, so longer rows are cut.
     features = x.size(-1) if x.size(-1) <= LONGEST_ROW else math.gcd(x.size(-1), LONGEST_ROW)
     rows = x.reshape(-1, 1, features)
     return Sum(streams, None, rows, None, dropout_p, relu=True).total().view(x.shape)

@@ -162,7 +162,7 @@ class MaskBank:
     def for_heads(cls, names: Sequence[str], num_heads: int, causal: bool) -> "MaskBank":
         """Build one mask for each head; of two names the first half of the heads has the first.
 
-        Raise ValueError if the masks do not divide the heads, or one looks ahead where ``causal``.
+        Raise ValueError if the masks do not divide the heads, or a mask looks ahead if ``causal``.
         """
         if not names or num_heads % len(names):
             raise ValueError(

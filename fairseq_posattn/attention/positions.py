@@ -88,7 +88,7 @@ def relative_shift(by_distance: Tensor) -> Tensor:
     elif by_distance.size(-2) == 1:
         return by_distance
     query_length, distances = by_distance.shape[-2:]
-    # The first query starts at entry Tq-1 of its row, each next one an entry earlier. In the
+    # The first query starts at entry Tq-1 of its row, each next query an entry earlier. In the
     # flattened tensor queries are distances-1 entries apart.
     vector = by_distance.flatten(-2)[..., query_length - 1 : -1]
     rows: Tensor = vector.unflatten(-1, (query_length, distances - 1))
@@ -132,7 +132,7 @@ def relative_sinusoids(
     device: Device = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Return ``R_{t-s}``: sines (even features) and cosines (odd ones) of distance x frequency.
+    """Return ``R_{t-s}``: sines (even features) and cosines (odd features) of distance x frequency.
 
     Feature pair i has the frequency ``10000^(-2i/features)`` (Vaswani et al., 2017, section 3.5).
     The result is ``[Tq+Tk-1, features]``, computed in float32 at least.

@@ -66,7 +66,7 @@ def has_onednn_linear() -> bool:
 
 
 def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """Return ``x W' + b`` by oneDNN; the weight may be one of :func:`pack_for_onednn`."""
+    """Return ``x W' + b`` by oneDNN; the weight may be from :func:`pack_for_onednn`."""
     result: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
     return result
 

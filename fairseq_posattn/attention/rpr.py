@@ -69,14 +69,14 @@ def label_reach(
 
 
 def repeat_ends(by_label: Tensor, past: int, future: int) -> Tensor:
-    """Repeat the first entry ``past`` times more and the last one ``future`` times."""
+    """Repeat the first entry ``past`` times more and the last entry ``future`` times."""
     first = by_label[..., :1].expand(*by_label.shape[:-1], past)
     last = by_label[..., -1:].expand(*by_label.shape[:-1], future)
     return torch.cat([first, by_label, last], dim=-1)
 
 
 def add_ends(by_distance: Tensor, past: int, future: int) -> Tensor:
-    """Add the first ``past`` entries into the next, and the last ``future`` into the one before."""
+    """Add the first ``past`` entries into the next, the last ``future`` into the entry before."""
     if past == future == 0:  # always in export
         return by_distance
     labels = by_distance.size(-1) - past - future

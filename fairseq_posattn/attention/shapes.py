@@ -54,8 +54,8 @@ class Shapes:
         """
         sizes: dict[str, int] = {}
         shapes = {n: arguments[n].shape for n in self.dimensions if arguments.get(n) is not None}
-        given = [(n, self._dimensions_of(n, shape, sizes), shape) for n, shape in shapes.items()]
-        for name, dimensions, shape in given:
+        tensors = [(n, self._dimensions_of(n, shape, sizes), shape) for n, shape in shapes.items()]
+        for name, dimensions, shape in tensors:
             for dimension, size in zip(dimensions, shape, strict=True):
                 broadcast = dimension in BROADCAST or dimension.startswith("*")
                 known = sizes.get(dimension)
@@ -66,7 +66,7 @@ class Shapes:
             if "Tq" in sizes and "Tk" in sizes:
                 sizes.setdefault(DISTANCES, sizes["Tq"] + sizes["Tk"] - 1)
         expanded: dict[str, Any] = {}
-        for name, dimensions, shape in given:
+        for name, dimensions, shape in tensors:
             target = tuple(sizes[dimension] for dimension in dimensions)
             if not all(_sure(a == b) for a, b in zip(target, shape, strict=True)):
                 expanded[name] = target

@@ -90,7 +90,7 @@ class Flags:
 
 
 class StaticMaskAttention(Mechanism):
-    """SMAN: attention within a fixed distance, in DMAN's place (MANs section 4.2).
+    """SMAN: attention within a fixed distance, instead of DMAN (MANs section 4.2).
 
     Args:
         radius: b of eq. 11, default 4; None for SMAN1's (:func:`static_mask`).

@@ -221,7 +221,7 @@ def attend_by_head(
 
 
 def _find_keys(padding: Tensor) -> tuple[slice, Tensor | None]:
-    """Return the keys of a sentence, from the first to the last, and padded ones between or None.
+    """Return the keys of a sentence, from the first to the last, and padded keys between or None.
 
     ``padding`` is bool ``[Tk]``. Without keys, all are returned.
     """

@@ -94,7 +94,7 @@ def _total(x: Tensor | Sum) -> Tensor:
 class Layer(nn.Module):
     """Residual sublayers in order; fairseq's encoder and decoder call the methods of layers.
 
-    ``config`` has the flags of the mechanisms. Raises ValueError for one that is out of range.
+    ``config`` has the flags of the mechanisms. Raises ValueError for a flag out of range.
     """
 
     def __init__(self, layer: LayerDescription, config: Namespace):

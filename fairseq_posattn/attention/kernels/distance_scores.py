@@ -219,8 +219,8 @@ def differentiate_queries(
     """Write gradients of every PARTS-th block of queries of one head, its rows and distances.
 
     A program takes each block of queries in turn and adds to its own vector: nothing is
-    added atomically. As keys go up by a block, the upper diagonals of one tile are the lower ones
-    of the next: each entry of the vector is touched once for each block of queries.
+    added atomically. As keys go up by a block, the upper diagonals of one tile are the lower
+    diagonals of the next: each entry of the vector is touched once for each block of queries.
 
     Args:
         D_K, D_V: gradients of keys and values, of sentences that are one tile; else None.

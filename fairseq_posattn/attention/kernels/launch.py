@@ -25,7 +25,7 @@ def draw_dropout(
     if probability <= 0:
         return None, 2**16
     # From PyTorch's generator into device memory: manual_seed repeats it, and a CUDA graph draws a
-    # new one at each replay.
+    # new seed at each replay.
     seed = torch.randint(2**62, (1,), device=device) if seed is None else seed
     return seed, round((1 - probability) * 2**16)
 
@@ -87,7 +87,7 @@ def strides_of(*tensors: Tensor | None) -> object:
 
 
 class Launch:
-    """Kernel launch for tensors of one :class:`Layout`, with constants and those of a tile, if any.
+    """Kernel launch for tensors of one :class:`Layout`, with its constants and a tile's, if any.
 
     The compiled variant of the first launch is cached for the others, which pass by Triton's
     choice of it and its launch hooks: they are most of a launch's host time.

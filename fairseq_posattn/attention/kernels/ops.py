@@ -87,8 +87,8 @@ def reciprocal(x):
 def product(x, y):
     """Return ``x * y`` as rounded, also where it is added to something.
 
-    A fused multiply-add takes the exact product. Less the rounded one, as of a row's maximum, that
-    is not 0, and of products beyond 2**31 it is beyond the range of exponents.
+    A fused multiply-add takes the exact product. Less the rounded product, as of a row's maximum,
+    that is not 0, and of products beyond 2**31 it is beyond the range of exponents.
     """
     if INTERPRETED:
         return x * y

@@ -54,7 +54,7 @@ def kernel_reason(arguments: Arguments) -> str | None:
 @constant
 def tf32_allowed() -> bool:
     """Return whether PyTorch allows TF32 matmuls on a GPU."""
-    # Valid for old and new settings; reading ``allow_tf32`` fails after the new one is set.
+    # Valid for old and new settings; reading ``allow_tf32`` fails after the new setting is set.
     return bool(torch.backends.cuda.matmul.fp32_precision == "tf32")
 
 

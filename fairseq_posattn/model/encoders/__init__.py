@@ -1,8 +1,8 @@
 """Encoders of token embeddings, by the names of ``--encoder``.
 
 An encoder maps ``[B, T, C]``, padded on the right, and a padding mask, bool ``[B, T]``, to
-``[B, T, output_dim]``; ``output_dim`` is an attribute. To add one: write its module, which is built
-from the flags and ``dim``, the features of its input, and a line in ``ENCODERS``.
+``[B, T, output_dim]``; ``output_dim`` is an attribute. To add an encoder: write its module,
+which is built from the flags and ``dim``, the features of its input, and a line in ``ENCODERS``.
 """
 
 from argparse import Namespace

@@ -84,7 +84,7 @@ class BlockSelfAttention(nn.Module):
     """Masked block self attention of one direction, ``[B, T, input_dim]`` to ``[B, T, dim]``.
 
     ``mask`` is ``past`` or ``future``. ``--dropout`` acts before the linear layers of the scores,
-    with ``--dropout-places maps`` before every other one, too.
+    with ``--dropout-places maps`` before every other linear layer, too.
     """
 
     def __init__(self, cfg: Namespace, input_dim: int, dim: int, mask: str):
