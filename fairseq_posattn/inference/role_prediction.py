@@ -136,7 +136,7 @@ def as_props(gold: Sequence[Sentence], predictions: Iterable[RolePrediction]) ->
         for proposition in sentence.propositions:
             prediction = next(predictions, RolePrediction((), ()))
             positions = [position for position, _ in prediction.tags]
-            if positions != [proposition.place] or len(prediction.words) != sentence.length:
+            if positions != [proposition.position] or len(prediction.words) != sentence.length:
                 fix = "give the .roles and the .props of one split"
                 differ = f"line {sentence.line}: other predicates than those tagged"
                 raise UsageError(f"props file, {differ}; {fix}")

@@ -89,12 +89,12 @@ def compare(
         if wanted.length != answer.length:
             differ = f"of {answer.length} words, but {wanted.length} at {names[0]}:{wanted.line}"
             raise UsageError(f"{names[1]}:{answer.line}: a sentence {differ}")
-        by_position = {proposition.place: proposition for proposition in answer.propositions}
+        by_position = {proposition.position: proposition for proposition in answer.propositions}
         for proposition in wanted.propositions:
-            same = by_position.pop(proposition.place, None)
+            same = by_position.pop(proposition.position, None)
             if same is None or same.predicate != proposition.predicate:
                 lacking += 1
-                same = Proposition(proposition.predicate, proposition.place)
+                same = Proposition(proposition.predicate, proposition.position)
             counts += compare_propositions(proposition.spans, same.spans)
         ignored += len(by_position)
     if lacking:

@@ -40,9 +40,9 @@ def file_code(name: str) -> str:
 
 
 def code_hint(name: str) -> str:
-    """Return the fix for an unknown code: the nearest known one, if any."""
+    """Return the fix for an unknown code: the nearest known code, if any."""
     names = dict(_NAMES) | {code: code for code in sorted(CODES)}
-    nearest = [one for one in names if one.startswith(name.lower())]
+    nearest = [key for key in names if key.startswith(name.lower())]
     nearest += get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     return f"did you mean {names[nearest[0]]}?" if nearest else "give a code such as fr"
 

@@ -22,7 +22,7 @@ def one_line(text: str) -> str:
 
 
 def raw_lines(stream: IO[bytes], name: object) -> Iterator[bytes]:
-    """Yield the lines of a binary stream, with their ends; one too long is a UsageError."""
+    """Yield the lines of a binary stream, with their ends; a line too long is a UsageError."""
     for number, line in enumerate(iter(lambda: stream.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
             raise UsageError(f"{name}:{number}: a line of more than {LONGEST:,} bytes is no text")

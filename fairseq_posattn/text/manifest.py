@@ -76,7 +76,7 @@ def read(folder: StrPath) -> Manifest | None:
         raise UsageError(f"{path}: not in JSON format; {FIX}") from None
     if not isinstance(content, dict) or not content.keys() >= {"corpus", "task", "word_rule"}:
         raise UsageError(f"{path}: lacks corpus, task or word_rule; {FIX}")
-    known = {one.name: one.type for one in fields(Manifest)}  # a newer version may write more
+    known = {entry.name: entry.type for entry in fields(Manifest)}  # a newer version may write more
     content = {name: value for name, value in content.items() if name in known}
     for name, value in content.items():
         if not _fits(value, known[name]) or (type(value) is int and value < 1):
@@ -105,7 +105,7 @@ def _fits(value: Any, kind: Any) -> bool:
     if isinstance(kind, UnionType):
         return any(_fits(value, part) for part in parts)
     if get_origin(kind) is dict:
-        return isinstance(value, dict) and all(_fits(one, parts[1]) for one in value.values())
+        return isinstance(value, dict) and all(_fits(item, parts[1]) for item in value.values())
     if get_origin(kind) is tuple:
-        return isinstance(value, list) and all(_fits(one, parts[0]) for one in value)
+        return isinstance(value, list) and all(_fits(item, parts[0]) for item in value)
     return type(value) is kind or (kind is float and type(value) is int)

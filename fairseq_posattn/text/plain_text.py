@@ -23,7 +23,7 @@ CODES = {
     **{"subword_nmt": "bpe.codes", "sentencepiece": "spm.model", "wordpiece": "vocab.txt"},
     gpt.SUBWORDS: gpt.TOKENIZER,
 }
-LARGEST = 1 << 25  # bytes of a codes file: ten times any published one
+LARGEST = 1 << 25  # bytes of a codes file: ten times any published file
 HANGUL = regex.compile(r"\p{Hangul}")
 # Private characters are text: scripts that Unicode lacks are written in them.
 INVISIBLE = regex.compile(r"[\s\p{Cc}\p{Cf}]+")

@@ -2,7 +2,7 @@
 
 A props file has one line per word, columns separated by blanks, a blank line after each sentence.
 The first column is a predicate's lemma, or ``-``. One column per predicate follows, in order, with
-its arguments in brackets: ``(A0*`` opens one, ``*)`` closes one, ``(A0*)`` is one of one word.
+its arguments in brackets: ``(A0*`` opens a span, ``*)`` closes it, ``(A0*)`` has one word.
 """
 
 import re
@@ -30,16 +30,16 @@ class Span:
 
 @dataclass
 class Proposition:
-    """A predicate, the index of its word in the sentence, and its spans from left to right."""
+    """A predicate, the position of its word in the sentence, and its spans from left to right."""
 
     predicate: str
-    place: int
+    position: int
     spans: list[Span] = field(default_factory=list)
 
 
 @dataclass
 class Sentence:
-    """Propositions of a sentence of ``length`` words; ``line`` is its first one in the file."""
+    """Propositions of a sentence of ``length`` words; ``line`` is its first line in the file."""
 
     length: int
     propositions: list[Proposition]
@@ -51,27 +51,27 @@ class RoleSentence(NamedTuple):
 
     words: tuple[str, ...]
     roles: Sentence
-    place: str
+    location: str
 
     def examples(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield ``(index of the predicate, tags)`` of each proposition."""
+        """Yield ``(position of the predicate, tags)`` of each proposition."""
         for proposition in self.roles.propositions:
-            yield proposition.place, tags_of_spans(proposition.spans, len(self.words))
+            yield proposition.position, tags_of_spans(proposition.spans, len(self.words))
 
 
-def readable(words: Iterable[str], place: int, tags: Iterable[str]) -> str:
+def readable(words: Iterable[str], position: int, tags: Iterable[str]) -> str:
     """Return an example as a line: ``2 My cats love hats . ||| B-A0 I-A0 B-V B-A1 O``."""
-    return " ".join([str(place), *words, SEPARATOR, *tags])
+    return " ".join([str(position), *words, SEPARATOR, *tags])
 
 
 def spans_of_tags(tags: Sequence[str]) -> list[Span]:
     """Return the spans of ``B-X``, ``I-X`` and ``O``, each by the label of its first tag."""
     spans: list[Span] = []
-    for place, (tag, before) in enumerate(zip(tags, [OUTSIDE, *tags], strict=False)):
+    for position, (tag, before) in enumerate(zip(tags, [OUTSIDE, *tags], strict=False)):
         if tag.startswith(CONTINUES) and before != OUTSIDE:
-            spans[-1] = replace(spans[-1], end=place)
+            spans[-1] = replace(spans[-1], end=position)
         elif tag != OUTSIDE:
-            spans.append(Span(tag[len(BEGINS) :], place, place))
+            spans.append(Span(tag[len(BEGINS) :], position, position))
     return spans
 
 
@@ -95,7 +95,7 @@ def read_props(path: str | Path) -> list[Sentence]:
 def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentence]:
     """Yield the sentences of some lines as :func:`read_props`; ``name`` is for messages."""
     for first, rows in blocks(lines):
-        predicates = [(place, row[0]) for place, row in enumerate(rows) if row[0] != "-"]
+        predicates = [(position, row[0]) for position, row in enumerate(rows) if row[0] != "-"]
         for number, row in enumerate(rows, start=first):
             if len(row) != len(predicates) + 1:
                 needs = (
@@ -103,9 +103,9 @@ def read_props_lines(lines: Iterable[str], name: str | Path) -> Iterator[Sentenc
                 )
                 raise UsageError(f"{name}:{number}: {len(row)} columns; needs {needs}")
         propositions = []
-        for column, (place, predicate) in enumerate(predicates, start=1):
+        for column, (position, predicate) in enumerate(predicates, start=1):
             spans = spans_of_cells([row[column] for row in rows], name, first)
-            propositions.append(Proposition(predicate, place, spans))
+            propositions.append(Proposition(predicate, position, spans))
         yield Sentence(len(rows), propositions, first)
 
 
@@ -114,7 +114,7 @@ def write_props(sentences: Iterable[Sentence]) -> Iterator[str]:
     for sentence in sentences:
         columns = [["-"] * sentence.length]
         for proposition in sentence.propositions:
-            columns[0][proposition.place] = proposition.predicate
+            columns[0][proposition.position] = proposition.predicate
             cells = ["*"] * sentence.length
             for span in proposition.spans:
                 cells[span.start] = cells[span.start].replace("*", f"({span.label}*")
@@ -141,18 +141,18 @@ def spans_of_cells(cells: Sequence[str], path: str | Path, first: int = 1) -> li
     """Return the spans, by start, of cells ``(A0*``, ``*)``; wrong brackets are UsageErrors."""
     open_spans: list[tuple[str, int]] = []
     spans = []
-    for place, cell in enumerate(cells):
+    for position, cell in enumerate(cells):
         brackets = BRACKETS.fullmatch(cell)
         if not brackets:
-            raise UsageError(f"{path}:{first + place}: {cell} is no cell such as *, (A0* or *)")
-        open_spans += [(label, place) for label in brackets[1].split("(")[1:]]
+            raise UsageError(f"{path}:{first + position}: {cell} is no cell such as *, (A0* or *)")
+        open_spans += [(label, position) for label in brackets[1].split("(")[1:]]
         for closing in brackets[2].split(")")[:-1]:
             if not open_spans:
-                raise UsageError(f"{path}:{first + place}: {cell} closes what was not opened")
+                raise UsageError(f"{path}:{first + position}: {cell} closes what was not opened")
             label, start = open_spans.pop()
             if closing not in ("", label):
-                raise UsageError(f"{path}:{first + place}: {cell} closes {closing}, not {label}")
-            spans.append(Span(label, start, place))
+                raise UsageError(f"{path}:{first + position}: {cell} closes {closing}, not {label}")
+            spans.append(Span(label, start, position))
     if open_spans:
         label, start = open_spans[-1]
         raise UsageError(f"{path}:{first + start}: ({label}* is never closed in its sentence")

@@ -55,7 +55,7 @@ def whole_words(subwords: str, kind: str | None) -> str:
     if kind == "sentencepiece":
         if "<0x" not in subwords:
             return subwords.replace(" ", "").replace(SPACE, " ").strip(" ")
-        groups = groupby(subwords.split(), lambda one: BYTE.fullmatch(one) is not None)
+        groups = groupby(subwords.split(), lambda subword: BYTE.fullmatch(subword) is not None)
         parts = (_join(group, are_bytes) for are_bytes, group in groups)
         return one_line("".join(parts)).strip(" ")
     if kind == "gpt":
@@ -68,7 +68,7 @@ def whole_words(subwords: str, kind: str | None) -> str:
 def _join(subwords: Iterable[str], are_bytes: bool) -> str:
     if not are_bytes:
         return "".join(subwords).replace(SPACE, " ")
-    return bytes(int(one[3:5], 16) for one in subwords).decode("utf-8", "replace")
+    return bytes(int(byte[3:5], 16) for byte in subwords).decode("utf-8", "replace")
 
 
 def _bytes_of(character: str) -> str:
@@ -202,7 +202,7 @@ def learn_wordpiece(
     alphabet = sorted(character for character in usual[:ALPHABET] if not character.isspace())
     trainer = trainers.WordPieceTrainer(
         vocab_size=vocabulary_size,
-        special_tokens=[*BERT_SYMBOLS, *alphabet, *(CONTINUED + one for one in alphabet)],  # order
+        special_tokens=[*BERT_SYMBOLS, *alphabet, *(CONTINUED + c for c in alphabet)],  # order
         initial_alphabet=alphabet,
         limit_alphabet=len(alphabet),
         continuing_subword_prefix=CONTINUED,
@@ -211,13 +211,13 @@ def learn_wordpiece(
     learner.train_from_iterator(lines(), trainer)
     subwords = learner.get_vocab()
     with writing(path) as file:
-        file.writelines(f"{one}\n" for one in sorted(subwords, key=subwords.get))
+        file.writelines(f"{subword}\n" for subword in sorted(subwords, key=subwords.get))
 
 
 def read_vocabulary(path: StrPath) -> list[str]:
     """Return the subwords of a file such as BERT's ``vocab.txt``; UsageError for other files."""
     subwords = read_file(path)
-    if UNKNOWN not in subwords or any(len(one.split()) != 1 for one in subwords):
+    if UNKNOWN not in subwords or any(len(line.split()) != 1 for line in subwords):
         form = f"one subword per line, {UNKNOWN} among them, like BERT's vocab.txt"
         raise UsageError(f"{path}: no vocabulary of WordPiece, which has {form}")
     return subwords
@@ -227,7 +227,7 @@ class WordPieceEncoder:
     """WordPiece encoding of a line by a vocabulary file."""
 
     def __init__(self, vocabulary: StrPath, cased: bool, accents: bool = False) -> None:
-        subwords = {one: number for number, one in enumerate(read_vocabulary(vocabulary))}
+        subwords = {subword: number for number, subword in enumerate(read_vocabulary(vocabulary))}
         self.tokenizer = bert_tokenizer(subwords, cased, accents)
 
     def __call__(self, line: str) -> str:

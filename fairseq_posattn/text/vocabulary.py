@@ -12,13 +12,13 @@ COVERAGE = "glove.json"  # the share of the training text's running words that h
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>")  # in every dictionary of fairseq
 
 
-def check_symbols(text: str, place: str, option: str) -> None:
-    """Raise UsageError for a special symbol in text at ``place``; ``option`` splits them."""
+def check_symbols(text: str, location: str, option: str) -> None:
+    """Raise UsageError for a special symbol in text at ``location``; ``option`` splits them."""
     for symbol in SPECIAL:
         if symbol in text and symbol in text.split():
             fix = f"write the word otherwise, or give {option}, which splits it"
             raise UsageError(
-                f"{place}: {symbol} is a special symbol of fairseq's dictionaries; {fix}"
+                f"{location}: {symbol} is a special symbol of fairseq's dictionaries; {fix}"
             )
 
 

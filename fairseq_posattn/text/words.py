@@ -80,15 +80,15 @@ def unsuited_share(characters: Mapping[str, int], cased: bool) -> float:
     They are marks, unspaced, split off by Moses or, unless ``cased``, the capital dotted and the
     small dotless i of Turkish: lower-casing takes its I for a capital i.
     """
-    letters = Counter({one: n for one, n in characters.items() if LETTER.match(one)})
+    letters = Counter({letter: n for letter, n in characters.items() if LETTER.match(letter)})
     unsuited = [
-        one
-        for one in letters
-        if UNSPACED.match(one)
-        or (one in "\u0130\u0131" and not cased)
-        or " " in moses_words(f"a{one}a")
+        letter
+        for letter in letters
+        if UNSPACED.match(letter)
+        or (letter in "\u0130\u0131" and not cased)
+        or " " in moses_words(f"a{letter}a")
     ]
-    return sum(letters[one] for one in unsuited) / max(1, letters.total())
+    return sum(letters[letter] for letter in unsuited) / max(1, letters.total())
 
 
 def document_words(text: str, keep_marks: bool = False) -> str:
@@ -129,7 +129,7 @@ def spaces(text: str) -> str:
 
 
 def single_spaces(text: str) -> str:
-    """Return text as one line, without spaces at its ends and repeated ones; all else stays."""
+    """Return text as one line, without spaces at its ends and repeated spaces; all else stays."""
     return re.sub(" +", " ", one_line(text)).strip(" ")
 
 
@@ -160,12 +160,12 @@ def split_sentences(text: str, any_script: bool = False) -> list[str]:
     full stop after one of Moses' English abbreviations, a single letter or letters with stops
     between (``e.g``, ``U.S``). Several stops, or marks before a quotation mark or a bracket, end a
     sentence only if no small letter follows. Marks alone belong to the sentence before.
-    With ``any_script`` marks of other scripts, such as the Hindi danda, end one, too.
+    With ``any_script`` marks of other scripts, such as the Hindi danda, end a sentence, too.
     """
     if any_script:
         text = OTHER_END.sub(r"\g<0>\n", text)
     sentences: list[list[str]] = []  # each with the marks after it
-    for sentence in (one for line in text.split("\n") for one in _sentences_of_line(line) if one):
+    for sentence in (s for line in text.split("\n") for s in _sentences_of_line(line) if s):
         if sentences and not any(map(str.isalnum, sentence)):
             sentences[-1].append(sentence)
         else:

@@ -83,7 +83,7 @@ def test_ewt_joins_words_and_roles_of_verbs_or_all_predicates(release, tmp_path)
     for sentences in splits.values():
         assert lines_of(sentences) == roles
         # the second has one word here and two there
-        assert sentences[1].place == sentences[0].place.replace(":1", ":3")
+        assert sentences[1].location == sentences[0].location.replace(":1", ":3")
     train = read_ewt(release, all_predicates=True)["train"]
     assert lines_of(train)[0] == "2 My cats 've loved 10_000 ||| O O B-V O O"
     assert len(lines_of(train)) == 3

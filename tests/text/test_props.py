@@ -18,9 +18,9 @@ fit   *      (V*)
 def test_columns_are_propositions_and_are_written_as_read(write):
     first, second = sentences = read_props(write("gold.props", HATS))
     love, fit = first.propositions
-    assert (love.predicate, love.place) == ("love", 2)
+    assert (love.predicate, love.position) == ("love", 2)
     assert love.spans == [Span("A0", 0, 1), Span("V", 2, 2), Span("A1", 3, 3)]
-    assert (fit.predicate, fit.place) == ("fit", 4)
+    assert (fit.predicate, fit.position) == ("fit", 4)
     assert fit.spans == [Span("A1", 0, 0), Span("V", 4, 4)]
     assert (second.length, second.propositions, second.line) == (1, [], 8)
     read = read_props(write("again.props", "".join(write_props(sentences))))
