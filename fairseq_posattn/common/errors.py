@@ -47,7 +47,7 @@ def shortened(value: object, longest: int = 60) -> str:
 def shown(message: str) -> str:
     """Return a message on one line, with escapes for control characters."""
     line = " ".join(message.split())
-    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in line)
 
 
 def install_hook(explain: Explain = lambda error, traceback: None) -> None:

@@ -110,7 +110,7 @@ def _special_file(path: StrPath) -> int | None:
     if not os.path.exists(path):
         return None
     status = os.stat(path)
-    with suppress(AttributeError, OSError, ValueError):  # no stdout, or one without a descriptor
+    with suppress(AttributeError, OSError, ValueError):  # no stdout, or without a descriptor
         if os.path.samestat(status, os.fstat(sys.stdout.fileno())):
             sys.stdout.flush()
             return os.dup(sys.stdout.fileno())
@@ -135,7 +135,7 @@ def write_json(path: StrPath, content: Any, **options: Any) -> None:
 
 
 def read_table(path: Path) -> Any:
-    """Return the content of a YAML file of the package, by the C library where there is one."""
+    """Return the content of a YAML file of the package, by the C library if there is one."""
     import yaml
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -128,9 +128,9 @@ def map_lines(
     """Yield ``function(line)`` of each line, in order, with at most two chunks per process ahead.
 
     ``function`` is any callable, whose errors are raised here; ``total`` is the number of lines, if
-    known. Each of the ``jobs`` processes takes ``chunk`` lines at a time; 1 works in this one. They
-    end with it, even if it is killed. joblib's outlive it by minutes, and unpickle the function for
-    every batch, so that tokenizers lose their caches.
+    known. Each of the ``jobs`` processes takes ``chunk`` lines at a time; 1 works in this process.
+    They end with it, even if it is killed. joblib's outlive it by minutes, and unpickle the
+    function for every batch, so that tokenizers lose their caches.
     """
     lines = iter(lines)
     chunks = iter(lambda: list(islice(lines, chunk)), [])

@@ -215,16 +215,16 @@ def _generation(
     model: PosAttnTransformer, decoding: dict[str, float], config: hf.PosAttnSeq2SeqConfig
 ) -> GenerationConfig:
     """Return fairseq-generate's search settings by the names of ``transformers``."""
-    given = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "min_len": 1, "no_repeat_ngram_size": 0}
-    given |= decoding
-    longest = min(given["max_len_b"], model.max_decoder_positions() - 1)
+    settings = {"beam": 5, "lenpen": 1.0, "max_len_b": 200, "min_len": 1, "no_repeat_ngram_size": 0}
+    settings |= decoding
+    longest = min(settings["max_len_b"], model.max_decoder_positions() - 1)
     return GenerationConfig(
-        num_beams=given["beam"],
-        length_penalty=given["lenpen"],
-        early_stopping=given["beam"] > 1,  # once as many hypotheses have ended as are followed
+        num_beams=settings["beam"],
+        length_penalty=settings["lenpen"],
+        early_stopping=settings["beam"] > 1,  # once as many hypotheses have ended as are followed
         max_new_tokens=longest + 1,  # and the end
-        min_new_tokens=given["min_len"],
-        no_repeat_ngram_size=given["no_repeat_ngram_size"],
+        min_new_tokens=settings["min_len"],
+        no_repeat_ngram_size=settings["no_repeat_ngram_size"],
         suppress_tokens=[config.pad_token_id],
         do_sample=False,
         **{name: value for name, value in vars(config).items() if name.endswith("_token_id")},

@@ -163,8 +163,8 @@ def _difference(exported: Exported, folder: Path) -> float:
         target = torch.tensor([[*(tokenizer.written[token] for token in lines[1]), eos]])
         logits = model(source, decoder_input_ids=target.roll(1)).logits[0]
         expected = logits.log_softmax(-1).gather(1, target[0, :, None])[:, 0]
-        found = torch.tensor(scored.log_probs)
-        largest = max(largest, (found - expected[: len(found)]).abs().max().item())
+        log_probs = torch.tensor(scored.log_probs)
+        largest = max(largest, (log_probs - expected[: len(log_probs)]).abs().max().item())
     if not largest <= TOLERANCE * max(1.0, expected.abs().max().item()):  # nor NaN
         differ = f"log-probabilities differ from the model's by up to {largest:.2g}"
         raise UsageError(f"--ctranslate2: {differ}; leave the flag out")

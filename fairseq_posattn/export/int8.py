@@ -88,7 +88,7 @@ def _generators(exported: Exported, folder: Path, references: Sequence[str] | No
 
 
 def _batches(exported: Exported, lines: Sequence[str]) -> Batches:
-    """Return rows and inputs of batches; lines of similar length share one."""
+    """Return rows and inputs of batches; lines of similar length share a batch."""
     config, tokenizer = exported.model.config, exported.tokenizer
     wrong = [line for line in lines if line.count("\t") != 1]
     if wrong and getattr(config, "encodes_pairs", False):

@@ -117,7 +117,7 @@ def _difference(graph: Graph, path: Path) -> float:
 
 def run(session: onnxruntime.InferenceSession, tensors: Iterable[Tensor]) -> Any:
     """Return the output of a graph, as an array, for tensors in the order of its inputs."""
-    names = [given.name for given in session.get_inputs()]
+    names = [node.name for node in session.get_inputs()]
     arrays = (tensor.numpy() for tensor in tensors)
     return session.run(None, dict(zip(names, arrays, strict=True)))[0]
 

@@ -13,7 +13,7 @@ import sys
 from typing import TypeVar
 
 # fairseq requires torchaudio, which may be built for another PyTorch. transformers imports it if it
-# is installed, so hide one that fails to load.
+# is installed, so hide a torchaudio that fails to load.
 try:
     import torchaudio  # noqa: F401
 except ImportError:

@@ -71,7 +71,7 @@ class DictionaryTokenizer(PreTrainedTokenizer):
             return self._convert_id_to_token(ids)
         marks = {self.bos_token_id, self.pad_token_id, self.eos_token_id}
         skipped = marks if skip_special_tokens else ()
-        return [self._convert_id_to_token(one) for one in map(int, ids) if one not in skipped]
+        return [self._convert_id_to_token(index) for index in map(int, ids) if index not in skipped]
 
     def build_inputs_with_special_tokens(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None

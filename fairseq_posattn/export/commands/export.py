@@ -67,9 +67,9 @@ def main(arguments: Sequence[str] | None = None, prog: str | None = None) -> int
 
 def export(args: Namespace) -> None:
     """Write the folder and print its contents."""
-    for given, other in (("text", "int8"), ("labels", "text")):
-        if getattr(args, given) and not getattr(args, other):
-            raise ArgumentError(None, f"--{given} needs --{other}")
+    for flag, other in (("text", "int8"), ("labels", "text")):
+        if getattr(args, flag) and not getattr(args, other):
+            raise ArgumentError(None, f"--{flag} needs --{other}")
     graph = args.onnx or args.int8
     needed = dict.fromkeys(("transformers", "safetensors", *(ONNX if graph else ())), "export")
     needed |= {"ctranslate2": "ctranslate2"} if args.ctranslate2 else {}
